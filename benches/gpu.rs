@@ -48,7 +48,7 @@ fn main() {
     let looking = stand_in.daemon(&[]);
     let blind = Daemon::start("off", &["gpu.library=off"]);
     eventually("the GPUs are seen", Duration::from_secs(30), || {
-        let status: serde_json::Value = serde_json::from_str(&looking.told(&["status", "-o", "json"])).unwrap();
+        let status: serde_json::Value = serde_json::from_str(&looking.stdout_of(&["status", "-o", "json"])).unwrap();
         (status["node"]["gpus"].as_array().is_some_and(|gpus| gpus.len() == GPUS)).then_some(())
     });
     sleep(Duration::from_secs(5));

@@ -78,7 +78,7 @@ fn through_daemon(engine: &Engine, daemon: &Daemon, round: usize) -> f64 {
     let name = format!("daemon-{round}");
     engine.run(RunSpec { name: &name, labels: &[DAEMONS_LABEL, "flowcon.weight=2"], ..RunSpec::default() });
     let stood = eventually("its weight stands", Duration::from_secs(20), || {
-        let events = daemon.told(&["watch", "--no-follow", "--recent", "20", "-o", "jsonl"]);
+        let events = daemon.stdout_of(&["watch", "--no-follow", "--recent", "20", "-o", "jsonl"]);
         let mut events = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         events.find(|event| event["kind"] == "limit" && event["name"] == name.as_str())?["unix_ms"].as_f64()
     });

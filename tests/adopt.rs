@@ -1,4 +1,4 @@
-//! Containers without the label that an operator adopts, on real parts: a dockerd, `flowcond`, `flowctl`, the kernel's own files.
+//! Tests of adopting containers without the label, with a real dockerd, `flowcond`, `flowctl` and the kernel's files.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -15,60 +15,60 @@ fn run(engine: &Engine, name: &str, labels: &[&str], script: &str) -> String {
     engine.run(RunSpec { name, labels, script, ..RunSpec::default() })
 }
 
-fn limited(engine: &Engine, id: &str) {
+fn wait_until_limited(engine: &Engine, id: &str) {
     eventually("its weight follows its growth", SOON, || (engine.cpu_weight(id) == 40).then_some(()));
 }
 
-fn remembered(daemon: &Daemon) -> u32 {
+fn adopted_count(daemon: &Daemon) -> u32 {
     let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
     journal.query_row("SELECT count(*) FROM adopted", [], |row| row.get(0)).unwrap()
 }
 
 #[test]
-fn an_adopted_container_is_governed_over_every_restart_until_it_is_disowned() {
+fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
     let engine = Engine::start();
     let mut daemon = Daemon::start(&engine.address(), &FLOWCON);
     run(&engine, "grow", &["flowcon.enable=true"], GROWING);
     let flat = run(&engine, "flat", &[], CONVERGED);
     let stranger = run(&engine, "stranger", &[], GROWING);
-    daemon.job_that("grow", "is found", SOON, |_| true);
+    daemon.wait_for_job("grow", "is found", SOON, |_| true);
 
-    let told = daemon.told(&["adopt", "flat", "--label", "flowcon.metric=loss"]);
-    assert!(told.contains("flat is adopted") && told.contains("flowctl disown flat"), "{told}");
-    let job = daemon.job("flat").expect("it is governed as soon as that is told");
+    let text = daemon.text(&["adopt", "flat", "--label", "flowcon.metric=loss"]);
+    assert!(text.contains("flat is adopted") && text.contains("flowctl disown flat"), "{text}");
+    let job = daemon.job("flat").expect("it is governed when the command returns");
     assert_eq!(job["adopted"]["labels"]["flowcon.metric"], "loss", "{job:#?}");
-    assert!(daemon.told(&["status"]).contains("adopted without the label: flat"));
-    let page = daemon.told(&["explain", "flat"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(daemon.text(&["status"]).contains("adopted without the label: flat"));
+    let page = daemon.text(&["explain", "flat"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("with flowcon.metric=loss; undo: `flowctl disown"), "{page}");
-    limited(&engine, &flat);
+    wait_until_limited(&engine, &flat);
 
     daemon.end("KILL");
     daemon.boot();
-    assert_eq!(engine.cpu_weight(&flat), 40, "what stood stands");
-    let job = daemon.job_that("flat", "is known to the next daemon", SOON, |_| true);
+    assert_eq!(engine.cpu_weight(&flat), 40, "the limit is unchanged");
+    let job = daemon.wait_for_job("flat", "is adopted by the next daemon", SOON, |_| true);
     assert_eq!(job["adopted"]["labels"]["flowcon.metric"], "loss", "{job:#?}");
 
     let run_before = engine.pid_of(&flat);
     engine.docker(&["restart", "--time", "0", "flat"]);
     assert_ne!(engine.pid_of(&flat), run_before);
-    daemon.job_that("flat", "is found again", SOON, |job| job["uptime_s"].as_f64().unwrap() < 20.0);
-    limited(&engine, &flat);
+    daemon.wait_for_job("flat", "is found again", SOON, |job| job["uptime_s"].as_f64().unwrap() < 20.0);
+    wait_until_limited(&engine, &flat);
     engine.docker(&["pause", "flat"]);
-    daemon.job_that("flat", "is seen to be paused", SOON, |job| job["state"] == "paused");
+    daemon.wait_for_job("flat", "is seen to be paused", SOON, |job| job["state"] == "paused");
     engine.docker(&["unpause", "flat"]);
     engine.docker(&["rename", "flat", "even"]);
-    daemon.job_that("even", "has its new name", SOON, |job| job["state"] == "running");
+    daemon.wait_for_job("even", "has its new name", SOON, |job| job["state"] == "running");
 
-    let told = daemon.told(&["disown", "even"]);
-    assert!(told.contains("original limits"), "{told}");
-    assert_eq!(engine.cpu_weight(&flat), 100, "they are back when that is told");
+    let text = daemon.text(&["disown", "even"]);
+    assert!(text.contains("original limits"), "{text}");
+    assert_eq!(engine.cpu_weight(&flat), 100, "they are restored when the command returns");
     assert!(daemon.job("even").is_none());
     daemon.end("TERM");
-    assert_eq!(remembered(&daemon), 0);
+    assert_eq!(adopted_count(&daemon), 0);
     daemon.boot();
-    daemon.job_that("grow", "is found", SOON, |_| true);
+    daemon.wait_for_job("grow", "is found", SOON, |_| true);
     assert!(daemon.job("even").is_none() && daemon.job("stranger").is_none());
-    assert_eq!(engine.cpu_weight(&stranger), 100, "nobody asked for this one");
+    assert_eq!(engine.cpu_weight(&stranger), 100, "this one was not adopted");
 }
 
 #[test]
@@ -76,57 +76,57 @@ fn a_removed_container_is_forgotten_and_a_stopped_one_is_not() {
     let engine = Engine::start();
     let mut daemon = Daemon::start(&engine.address(), &FLOWCON);
     eventually("the engine is connected", SOON, || {
-        daemon.told(&["status"]).contains("docker: connected").then_some(())
+        daemon.text(&["status"]).contains("docker: connected").then_some(())
     });
     for name in ["one", "two", "three"] {
         run(&engine, name, &[], GROWING);
     }
-    daemon.told(&["adopt", "one", "two", "three", "--label", "flowcon.max-share=30%"]);
+    daemon.text(&["adopt", "one", "two", "three", "--label", "flowcon.max-share=30%"]);
     assert_eq!(daemon.job("two").unwrap()["max_share"], 0.3);
     engine.docker(&["rm", "--force", "one"]);
     eventually("one has ended", SOON, || daemon.job("one").is_none().then_some(()));
     daemon.end("TERM");
-    assert_eq!(remembered(&daemon), 2, "one is gone for good");
+    assert_eq!(adopted_count(&daemon), 2, "one was removed");
 
     engine.docker(&["rm", "--force", "two"]);
     engine.docker(&["stop", "--time", "0", "three"]);
     daemon.boot();
     eventually("the engine is connected", SOON, || {
-        daemon.told(&["status"]).contains("docker: connected").then_some(())
+        daemon.text(&["status"]).contains("docker: connected").then_some(())
     });
     engine.docker(&["start", "three"]);
-    daemon.job_that("three", "is governed when it starts again", SOON, |job| job["max_share"] == 0.3);
+    daemon.wait_for_job("three", "is governed when it starts again", SOON, |job| job["max_share"] == 0.3);
     engine.docker(&["stop", "--time", "0", "three"]);
     eventually("three has ended", SOON, || daemon.job("three").is_none().then_some(()));
-    assert!(daemon.told(&["disown", "three"]).contains("three is disowned"), "one that does not run can be disowned");
+    assert!(daemon.text(&["disown", "three"]).contains("three is disowned"), "a stopped container can be disowned");
     daemon.end("TERM");
-    assert_eq!(remembered(&daemon), 0, "two was removed while no daemon ran");
+    assert_eq!(adopted_count(&daemon), 0, "two was removed while no daemon ran");
 }
 
 #[test]
-fn what_cannot_be_adopted_is_refused_with_the_next_step() {
+fn an_invalid_adoption_is_rejected_with_the_next_step() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &FLOWCON);
     run(&engine, "labelled", &["flowcon.enable=true"], GROWING);
     run(&engine, "free", &[], GROWING);
     run(&engine, "ended", &[], "true");
-    daemon.job_that("labelled", "is found", SOON, |_| true);
-    let refused = |arguments: &[&str], code: i32, words: &str| {
+    daemon.wait_for_job("labelled", "is found", SOON, |_| true);
+    let assert_rejected = |arguments: &[&str], code: i32, words: &str| {
         let output = daemon.flowctl(arguments);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-        assert!(told.contains(words), "{arguments:?}: {told}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(words), "{arguments:?}: {text}");
     };
-    refused(&["adopt", "nobody"], 4, "docker ps");
-    refused(&["adopt", "../info"], 4, "docker ps");
-    refused(&["adopt", "ended"], 6, "is not running");
-    refused(&["adopt", "labelled"], 6, "has the label flowcon.enable=true");
-    refused(&["adopt", "free", "--label", "flowcon.weight=much"], 6, "a number from 0.01 to 100");
-    refused(&["adopt", "free", "--label", "weight=2"], 6, "begins with flowcon.");
-    refused(&["adopt", "free", "--label", "flowcon.wieght=2"], 6, "flowctl help labels");
-    refused(&["disown", "labelled"], 6, "flowctl release labelled");
-    refused(&["disown", "free"], 4, "flowctl ps");
-    assert!(daemon.job("free").is_none(), "a refusal adopts nothing");
-    daemon.told(&["adopt", "free"]);
-    refused(&["adopt", "free"], 6, "flowctl disown free");
+    assert_rejected(&["adopt", "nobody"], 4, "docker ps");
+    assert_rejected(&["adopt", "../info"], 4, "docker ps");
+    assert_rejected(&["adopt", "ended"], 6, "is not running");
+    assert_rejected(&["adopt", "labelled"], 6, "has the label flowcon.enable=true");
+    assert_rejected(&["adopt", "free", "--label", "flowcon.weight=much"], 6, "a number from 0.01 to 100");
+    assert_rejected(&["adopt", "free", "--label", "weight=2"], 6, "begins with flowcon.");
+    assert_rejected(&["adopt", "free", "--label", "flowcon.wieght=2"], 6, "flowctl help labels");
+    assert_rejected(&["disown", "labelled"], 6, "flowctl release labelled");
+    assert_rejected(&["disown", "free"], 4, "flowctl ps");
+    assert!(daemon.job("free").is_none(), "a rejected command adopts nothing");
+    daemon.text(&["adopt", "free"]);
+    assert_rejected(&["adopt", "free"], 6, "flowctl disown free");
 }

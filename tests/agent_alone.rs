@@ -1,4 +1,4 @@
-//! An agent that cannot do its work refuses it and says why.
+//! Tests that an agent that cannot work refuses to start with a reason.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Ended when dropped.
+/// A process, killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -20,8 +20,8 @@ impl Drop for Running {
     }
 }
 
-/// Starts an agent after `before`, with an engine that is this test: what the engine is asked first, or what the agent complains of.
-fn told(before: &[&str]) -> String {
+/// Starts an agent under the command `before`, with this test as its engine; returns the first request to the engine or line of the log.
+fn first_output(before: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("docker.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -32,27 +32,27 @@ fn told(before: &[&str]) -> String {
     command.arg("agent").arg("--engine").arg(format!("unix://{}", socket.display()));
     command.arg("--socket").arg(folder.path().join("coord.sock")).stderr(Stdio::piped());
     let mut agent = Running(command.spawn().unwrap());
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let log = BufReader::new(agent.0.stderr.take().unwrap());
-    let complain = tell.clone();
-    std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(|line| drop(complain.send(line))));
+    let log_sender = sender.clone();
+    std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(|line| drop(log_sender.send(line))));
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            let mut asked = [0_u8; 9];
-            if stream.read_exact(&mut asked).is_ok() {
-                let _ = tell.send(String::from_utf8_lossy(&asked).into_owned());
+            let mut request = [0_u8; 9];
+            if stream.read_exact(&mut request).is_ok() {
+                let _ = sender.send(String::from_utf8_lossy(&request).into_owned());
             }
         }
     });
-    told.recv_timeout(SOON).unwrap()
+    receiver.recv_timeout(SOON).unwrap()
 }
 
 #[test]
-fn an_agent_that_sees_no_process_of_its_engine_attests_nothing() {
-    let complaint = told(&["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    assert!(complaint.contains("another PID namespace") && complaint.contains("--pid=host"), "{complaint}");
-    // Not even with the /proc of the engine's namespace: it could not end a job whose lease has ended.
-    let complaint = told(&["unshare", "--pid", "--fork", "--kill-child"]);
-    assert!(complaint.contains("another PID namespace"), "{complaint}");
-    assert_eq!(told(&[]), "GET /info");
+fn an_agent_in_another_pid_namespace_than_its_engine_refuses_to_start() {
+    let error = first_output(&["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    assert!(error.contains("another PID namespace") && error.contains("--pid=host"), "{error}");
+    // Also with the /proc of the engine's namespace: it could not kill a job whose lease has expired.
+    let error = first_output(&["unshare", "--pid", "--fork", "--kill-child"]);
+    assert!(error.contains("another PID namespace"), "{error}");
+    assert_eq!(first_output(&[]), "GET /info");
 }

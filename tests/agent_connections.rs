@@ -1,4 +1,5 @@
-//! The connection between a manager and an agent: kept, given up when it is cut without a word, and no longer lease for a late request.
+//! Tests of the connection between a manager and an agent: it is kept, replaced when it breaks silently, and a late request does not
+//! extend a lease.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -21,16 +22,16 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const LEASE: Millis = Millis(60_000);
-/// Of a machine that is busy with other tests.
+/// Timeout on a machine that runs other tests.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A real agent, and a proxy before it that cuts connections without a word.
+/// A real agent behind a proxy that breaks connections silently.
 struct Node {
     agent: Flowcoord,
     folder: tempfile::TempDir,
     identity: Arc<Identity>,
     proxy: u16,
-    came: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
     cut: Arc<AtomicUsize>,
     kept: Arc<Kept>,
 }
@@ -48,9 +49,9 @@ impl Node {
         eventually("the agent listens", SOON, || Stream::connect(("127.0.0.1", port)).ok());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = listener.local_addr().unwrap().port();
-        let (came, cut) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        tokio::spawn(forward(listener, port, came.clone(), cut.clone()));
-        Node { agent, identity: authority.identity("n0"), folder, proxy, came, cut, kept: Arc::default() }
+        let (connections, cut) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        tokio::spawn(forward(listener, port, connections.clone(), cut.clone()));
+        Node { agent, identity: authority.identity("n0"), folder, proxy, connections, cut, kept: Arc::default() }
     }
 
     async fn report(&self, leases: &[ServiceId]) -> Result<NodeReport, String> {
@@ -59,15 +60,15 @@ impl Node {
         tokio::time::timeout(SOON, client.report(leases, LEASE)).await.unwrap()
     }
 
-    fn came(&self) -> usize {
-        self.came.load(Ordering::SeqCst)
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 }
 
-/// The first connections, as many as are cut, stay open and bring nothing any more.
-async fn forward(listener: TcpListener, port: u16, came: Arc<AtomicUsize>, cut: Arc<AtomicUsize>) {
+/// Forwards connections; the first `cut` connections stay open but carry no data.
+async fn forward(listener: TcpListener, port: u16, connections: Arc<AtomicUsize>, cut: Arc<AtomicUsize>) {
     while let Ok((from, _)) = listener.accept().await {
-        let (number, cut) = (came.fetch_add(1, Ordering::SeqCst), cut.clone());
+        let (number, cut) = (connections.fetch_add(1, Ordering::SeqCst), cut.clone());
         tokio::spawn(async move {
             let (from_read, from_write) = from.into_split();
             let (to_read, to_write) = TcpStream::connect(("127.0.0.1", port)).await.unwrap().into_split();
@@ -87,42 +88,42 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_is_kept_until_it_is_cut_without_a_word() {
+async fn a_connection_is_kept_until_it_breaks_silently() {
     let node = Node::start().await;
     for _ in 0..3 {
         assert_eq!(node.report(&[]).await.map(|report| report.is_governed), Ok(false));
     }
-    assert_eq!(node.came(), 1);
-    // It brings nothing any more, and nobody says so: the same request goes over another one.
+    assert_eq!(node.connections(), 1);
+    // The connection is silently broken: the same request is sent over a new one.
     node.cut.store(1, Ordering::SeqCst);
     assert!(node.report(&[]).await.is_ok());
-    assert_eq!(node.came(), 2);
-    // Nor does any other: the node is out of reach.
+    assert_eq!(node.connections(), 2);
+    // All connections are broken: the node is unreachable.
     node.cut.store(usize::MAX, Ordering::SeqCst);
-    let said = node.report(&[]).await.unwrap_err();
-    assert!(said.contains("does not answer"), "{said}");
-    // It is back.
+    let error = node.report(&[]).await.unwrap_err();
+    assert!(error.contains("does not answer"), "{error}");
+    // The connection works again.
     node.cut.store(0, Ordering::SeqCst);
     assert!(node.report(&[]).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_lay_unread_renews_no_lease_beyond_what_its_manager_counts_on() {
+async fn a_request_read_late_extends_no_lease_beyond_what_its_manager_assumes() {
     let node = Node::start().await;
     let service = ServiceId("s".into());
     node.report(&[]).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await; // a coordinator asks every few seconds
+    tokio::time::sleep(Duration::from_millis(500)).await; // a coordinator polls every few seconds
     let process = Pid::from_child(&node.agent.0);
     kill_process(process, Signal::STOP).unwrap();
     let sent = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec as u64 * 1000 + 1000;
-    let go_on = async {
+    let continue_later = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         kill_process(process, Signal::CONT).unwrap();
     };
-    let (reported, ()) = tokio::join!(node.report(std::slice::from_ref(&service)), go_on);
+    let (reported, ()) = tokio::join!(node.report(std::slice::from_ref(&service)), continue_later);
     assert!(reported.is_ok(), "{reported:?}");
     let leases = std::fs::read(node.folder.path().join("flowcoord-leases.json")).unwrap();
     let until = serde_json::from_slice::<Value>(&leases).unwrap()["until"]["s"].as_u64().unwrap();
-    assert_eq!(node.came(), 1);
+    assert_eq!(node.connections(), 1);
     assert!(until <= sent + LEASE.0, "{} ms too long", until - sent - LEASE.0);
 }

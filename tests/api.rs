@@ -1,4 +1,4 @@
-//! The daemon's door under real clients: good ones, wrong ones, slow ones, too many, and ones that talk nonsense.
+//! Tests of the daemon's API with real clients: correct, wrong, slow, too many, and malicious ones.
 
 mod served;
 
@@ -13,13 +13,13 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-struct Answer {
+struct Reply {
     status: u16,
     head: String,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl Reply {
     fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
     }
@@ -39,36 +39,36 @@ fn connect(served: &Served) -> UnixStream {
     stream
 }
 
-/// Sends bytes as they stand and reads until the server closes.
-fn send(served: &Served, bytes: &[u8]) -> Option<Answer> {
+/// Sends raw bytes and reads until the server closes the connection.
+fn send(served: &Served, bytes: &[u8]) -> Option<Reply> {
     let mut stream = connect(served);
-    // A server that has heard enough closes early: its answer is what counts.
+    // The server may close early: only its reply matters.
     let _ = stream.write_all(bytes);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let mut reply = Vec::new();
+    let _ = stream.read_to_end(&mut reply);
+    let end = reply.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&reply[..end]).into_owned();
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, head, body: answer[end + 4..].to_vec() })
+    Some(Reply { status, head, body: reply[end + 4..].to_vec() })
 }
 
-fn ask(served: &Served, method: &str, path: &str, body: &str) -> Answer {
+fn request(served: &Served, method: &str, path: &str, body: &str) -> Reply {
     let length = body.len();
     let request =
         format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
-    send(served, request.as_bytes()).expect("an answer")
+    send(served, request.as_bytes()).expect("an reply")
 }
 
-fn get(served: &Served, path: &str) -> Answer {
-    ask(served, "GET", path, "")
+fn get(served: &Served, path: &str) -> Reply {
+    request(served, "GET", path, "")
 }
 
-/// Whether the server gives its status, be it only when the machine lets it: its patience is short in some tests.
+/// Whether the server replies to a status request; retries, because timeouts are short in some tests.
 fn serves(served: &Served) -> bool {
     let begun = Instant::now();
     let request = b"GET /v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     while begun.elapsed() < Duration::from_secs(60) {
-        if send(served, request).is_some_and(|answer| answer.status == 200) {
+        if send(served, request).is_some_and(|reply| reply.status == 200) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -77,11 +77,11 @@ fn serves(served: &Served) -> bool {
 }
 
 #[test]
-fn status_is_what_the_daemon_published_last() {
+fn status_is_the_daemons_latest() {
     let served = Served::new(busy_node());
-    let answer = get(&served, "/v1/status");
-    assert_eq!(answer.status, 200);
-    let status = answer.json();
+    let reply = get(&served, "/v1/status");
+    assert_eq!(reply.status, 200);
+    let status = reply.json();
     assert_eq!(status["node"]["policy"]["policy"], "flowcon");
     assert_eq!(status["node"]["next_decision_in_s"], 12.0);
     assert_eq!(status["containers"][0]["progress"]["remaining_s"]["likely"], 260.0);
@@ -100,7 +100,7 @@ fn status_is_what_the_daemon_published_last() {
 }
 
 #[test]
-fn an_explanation_holds_every_number_behind_the_decision() {
+fn an_explanation_contains_every_number_behind_the_decision() {
     let served = Served::new(busy_node());
     for name in ["mnist-vae", "4f2a9c01d3e7aa55", "4f2a"] {
         let detail = get(&served, &format!("/v1/containers/{name}")).json();
@@ -111,7 +111,7 @@ fn an_explanation_holds_every_number_behind_the_decision() {
         assert_eq!(explanation["growth"]["per_node_memory_s"], 0.062);
         assert_eq!(explanation["growth_threshold"], 0.005);
         let growth_of_all = explanation["growth_of_all"].as_f64().expect("a number");
-        assert!((growth_of_all - 0.036).abs() < 1e-12, "negative growth is no part of the sum: {growth_of_all}");
+        assert!((growth_of_all - 0.036).abs() < 1e-12, "negative growth is not part of the sum: {growth_of_all}");
         assert_eq!(explanation["limits"]["cpu_weight"]["original"], 100.0);
         assert_eq!(explanation["limits"]["cpu_weight"]["standing"], 252.0);
         assert_eq!(explanation["limits"]["memory_high_bytes"]["standing"], -1.0);
@@ -122,7 +122,7 @@ fn an_explanation_holds_every_number_behind_the_decision() {
 }
 
 #[test]
-fn what_is_not_there_is_told_as_json_with_a_next_step() {
+fn errors_are_json_with_a_next_step() {
     let served = Served::new(busy_node());
     let cases = [
         ("GET", "/", 404, "no-route"),
@@ -145,14 +145,14 @@ fn what_is_not_there_is_told_as_json_with_a_next_step() {
         ("POST", "/v1/restore", 500, "failed"),
     ];
     for (method, path, status, code) in cases {
-        let answer = ask(&served, method, path, "");
-        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{method} {path}");
-        assert!(answer.json()["error"]["next"].as_str().is_some_and(|next| !next.is_empty()), "{method} {path}");
+        let reply = request(&served, method, path, "");
+        assert_eq!((reply.status, reply.code().as_str()), (status, code), "{method} {path}");
+        assert!(reply.json()["error"]["next"].as_str().is_some_and(|next| !next.is_empty()), "{method} {path}");
     }
 }
 
 #[test]
-fn a_policy_change_is_understood_whole_or_not_at_all() {
+fn a_policy_change_with_any_invalid_part_is_rejected() {
     let served = Served::new(idle_node());
     let bad = [
         r#"{"policy":"greedy"}"#,
@@ -164,24 +164,24 @@ fn a_policy_change_is_understood_whole_or_not_at_all() {
         "\u{0}",
     ];
     for body in bad {
-        assert_eq!(ask(&served, "PUT", "/v1/policy", body).status, 400, "{body}");
+        assert_eq!(request(&served, "PUT", "/v1/policy", body).status, 400, "{body}");
     }
     assert!(served.commands.lock().expect("lock").is_empty());
-    assert_eq!(ask(&served, "PUT", "/v1/policy", r#"{"policy":"balanced","objective":1}"#).status, 200);
+    assert_eq!(request(&served, "PUT", "/v1/policy", r#"{"policy":"balanced","objective":1}"#).status, 200);
 }
 
 #[test]
-fn an_adoption_is_understood_whole_or_not_at_all() {
+fn an_adoption_with_any_invalid_part_is_rejected() {
     let served = Served::new(idle_node());
     let path = "/v1/containers/train/adopt";
     for body in
         [r#"{"labels":["flowcon.weight=2"]}"#, r#"{"labels":{"flowcon.weight":2}}"#, r#"{"label":{}}"#, "[]", "\u{0}"]
     {
-        assert_eq!(ask(&served, "POST", path, body).status, 400, "{body}");
+        assert_eq!(request(&served, "POST", path, body).status, 400, "{body}");
     }
     assert!(served.commands.lock().expect("lock").is_empty());
-    assert_eq!(ask(&served, "POST", path, "").status, 200, "without labels");
-    assert_eq!(ask(&served, "POST", path, r#"{"labels":{"flowcon.weight":"2"}}"#).status, 200);
+    assert_eq!(request(&served, "POST", path, "").status, 200, "without labels");
+    assert_eq!(request(&served, "POST", path, r#"{"labels":{"flowcon.weight":"2"}}"#).status, 200);
     let asked: Vec<api::Command> =
         served.commands.lock().expect("lock").iter().map(|(asked, _)| asked.clone()).collect();
     let labels = [("flowcon.weight".to_owned(), "2".to_owned())].into();
@@ -189,7 +189,7 @@ fn an_adoption_is_understood_whole_or_not_at_all() {
     assert_eq!(asked, [adopt(std::collections::BTreeMap::new()), adopt(labels)]);
 }
 
-/// Asks with `curl`, as another user where that is told.
+/// Sends a request with `curl`, optionally as another user; returns the status.
 fn curl(served: &Served, user: Option<u32>, arguments: &[&str]) -> u16 {
     let socket = served.socket.to_str().expect("UTF-8");
     let words = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", socket];
@@ -207,12 +207,12 @@ fn curl(served: &Served, user: Option<u32>, arguments: &[&str]) -> u16 {
 }
 
 #[test]
-fn a_record_of_a_job_is_for_those_who_may_change_things_and_has_a_size_of_its_own() {
+fn a_job_record_needs_write_access_and_has_a_separate_size_limit() {
     let served = Served::new(idle_node());
     let path = "/v1/services/wp9p2yqmszq0v7ctx4kc3jmrv/record";
     let of = |size: usize| format!(r#"{{"version":1,"checkpoint":"{}"}}"#, "x".repeat(size));
-    assert_eq!(ask(&served, "PUT", path, &of(50 * 1024)).status, 200, "larger than other bodies");
-    assert_eq!(ask(&served, "PUT", path, &of(64 * 1024)).status, 413);
+    assert_eq!(request(&served, "PUT", path, &of(50 * 1024)).status, 200, "larger than other bodies");
+    assert_eq!(request(&served, "PUT", path, &of(64 * 1024)).status, 413);
     assert_eq!(get(&served, path).status, 200);
     assert_eq!(served.commands.lock().expect("lock").len(), 2);
     for (method, path, body, status) in [
@@ -222,7 +222,7 @@ fn a_record_of_a_job_is_for_those_who_may_change_things_and_has_a_size_of_its_ow
         ("GET", "/v1/services/%FF/record", "", 400),
         ("POST", path, "{}", 405),
     ] {
-        assert_eq!(ask(&served, method, path, body).status, status, "{method} {path} {body}");
+        assert_eq!(request(&served, method, path, body).status, status, "{method} {path} {body}");
     }
     let long = format!("/v1/services/{}/record", "a".repeat(65));
     assert_eq!(get(&served, &long).status, 400);
@@ -231,7 +231,7 @@ fn a_record_of_a_job_is_for_those_who_may_change_things_and_has_a_size_of_its_ow
     let reader = |arguments: &[&str]| curl(&served, Some(12_345), &[arguments, &[&url]].concat());
     assert_eq!((reader(&[]), reader(&["-T", "/dev/null"])), (403, 400));
     assert_eq!(reader(&["-X", "PUT", "-d", "{}"]), 403);
-    assert_eq!(reader(&["-X", "PUT", "-d", &of(20 * 1024)]), 413, "a reader may not even send one");
+    assert_eq!(reader(&["-X", "PUT", "-d", &of(20 * 1024)]), 413, "readers have the usual size limit");
     assert_eq!(served.commands.lock().expect("lock").len(), 2);
 }
 
@@ -240,27 +240,27 @@ fn two_containers_with_one_name_are_a_conflict_that_lists_the_ids() {
     let mut node = idle_node();
     node.jobs = vec![job("aa11bb22cc33dd44", "twin"), job("ee55ff66aa77bb88", "twin"), job("aa11bb22cc99", "other")];
     let served = Served::new(node);
-    let answer = ask(&served, "POST", "/v1/containers/twin/pause", "");
-    assert_eq!((answer.status, answer.code().as_str()), (409, "ambiguous"));
-    assert!(answer.text().contains("aa11bb22cc33") && answer.text().contains("ee55ff66aa77"));
-    assert_eq!(get(&served, "/v1/containers/aa11").status, 409, "an ambiguous beginning of an id");
+    let reply = request(&served, "POST", "/v1/containers/twin/pause", "");
+    assert_eq!((reply.status, reply.code().as_str()), (409, "ambiguous"));
+    assert!(reply.text().contains("aa11bb22cc33") && reply.text().contains("ee55ff66aa77"));
+    assert_eq!(get(&served, "/v1/containers/aa11").status, 409, "an ambiguous prefix of an id");
     assert_eq!(get(&served, "/v1/containers/aa11bb22cc33").status, 200);
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_whether_or_not_it_says_so() {
+fn a_body_that_is_too_large_is_rejected_with_or_without_a_content_length() {
     let served = Served::new(idle_node());
     let large = "x".repeat(17 * 1024);
-    assert_eq!(ask(&served, "PUT", "/v1/policy", &large).status, 413);
+    assert_eq!(request(&served, "PUT", "/v1/policy", &large).status, 413);
     let chunk = format!("{:x}\r\n{}\r\n", 4096, "y".repeat(4096));
     let endless =
         format!("PUT /v1/policy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{}", chunk.repeat(40));
-    assert_eq!(send(&served, endless.as_bytes()).expect("an answer").status, 413);
+    assert_eq!(send(&served, endless.as_bytes()).expect("an reply").status, 413);
     let head = format!("GET /v1/status HTTP/1.1\r\nX-Long: {}\r\n\r\n", "z".repeat(64 * 1024));
-    assert_eq!(send(&served, head.as_bytes()).expect("an answer").status, 431);
+    assert_eq!(send(&served, head.as_bytes()).expect("an reply").status, 431);
 }
 
-fn impatient() -> ApiLimits {
+fn short_timeouts() -> ApiLimits {
     ApiLimits {
         head_time: Duration::from_millis(300),
         request_time: Duration::from_millis(400),
@@ -271,8 +271,8 @@ fn impatient() -> ApiLimits {
 }
 
 #[test]
-fn a_client_that_drips_its_head_is_cut_off() {
-    let served = Served::with(idle_node(), impatient());
+fn a_client_that_sends_its_head_slowly_is_disconnected() {
+    let served = Served::with(idle_node(), short_timeouts());
     let mut stream = connect(&served);
     let begun = Instant::now();
     for byte in b"GET /v1/status HTTP/1.1\r\nX: y".iter().cycle() {
@@ -280,38 +280,38 @@ fn a_client_that_drips_its_head_is_cut_off() {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
-        assert!(begun.elapsed() < Duration::from_secs(60), "the server still listens");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the server still reads");
     }
-    assert!(serves(&served), "its place is free again");
+    assert!(serves(&served), "its slot is free again");
 }
 
 #[test]
-fn a_body_that_never_comes_is_a_timeout() {
-    let served = Served::with(idle_node(), impatient());
+fn a_missing_body_is_a_timeout() {
+    let served = Served::with(idle_node(), short_timeouts());
     let request = b"PUT /v1/policy HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"pol";
-    let answer = send(&served, request).expect("an answer");
-    assert_eq!((answer.status, answer.code().as_str()), (408, "timeout"));
+    let reply = send(&served, request).expect("an reply");
+    assert_eq!((reply.status, reply.code().as_str()), (408, "timeout"));
 }
 
 #[test]
-fn a_command_that_the_daemon_never_answers_is_a_timeout() {
-    let served = Served::with(idle_node(), impatient());
-    let answer = ask(&served, "POST", "/v1/reload", "");
-    assert_eq!((answer.status, answer.code().as_str()), (504, "timeout"));
+fn a_command_without_a_reply_from_the_daemon_is_a_timeout() {
+    let served = Served::with(idle_node(), short_timeouts());
+    let reply = request(&served, "POST", "/v1/reload", "");
+    assert_eq!((reply.status, reply.code().as_str()), (504, "timeout"));
 }
 
 #[test]
-fn a_client_that_does_not_read_its_answer_loses_its_place() {
+fn a_client_that_does_not_read_its_reply_loses_its_slot() {
     let mut node = idle_node();
     node.jobs = (0..2000).map(|number| job(&format!("{number:016x}"), &format!("job-{number}"))).collect();
-    let served = Served::with(node, ApiLimits { request_time: Duration::from_secs(5), ..impatient() });
+    let served = Served::with(node, ApiLimits { request_time: Duration::from_secs(5), ..short_timeouts() });
     let mut stream = connect(&served);
-    stream.write_all(b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
+    stream.write_all(b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n").expect("request sent");
     std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(get(&served, "/v1/policy").status, 503, "the only place is taken");
+    assert_eq!(get(&served, "/v1/policy").status, 503, "the only slot is taken");
     let begun = Instant::now();
     while get(&served, "/v1/policy").status != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the place is never freed");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the slot is never freed");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -321,17 +321,17 @@ fn a_flood_of_connections_is_bounded_and_leaves_nothing_behind() {
     let served = Served::new(idle_node());
     let limits = ApiLimits::default();
     let flood: Vec<UnixStream> = (0..300).map(|_| connect(&served)).collect();
-    // Until the server has judged all of them; the places of those that it keeps are free for nobody else.
+    // Wait until the server has accepted or rejected all of them; accepted connections keep their slots.
     std::thread::sleep(Duration::from_millis(500));
     let mut outcomes = [0, 0, 0];
     for mut stream in flood {
-        let mut answer = String::new();
+        let mut reply = String::new();
         let _ = stream.write_all(b"GET /v1/policy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let _ = stream.read_to_string(&mut answer);
-        let outcome = match answer.split(' ').nth(1) {
+        let _ = stream.read_to_string(&mut reply);
+        let outcome = match reply.split(' ').nth(1) {
             Some("200") => 0,
             Some("503") => 1,
-            _closed_without_a_word => 2,
+            _closed => 2,
         };
         outcomes[outcome] += 1;
     }
@@ -342,51 +342,51 @@ fn a_flood_of_connections_is_bounded_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn readers_who_take_every_place_do_not_lock_root_out() {
+fn readers_that_take_every_slot_do_not_lock_out_root() {
     let served = Served::with(idle_node(), ApiLimits { connections: 1, reserved: 1, ..ApiLimits::default() });
     let folder = tempfile::tempdir().expect("folder");
     let binary = public_flowctl(folder.path());
     let binary = binary.to_str().expect("UTF-8");
     let socket = served.socket.to_str().expect("UTF-8");
-    served.happen(1, "the watcher is connected");
+    served.publish(1, "the watcher is connected");
     let mut watcher = as_user(12_345, READERS, None, &[binary, "--socket", socket, "events"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("started");
     let mut line = String::new();
-    // It would end with whoever reads it.
-    let mut said = BufReader::new(watcher.stdout.take().expect("piped"));
-    said.read_line(&mut line).expect("an event");
+    // Kept open: the watcher would exit if its output were closed.
+    let mut output = BufReader::new(watcher.stdout.take().expect("piped"));
+    output.read_line(&mut line).expect("an event");
 
     let second = as_user(12_345, READERS, None, &[binary, "--socket", socket, "status"]).output().expect("ran");
     assert_eq!(second.status.code(), Some(6));
     assert!(String::from_utf8_lossy(&second.stderr).contains("too many connections"));
-    assert_eq!(get(&served, "/v1/status").status, 200, "root has a reserved place");
+    assert_eq!(get(&served, "/v1/status").status, 200, "root has a reserved slot");
     watcher.kill().expect("killed");
     watcher.wait().expect("reaped");
 }
 
 #[test]
-fn streams_have_few_places_of_their_own() {
+fn streams_have_a_separate_limit() {
     let served = Served::with(idle_node(), ApiLimits { streams: 2, ..ApiLimits::default() });
     let streams: Vec<BufReader<UnixStream>> = (0..2).map(|_| follow(&served, "")).collect();
-    let answer = get(&served, "/v1/events");
-    assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
-    assert!(answer.head.to_lowercase().contains("retry-after: 1"));
+    let reply = get(&served, "/v1/events");
+    assert_eq!((reply.status, reply.code().as_str()), (503, "busy"));
+    assert!(reply.head.to_lowercase().contains("retry-after: 1"));
     drop(streams);
-    // The server notices a client that left when it next writes to it.
-    served.happen(1, "anything");
+    // The server notices that a client has disconnected at its next write.
+    served.publish(1, "anything");
     let begun = Instant::now();
     while get(&served, "/v1/events?follow=false").status != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the places are never freed");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the slots are never freed");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Opens an event stream and reads past the answer's head.
+/// Opens an event stream and reads the head of the reply.
 fn follow(served: &Served, headers: &str) -> BufReader<UnixStream> {
     let mut stream = connect(served);
-    stream.write_all(format!("GET /v1/events HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).expect("asked");
+    stream.write_all(format!("GET /v1/events HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).expect("request sent");
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     while reader.read_line(&mut line).expect("head") > 2 {
@@ -412,27 +412,27 @@ fn next_event(reader: &mut BufReader<UnixStream>) -> (String, String, Value) {
 }
 
 #[test]
-fn a_stream_resumes_after_the_last_event_that_was_seen() {
+fn a_stream_resumes_after_the_last_received_event() {
     let served = Served::new(idle_node());
     let mut live = follow(&served, "");
-    served.happen(1, "one");
-    served.happen(2, "two");
+    served.publish(1, "one");
+    served.publish(2, "two");
     let (first, name, data) = next_event(&mut live);
     assert_eq!((name.as_str(), &data["text"]), ("list", &Value::from("one")));
     drop(live);
-    served.happen(3, "three");
+    served.publish(3, "three");
 
     let mut resumed = follow(&served, &format!("Last-Event-ID: {first}\r\n"));
     assert_eq!(next_event(&mut resumed).2["text"], "two");
     assert_eq!(next_event(&mut resumed).2["text"], "three");
-    served.happen(4, "four");
+    served.publish(4, "four");
     assert_eq!(next_event(&mut resumed).2["text"], "four", "and goes on live");
 }
 
 #[test]
-fn events_that_are_no_longer_kept_are_told_as_a_gap() {
+fn dropped_events_are_reported_as_a_gap() {
     let served = Served::new(idle_node());
-    (1..=6).for_each(|sequence| served.happen(sequence, &format!("number {sequence}")));
+    (1..=6).for_each(|sequence| served.publish(sequence, &format!("number {sequence}")));
     served.forget(3);
     let mut resumed = follow(&served, "Last-Event-ID: 1\r\n");
     let (_, name, data) = next_event(&mut resumed);
@@ -441,9 +441,9 @@ fn events_that_are_no_longer_kept_are_told_as_a_gap() {
 }
 
 #[test]
-fn a_restart_of_the_daemon_is_told_and_not_taken_for_the_old_count() {
+fn a_restart_of_the_daemon_is_reported_as_a_gap() {
     let served = Served::new(idle_node());
-    served.happen(1, "of this daemon");
+    served.publish(1, "of this daemon");
     let mut resumed = follow(&served, "Last-Event-ID: 12-1\r\n");
     let (_, name, data) = next_event(&mut resumed);
     assert_eq!((name.as_str(), &data["lost"]), ("gap", &Value::Null));
@@ -451,37 +451,37 @@ fn a_restart_of_the_daemon_is_told_and_not_taken_for_the_old_count() {
 }
 
 #[test]
-fn a_slow_reader_of_events_misses_none_that_are_kept() {
+fn a_slow_reader_misses_no_stored_event() {
     let served = Served::new(idle_node());
     let mut live = follow(&served, "");
     // Far more than the broadcast channel holds, in one burst.
-    (1..=500).for_each(|sequence| served.happen(sequence, "burst"));
+    (1..=500).for_each(|sequence| served.publish(sequence, "burst"));
     for expected in 1..=500 {
         assert_eq!(next_event(&mut live).2["sequence"], expected);
     }
 }
 
 #[test]
-fn stopping_lets_the_open_request_finish_ends_streams_and_removes_the_socket() {
+fn stopping_finishes_open_requests_ends_streams_and_removes_the_socket() {
     let mut served =
         Served::with(idle_node(), ApiLimits { request_time: Duration::from_millis(500), ..ApiLimits::default() });
     let mut stream = follow(&served, "");
     let mut waiting = connect(&served);
-    waiting.write_all(b"POST /v1/reload HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
+    waiting.write_all(b"POST /v1/reload HTTP/1.1\r\nHost: x\r\n\r\n").expect("request sent");
     std::thread::sleep(Duration::from_millis(100));
     let begun = Instant::now();
     served.stop();
     assert!(begun.elapsed() < Duration::from_secs(60), "stopping took {:?}", begun.elapsed());
-    let mut answer = String::new();
-    waiting.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 504"), "{answer}");
+    let mut reply = String::new();
+    waiting.read_to_string(&mut reply).expect("an reply");
+    assert!(reply.starts_with("HTTP/1.1 504"), "{reply}");
     let mut rest = String::new();
     stream.read_to_string(&mut rest).expect("the stream's end");
     assert!(!served.socket.exists());
 }
 
 #[test]
-fn the_description_lists_exactly_what_is_served() {
+fn the_openapi_description_lists_all_routes() {
     let served = Served::new(busy_node());
     let description = get(&served, "/openapi.json").json();
     let paths = description["paths"].as_object().expect("paths");
@@ -493,7 +493,7 @@ fn the_description_lists_exactly_what_is_served() {
             if path == "/v1/reload" || path == "/v1/events" {
                 continue;
             }
-            let status = ask(&served, &method.to_uppercase(), &path, r#"{"policy":"fair"}"#).status;
+            let status = request(&served, &method.to_uppercase(), &path, r#"{"policy":"fair"}"#).status;
             assert!(!matches!(status, 404 | 405), "{method} {path}: {status}");
         }
     }
@@ -503,15 +503,15 @@ fn the_description_lists_exactly_what_is_served() {
 }
 
 #[test]
-fn metrics_follow_the_conventions_and_hold_no_name_unescaped() {
+fn metrics_follow_the_conventions_and_escape_names() {
     let mut node = busy_node();
     node.jobs[0].observed.name = "evil\"} 1\nflowcon_cores 99 #\\".to_owned();
     let served = Served::new(node);
     let modern =
         b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAccept: application/openmetrics-text\r\n\r\n";
-    let answer = send(&served, modern).expect("an answer");
-    assert!(answer.head.contains("application/openmetrics-text"), "{}", answer.head);
-    let text = answer.text();
+    let reply = send(&served, modern).expect("an reply");
+    assert!(reply.head.contains("application/openmetrics-text"), "{}", reply.head);
+    let text = reply.text();
     assert!(text.ends_with("# EOF\n"));
     let classic = get(&served, "/metrics");
     assert!(classic.head.contains("text/plain; version=0.0.4"), "{}", classic.head);
@@ -533,7 +533,7 @@ fn metrics_follow_the_conventions_and_hold_no_name_unescaped() {
 }
 
 #[test]
-fn the_series_of_a_container_stop_at_a_bound() {
+fn the_number_of_container_series_is_bounded() {
     let mut node = idle_node();
     node.jobs = (0..1100).map(|number| job(&format!("{number:016x}"), "j")).collect();
     let text = get(&Served::new(node), "/metrics").text();
@@ -541,7 +541,7 @@ fn the_series_of_a_container_stop_at_a_bound() {
     assert!(text.contains("flowcon_containers_omitted 100"));
 }
 
-/// One server for all the nonsense, so that what one case breaks the next one finds.
+/// One server for all malformed requests, so that later cases detect what earlier ones break.
 fn shared() -> &'static Served {
     static SHARED: OnceLock<Served> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -561,16 +561,16 @@ proptest! {
         body in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: {header}\r\nContent-Length: {}\r\n\r\n", body.len());
-        if let Some(answer) = send(shared(), &[head.as_bytes(), &body].concat()) {
-            prop_assert!(answer.status < 500, "{method} {path}: {} {}", answer.status, answer.text());
+        if let Some(reply) = send(shared(), &[head.as_bytes(), &body].concat()) {
+            prop_assert!(reply.status < 500, "{method} {path}: {} {}", reply.status, reply.text());
         }
         prop_assert!(serves(shared()));
     }
 
     #[test]
     fn no_bytes_make_the_server_fail(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        if let Some(answer) = send(shared(), &[&bytes[..], b"\r\n\r\n"].concat()) {
-            prop_assert!(answer.status < 500, "{} {}", answer.status, answer.text());
+        if let Some(reply) = send(shared(), &[&bytes[..], b"\r\n\r\n"].concat()) {
+            prop_assert!(reply.status < 500, "{} {}", reply.status, reply.text());
         }
         prop_assert!(serves(shared()));
     }

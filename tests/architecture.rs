@@ -1,10 +1,10 @@
-//! The house rules of `src/lib.rs`, checked: who imports whom, what the pure rooms may not touch, and file sizes.
+//! Checks the house rules of `src/lib.rs`: imports between rooms, purity of the pure rooms, and file sizes.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which rooms a room may import, besides itself.
+/// The rooms that a room may import, in addition to itself.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("policy", &["model"]),
@@ -25,7 +25,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// Rooms without clock, runtime, files, network, logging or hidden randomness.
 const PURE: &[&str] = &["model", "policy", "limits", "progress"];
 
-/// Modules of other rooms that are as pure.
+/// Pure modules in other rooms.
 const PURE_MODULES: &[&str] = &["coordinator/machine/"];
 
 const IMPURE_WORDS: &[&str] = &[
@@ -42,13 +42,13 @@ const IMPURE_WORDS: &[&str] = &[
     "eprintln!",
     "rand::rng",
     "thread_rng",
-    "HashMap", // iteration order would be hidden randomness
+    "HashMap", // its iteration order is hidden randomness
 ];
 
 const LINES_AT_MOST: usize = 400;
 
-/// Files over the limit, each with the reason why it stays whole.
-const LONG_FOR_A_REASON: &[(&str, &str)] = &[("progress/formats_tests.rs", "one table: a line a format")];
+/// Files over the limit, each with the reason why it is not split.
+const LONG_FILES: &[(&str, &str)] = &[("progress/formats_tests.rs", "one table with a line per format")];
 
 fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("readable source folder") {
@@ -82,7 +82,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(n, line)| (n + 1, line))
 }
 
-/// The lines of code that are compiled outside of tests: all but each item below a `#[cfg(test)]`, wherever in the file it stands.
+/// The lines of code that are compiled outside of tests: all except items below `#[cfg(test)]`, anywhere in the file.
 fn lines_in_use(text: &str) -> Vec<(usize, &str)> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (mut lines, mut skipped_at) = (Vec::new(), None);
@@ -90,7 +90,7 @@ fn lines_in_use(text: &str) -> Vec<(usize, &str)> {
         match skipped_at {
             None if line.trim_start().starts_with("#[cfg(test)]") => skipped_at = Some(indent(line)),
             None => lines.push((number, line)),
-            // As rustfmt writes it, an item ends with a line at its own indent: a semicolon, or its last brace.
+            // In rustfmt's style, an item ends with a line at its own indentation that ends with a semicolon or brace.
             Some(at) if indent(line) == at && line.trim_end().ends_with([';', '}', ',']) => skipped_at = None,
             Some(_) => {}
         }
@@ -119,7 +119,7 @@ fn rooms_named(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_room_imports_only_what_it_may() {
+fn each_room_imports_only_allowed_rooms() {
     let known: Vec<&str> = MAY_IMPORT.iter().map(|(room, _)| *room).collect();
     let mut broken = Vec::new();
     for (file, text) in sources() {
@@ -189,42 +189,42 @@ fn pure_rooms_stay_pure() {
 }
 
 #[test]
-fn what_follows_a_test_module_is_looked_at_too() {
+fn code_after_a_test_module_is_checked_too() {
     let text = "use a;\n#[cfg(test)]\nmod tests {\n    fn x() {}\n}\nuse std::time::Instant;\n#[cfg(test)]\nmod more;\nfn y() {\n    #[cfg(test)]\n    z();\n    w();\n}\n";
     let lines: Vec<usize> = lines_in_use(text).into_iter().map(|(number, _)| number).collect();
     assert_eq!(lines, [1, 6, 9, 12, 13]);
 }
 
 #[test]
-fn each_file_says_why_it_exists() {
+fn each_file_has_a_header() {
     let silent: Vec<String> =
         sources().into_iter().filter(|(_, text)| !text.starts_with("//!")).map(|(f, _)| f).collect();
     assert!(silent.is_empty(), "files without a //! header: {silent:?}");
 }
 
 #[test]
-fn no_file_outgrows_a_sitting() {
+fn no_file_is_too_long() {
     let long: Vec<String> = sources()
         .into_iter()
         .map(|(file, text)| (file, text.lines().count()))
-        .filter(|(file, lines)| *lines > LINES_AT_MOST && !LONG_FOR_A_REASON.iter().any(|(name, _)| name == file))
-        .map(|(file, lines)| format!("src/{file}: {lines} lines; split it by meaning or give the reason here"))
+        .filter(|(file, lines)| *lines > LINES_AT_MOST && !LONG_FILES.iter().any(|(name, _)| name == file))
+        .map(|(file, lines)| format!("src/{file}: {lines} lines; split it by topic or add the reason to LONG_FILES"))
         .collect();
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
 #[test]
-fn no_folder_holds_a_single_file() {
+fn no_folder_contains_only_one_file() {
     let mut holds: BTreeMap<String, usize> = BTreeMap::new();
     for file in sources().into_keys() {
         let folders = file.match_indices('/').map(|(at, _)| file[..at].to_owned());
         folders.for_each(|folder| *holds.entry(folder).or_default() += 1);
     }
     let lonely: Vec<String> = holds.into_iter().filter(|(_, files)| *files == 1).map(|(folder, _)| folder).collect();
-    assert!(lonely.is_empty(), "a folder is worth its level with two files or more: {lonely:?}");
+    assert!(lonely.is_empty(), "a folder must contain at least two files: {lonely:?}");
 }
 
-/// The tree below a `use`, as whole paths: `a::{b, c::D as E}` is `a::b` and `a::c::D`.
+/// Expands the tree of a `use` to full paths: `a::{b, c::D as E}` is `a::b` and `a::c::D`.
 fn paths_of(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some((head, rest)) = tree.split_once('{') else {
@@ -245,7 +245,7 @@ fn paths_of(tree: &str) -> Vec<String> {
     parts.iter().filter(|part| !part.trim().is_empty()).flat_map(whole).collect()
 }
 
-/// What a file imports outside of its tests, with whether it hands it on.
+/// The imports of a file outside of its tests, each with whether it is re-exported.
 fn imports_of(text: &str) -> Vec<(String, bool)> {
     let code: Vec<&str> = lines_in_use(text).into_iter().map(|(_, line)| line).collect();
     let mut found = Vec::new();
@@ -256,19 +256,19 @@ fn imports_of(text: &str) -> Vec<(String, bool)> {
         }) else {
             continue;
         };
-        let hands_on = statement[..at].rsplit('\n').next().unwrap_or("").trim().starts_with("pub");
+        let reexports = statement[..at].rsplit('\n').next().unwrap_or("").trim().starts_with("pub");
         let tree = statement[at + 4..].split_whitespace().collect::<Vec<_>>().join(" ");
-        found.extend(paths_of(&tree).into_iter().map(|path| (path, hands_on)));
+        found.extend(paths_of(&tree).into_iter().map(|path| (path, reexports)));
     }
     found
 }
 
-/// The modules of the crate: a file for each.
+/// The modules of the crate, one file each.
 struct Modules {
-    /// By path, as `daemon::logs`.
+    /// File of each module path, such as `daemon::logs`.
     files: BTreeMap<String, String>,
     texts: BTreeMap<String, String>,
-    /// By file, with whether it hands them on.
+    /// Imports of each file, each with whether it is re-exported.
     imports: BTreeMap<String, Vec<(String, bool)>>,
 }
 
@@ -284,7 +284,7 @@ impl Modules {
         Modules { files: files.collect(), imports, texts }
     }
 
-    /// The file in which what a path names stands, as seen from a module.
+    /// The file that defines the item of a path, as seen from a module.
     fn file_of(&self, from: &str, path: &str) -> Option<String> {
         let mut at: Vec<&str> = from.split("::").collect();
         let mut rest: Vec<&str> = path.split("::").map(str::trim).collect();
@@ -300,7 +300,7 @@ impl Modules {
                     }
                 }
             }
-            // A child's name, or another crate's.
+            // The name of a child module, or of another crate.
             child if self.files.contains_key(&format!("{from}::{child}")) => {}
             _ => return None,
         }
@@ -313,11 +313,11 @@ impl Modules {
         }
         let module = at.join("::");
         let file = self.files.get(&module)?;
-        // Handed on from a child of that module.
+        // Re-exported from a child of that module.
         if let Some(item) = rest.first() {
-            let handed_on =
-                self.imports[file].iter().find(|(path, hands_on)| *hands_on && path.rsplit("::").next() == Some(item));
-            if let Some((path, _)) = handed_on
+            let reexported =
+                self.imports[file].iter().find(|(path, reexports)| *reexports && path.rsplit("::").next() == Some(item));
+            if let Some((path, _)) = reexported
                 && let Some(real) = self.file_of(&module, path)
             {
                 return Some(real);
@@ -328,7 +328,7 @@ impl Modules {
 }
 
 #[test]
-fn no_files_import_each_other_in_a_circle() {
+fn there_are_no_circular_imports() {
     let modules = Modules::read();
     let is_for_tests = |module: &str| {
         let (parent, name) = module.rsplit_once("::").unwrap_or(("lib", module));
@@ -341,11 +341,11 @@ fn no_files_import_each_other_in_a_circle() {
         if is_for_tests(module) || room.ends_with(".rs") {
             continue;
         }
-        let to = modules.imports[file].iter().filter(|(_, hands_on)| !hands_on);
+        let to = modules.imports[file].iter().filter(|(_, reexports)| !reexports);
         let to = to.filter_map(|(path, _)| modules.file_of(module, path)).filter(|to| to != file);
         arrows.insert(file.clone(), to.collect());
     }
-    // Whoever imports nobody, or is imported by nobody, is in no circle.
+    // A file without imports, or that is not imported, is not part of a cycle.
     loop {
         let before = arrows.len();
         let known: Vec<String> = arrows.keys().cloned().collect();
@@ -356,6 +356,6 @@ fn no_files_import_each_other_in_a_circle() {
             break;
         }
     }
-    let circles: Vec<String> = arrows.iter().map(|(file, to)| format!("src/{file} -> {}", to.join(", "))).collect();
-    assert!(circles.is_empty(), "these files import each other in circles:\n{}", circles.join("\n"));
+    let cycles: Vec<String> = arrows.iter().map(|(file, to)| format!("src/{file} -> {}", to.join(", "))).collect();
+    assert!(cycles.is_empty(), "these files have circular imports:\n{}", cycles.join("\n"));
 }

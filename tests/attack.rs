@@ -1,7 +1,7 @@
-//! A neighbour with an account and no rights against a running daemon with honest jobs beside it: each attack fails, the honest jobs
-//! keep their shares, the daemon stays cheap, and no byte that the attacker may not read is in any answer. Wants root.
+//! Attacks by an unprivileged local user on a running daemon with honest jobs: each attack fails, the honest jobs keep their shares,
+//! the daemon's cost stays low, and no reply contains data that the attacker may not read. Needs root.
 //!
-//! The attacker is this program once more, as another user, in cgroups that are that user's (as systemd gives them to each session).
+//! The attacker is this program run as another user, in cgroups owned by that user (as systemd creates for each session).
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -28,7 +28,7 @@ const ATTACKER: u32 = 54_321;
 const SOON: Duration = Duration::from_secs(30);
 const SECRET: &str = "epoch 7 swordfish: 31337.25";
 
-/// A daemon, two honest jobs of root, a file that is root's, and the attacker's place.
+/// A daemon, two honest jobs of root, a file readable only by root, and the attacker's directory and cgroups.
 struct Arena {
     daemon: Daemon,
     dir: tempfile::TempDir,
@@ -54,10 +54,10 @@ impl Arena {
         let settings: Vec<&str> =
             settings.iter().copied().chain(["policy.interval=1s", "policy.max-interval=1s"]).collect();
         let daemon = Daemon::start("off", &settings);
-        // As /run/flowcon: everybody may enter.
+        // Like /run/flowcon: accessible to all users.
         fs::set_permissions(daemon.socket().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
 
-        // Where the attacker lives, as in a session of one's own: the outer one holds their cgroups, the inner one their processes.
+        // The attacker's cgroups, as in a user session: the outer one contains their cgroups, the inner one their processes.
         let outer_name = format!("attack-{}-{name}", std::process::id());
         let outer = Home::create(&outer_name).unwrap();
         for directory in outer.directories() {
@@ -71,7 +71,7 @@ impl Arena {
             for place in [directory, &inner] {
                 chown(place, Some(ATTACKER), Some(ATTACKER)).unwrap();
                 for file in ["cgroup.procs", "tasks", "cgroup.subtree_control", "cgroup.threads"] {
-                    let _ = chown(place.join(file), Some(ATTACKER), Some(ATTACKER)); // not every version has each
+                    let _ = chown(place.join(file), Some(ATTACKER), Some(ATTACKER)); // not every cgroup version has each file
                 }
             }
         }
@@ -84,7 +84,7 @@ impl Arena {
             arena.honest.push((name, child));
         }
         for (name, _) in &arena.honest {
-            arena.daemon.job_that(name, "it has a share", SOON, |job| job["share"].is_number());
+            arena.daemon.wait_for_job(name, "it has a share", SOON, |job| job["share"].is_number());
         }
         arena
     }
@@ -100,7 +100,7 @@ impl Arena {
         command
     }
 
-    /// A command as the attacker, below their cgroups.
+    /// A command run as the attacker, in their cgroups.
     fn as_attacker(&self, program: &Path, words: &[&str]) -> Command {
         let mut enter = String::new();
         for directory in self.homes[0].directories() {
@@ -121,12 +121,12 @@ impl Arena {
         command
     }
 
-    /// One of [`the_attacker`]'s attacks; what it says of how it went.
+    /// Runs one of [`the_attacker`]'s attacks and returns its output.
     fn attack(&self, kind: &str, about: &str) -> String {
         let output = self.begin(kind, about).output().unwrap();
-        let told = said(&output);
-        assert!(output.status.success(), "{kind}: {told}");
-        told
+        let text = text_of(&output);
+        assert!(output.status.success(), "{kind}: {text}");
+        text
     }
 
     fn begin(&self, kind: &str, about: &str) -> Command {
@@ -137,34 +137,34 @@ impl Arena {
         command
     }
 
-    /// The CPU weights that the kernel has for the honest jobs.
+    /// The CPU weights of the honest jobs in the kernel.
     fn weights(&self) -> Vec<f64> {
         let weight =
             |name: &String| self.daemon.job(name).and_then(|job| job["cpu_weight"].as_f64()).unwrap_or(f64::NAN);
         self.honest.iter().map(|(name, _)| weight(name)).collect()
     }
 
-    /// All that the daemon can be asked about.
-    fn answers(&self) -> String {
-        let mut told = String::new();
+    /// All replies and the log of the daemon.
+    fn all_output(&self) -> String {
+        let mut text = String::new();
         let names: Vec<String> =
             self.daemon.jobs().iter().filter_map(|job| job["name"].as_str().map(str::to_owned)).collect();
         let asked =
             [vec!["status", "-o", "json"], vec!["events", "-o", "json", "--no-follow", "-n", "1000"], vec!["history"]];
         for words in asked {
-            told.push_str(&said(&self.daemon.flowctl(&words)));
+            text.push_str(&text_of(&self.daemon.flowctl(&words)));
         }
         for name in &names {
-            told.push_str(&said(&self.daemon.flowctl(&["explain", name, "-o", "json"])));
-            told.push_str(&said(&self.daemon.flowctl(&["logs", name])));
+            text.push_str(&text_of(&self.daemon.flowctl(&["explain", name, "-o", "json"])));
+            text.push_str(&text_of(&self.daemon.flowctl(&["logs", name])));
         }
-        told + &self.daemon.log()
+        text + &self.daemon.log()
     }
 
-    fn keeps_its_secrets(&self) {
-        let told = self.answers();
+    fn assert_no_secrets(&self) {
+        let text = self.all_output();
         for word in ["swordfish", "31337"] {
-            assert!(!told.contains(word), "{told}");
+            assert!(!text.contains(word), "{text}");
         }
     }
 }
@@ -207,20 +207,20 @@ fn remove_below(directory: &Path) {
     let _ = fs::remove_dir(directory);
 }
 
-fn said(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[test]
-fn nothing_that_root_runs_writes_where_a_user_may() {
+fn no_process_of_root_writes_to_a_path_controlled_by_a_user() {
     let arena = Arena::new("write", &[]);
     let folder = arena.daemon.socket().parent().unwrap().to_owned();
     let canary = arena.path("secret");
-    // What worked once: a folder of the job's name in which the record's name is a link.
-    let told = arena.attack("plant", &format!("{}:{}", folder.display(), canary.display()));
-    assert!(told.contains("planted 0"), "{told}");
+    // A former vulnerability: a folder with the job's name in which the record is a symbolic link.
+    let text = arena.attack("plant", &format!("{}:{}", folder.display(), canary.display()));
+    assert!(text.contains("planted 0"), "{text}");
     let out = arena.flowctl(&["run", "--name", "train", "--", "true"]).output().unwrap();
-    assert!(out.status.success(), "{}", said(&out));
+    assert!(out.status.success(), "{}", text_of(&out));
     assert_eq!(fs::read_to_string(&canary).unwrap(), SECRET);
     let open_to_all: Vec<PathBuf> = fs::read_dir(&folder)
         .unwrap()
@@ -230,8 +230,8 @@ fn nothing_that_root_runs_writes_where_a_user_may() {
         .map(|entry| entry.path())
         .collect();
     assert_eq!(open_to_all, Vec::<PathBuf>::new());
-    let told = arena.attack("api", "");
-    assert!(told.contains("status: PermissionDenied"), "{told}");
+    let text = arena.attack("api", "");
+    assert!(text.contains("status: PermissionDenied"), "{text}");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn the_daemon_has_no_network_socket() {
 }
 
 #[test]
-fn no_file_of_others_is_read_at_a_users_word() {
+fn a_user_cannot_make_the_daemon_read_files_of_others() {
     let arena = Arena::new("read", &[]);
     let (secret, config) = (arena.path("secret"), arena.path("secret.json"));
     symlink(&secret, arena.path("scratch/link")).unwrap();
@@ -273,15 +273,15 @@ fn no_file_of_others_is_read_at_a_users_word() {
     ];
     jobs.push(arena.their_flowctl(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     for name in ["direct", "linked", "config"] {
-        arena.daemon.job_that(&format!("{name}@{ATTACKER}"), "it is governed", SOON, |_| true);
+        arena.daemon.wait_for_job(&format!("{name}@{ATTACKER}"), "it is governed", SOON, |_| true);
     }
     let config = format!("config@{ATTACKER}");
-    arena.daemon.job_that(&config, "its log is read", SOON, |job| job["metric"]["value"].is_number());
-    let told = arena.attack("descriptors", "");
+    arena.daemon.wait_for_job(&config, "its log is read", SOON, |job| job["metric"]["value"].is_number());
+    let text = arena.attack("descriptors", "");
     for kind in ["path", "zero", "fifo", "directory", "proc", "write-only", "none", "many"] {
-        assert!(told.contains(&format!("{kind}: refused")), "{kind}: {told}");
+        assert!(text.contains(&format!("{kind}: refused")), "{kind}: {text}");
     }
-    arena.keeps_its_secrets();
+    arena.assert_no_secrets();
     for mut job in jobs {
         let _ = job.kill();
         let _ = job.wait();
@@ -289,14 +289,14 @@ fn no_file_of_others_is_read_at_a_users_word() {
 }
 
 #[test]
-fn what_looks_like_an_output_and_turns_into_something_else_stalls_nobody() {
+fn an_output_descriptor_that_is_replaced_by_a_fifo_blocks_nothing() {
     let arena = Arena::new("fifo", &[]);
     let mut attacker = arena.begin("swap", "swapped").stdout(Stdio::null()).spawn().unwrap();
     let name = format!("swapped@{ATTACKER}");
-    arena.daemon.job_that(&name, "it is governed", SOON, |_| true);
+    arena.daemon.wait_for_job(&name, "it is governed", SOON, |_| true);
     eventually("its descriptor is a FIFO now", SOON, || arena.path("scratch/swapped").exists().then_some(()));
     let mut logs = arena.flowctl(&["logs", &name]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    eventually("root's look ends", SOON, || logs.try_wait().unwrap());
+    eventually("root's command ends", SOON, || logs.try_wait().unwrap());
     let mut why = String::new();
     logs.stderr.take().unwrap().read_to_string(&mut why).unwrap();
     assert!(why.contains("not a regular file"), "{why}");
@@ -305,13 +305,13 @@ fn what_looks_like_an_output_and_turns_into_something_else_stalls_nobody() {
 }
 
 #[test]
-fn shares_are_not_a_users_to_take() {
+fn a_user_cannot_take_shares_from_others() {
     let arena = Arena::new("shares", &["scopes.per-user=3", "scopes.label-bytes=5000"]);
     let before = arena.weights();
     for label in ["flowcon.min-share=99%", "flowcon.weight=100", "flowcon.weight=1.5"] {
         let out = arena.their_flowctl(&["run", "-l", label, "--", "true"]).output().unwrap();
-        assert_eq!(out.status.code(), Some(6), "{}", said(&out));
-        assert!(said(&out).contains("api.admins"), "{}", said(&out));
+        assert_eq!(out.status.code(), Some(6), "{}", text_of(&out));
+        assert!(text_of(&out).contains("api.admins"), "{}", text_of(&out));
     }
     let mut idle = Vec::new();
     for number in 0..3 {
@@ -329,19 +329,19 @@ fn shares_are_not_a_users_to_take() {
             "1000",
         ];
         idle.push(arena.their_flowctl(&words).stderr(Stdio::null()).spawn().unwrap());
-        arena.daemon.job_that(&format!("{name}@{ATTACKER}"), "it is governed", SOON, |_| true);
+        arena.daemon.wait_for_job(&format!("{name}@{ATTACKER}"), "it is governed", SOON, |_| true);
     }
     let out = arena.their_flowctl(&["run", "--name", "fourth", "--", "true"]).output().unwrap();
-    assert!(out.status.code() == Some(6) && said(&out).contains("scopes.per-user"), "{}", said(&out));
-    // Root's own are not counted with theirs, nor is a name taken by them.
+    assert!(out.status.code() == Some(6) && text_of(&out).contains("scopes.per-user"), "{}", text_of(&out));
+    // Root's jobs are not counted with the user's, and a user's job does not reserve its name.
     let out = arena.flowctl(&["run", "--name", "idle-0", "--", "true"]).output().unwrap();
-    assert!(out.status.success(), "{}", said(&out));
+    assert!(out.status.success(), "{}", text_of(&out));
     let decisions = || {
-        let told = arena.daemon.told(&["status", "-o", "json"]);
-        serde_json::from_str::<serde_json::Value>(&told).unwrap()["node"]["decisions"].as_u64().unwrap()
+        let text = arena.daemon.text(&["status", "-o", "json"]);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["node"]["decisions"].as_u64().unwrap()
     };
     let from = decisions();
-    eventually("more is decided", SOON, || (decisions() >= from + 3).then_some(()));
+    eventually("more decisions are taken", SOON, || (decisions() >= from + 3).then_some(()));
     for (before, now) in before.iter().zip(arena.weights()) {
         assert!((now / before - 1.0).abs() <= 0.05, "{before} -> {now}");
     }
@@ -352,30 +352,30 @@ fn shares_are_not_a_users_to_take() {
 }
 
 #[test]
-fn labels_of_a_user_are_bounded_together() {
+fn the_total_size_of_a_users_labels_is_bounded() {
     let arena = Arena::new("labels", &["scopes.label-bytes=5000"]);
     let label = format!("note={}", "x".repeat(3000));
     let words = ["run", "--name", "first", "-l", &label, "--", "sleep", "1000"];
     let mut first = arena.their_flowctl(&words).stderr(Stdio::null()).spawn().unwrap();
-    arena.daemon.job_that(&format!("first@{ATTACKER}"), "it is governed", SOON, |_| true);
+    arena.daemon.wait_for_job(&format!("first@{ATTACKER}"), "it is governed", SOON, |_| true);
     let out = arena.their_flowctl(&["run", "--name", "second", "-l", &label, "--", "true"]).output().unwrap();
-    assert!(out.status.code() == Some(6) && said(&out).contains("scopes.label-bytes"), "{}", said(&out));
+    assert!(out.status.code() == Some(6) && text_of(&out).contains("scopes.label-bytes"), "{}", text_of(&out));
     let _ = first.kill();
     let _ = first.wait();
 }
 
 #[test]
-fn nobody_registers_what_is_not_theirs() {
+fn a_user_cannot_register_processes_of_others() {
     let arena = Arena::new("others", &[]);
     let (honest, _) = &arena.honest[0];
-    let told = arena.attack("others", honest);
+    let text = arena.attack("others", honest);
     for kind in ["root's job", "root's process", "own process outside"] {
-        assert!(told.contains(&format!("{kind}: refused")), "{told}");
+        assert!(text.contains(&format!("{kind}: refused")), "{text}");
     }
-    // The same name and the same words: a job of their own, and a training of their own.
+    // The same name and command give a separate job and a separate training.
     let words = ["run", "--name", honest, "--", "sh", "-c", "while :; do sleep 0.05; done"];
     let mut same = arena.their_flowctl(&words).stderr(Stdio::null()).spawn().unwrap();
-    arena.daemon.job_that(&format!("{honest}@{ATTACKER}"), "it is governed", SOON, |_| true);
+    arena.daemon.wait_for_job(&format!("{honest}@{ATTACKER}"), "it is governed", SOON, |_| true);
     assert!(arena.daemon.job(honest).is_some());
     let training = |id: &str| {
         let path = arena.daemon.state_dir().join(format!("scopes/scope:{id}.json"));
@@ -383,19 +383,19 @@ fn nobody_registers_what_is_not_theirs() {
         record["training"].as_str().unwrap().to_owned()
     };
     assert_ne!(training(honest), training(&format!("{honest}@{ATTACKER}")));
-    // What is theirs is told to them, and nothing else.
-    let told = said(&arena.their_flowctl(&["ps", "-o", "json"]).output().unwrap());
-    assert!(told.contains(&format!("{honest}@{ATTACKER}")) && told.matches("\"name\"").count() == 1, "{told}");
+    // They see only their own jobs.
+    let text = text_of(&arena.their_flowctl(&["ps", "-o", "json"]).output().unwrap());
+    assert!(text.contains(&format!("{honest}@{ATTACKER}")) && text.matches("\"name\"").count() == 1, "{text}");
     let _ = same.kill();
     let _ = same.wait();
 }
 
 #[test]
-fn a_dead_command_keeps_nothing_however_long_its_connection_is_held() {
+fn a_dead_command_keeps_no_resources_while_its_connection_is_open() {
     let arena = Arena::new("dead", &[]);
     let mut attacker = arena.begin("hold", "held").stdout(Stdio::null()).spawn().unwrap();
     let name = format!("held@{ATTACKER}");
-    arena.daemon.job_that(&name, "it is governed", SOON, |_| true);
+    arena.daemon.wait_for_job(&name, "it is governed", SOON, |_| true);
     eventually("its process was killed", SOON, || arena.path("scratch/held").exists().then_some(()));
     eventually("it is gone", SOON, || arena.daemon.job(&name).is_none().then_some(()));
     assert!(attacker.try_wait().unwrap().is_none(), "the connection is still held");
@@ -404,7 +404,7 @@ fn a_dead_command_keeps_nothing_however_long_its_connection_is_held() {
 }
 
 #[test]
-fn noise_at_the_door_and_in_the_log_costs_the_daemon_little_and_others_nothing() {
+fn noise_on_the_socket_and_in_logs_costs_little_and_does_not_affect_others() {
     let arena = Arena::new("noise", &[]);
     let before = arena.weights();
     let mut attackers = Vec::new();
@@ -421,7 +421,7 @@ fn noise_at_the_door_and_in_the_log_costs_the_daemon_little_and_others_nothing()
         attackers.push(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     }
     for name in ["flood", "lines"] {
-        arena.daemon.job_that(&format!("{name}@{ATTACKER}"), "it is governed", SOON, |_| true);
+        arena.daemon.wait_for_job(&format!("{name}@{ATTACKER}"), "it is governed", SOON, |_| true);
     }
     attackers.push(arena.begin("crowd", "").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let pid = arena.daemon.pid();
@@ -430,8 +430,8 @@ fn noise_at_the_door_and_in_the_log_costs_the_daemon_little_and_others_nothing()
     while began.elapsed() < Duration::from_secs(15) {
         let asked = Instant::now();
         let out = arena.flowctl(&["run", "--", "true"]).output().unwrap();
-        assert!(out.status.success(), "{:?} {}", out.status, said(&out));
-        assert!(!said(&out).contains("not governed"), "{}", said(&out));
+        assert!(out.status.success(), "{:?} {}", out.status, text_of(&out));
+        assert!(!text_of(&out).contains("not governed"), "{}", text_of(&out));
         slowest = slowest.max(asked.elapsed());
         std::thread::sleep(Duration::from_secs(1));
     }
@@ -439,7 +439,7 @@ fn noise_at_the_door_and_in_the_log_costs_the_daemon_little_and_others_nothing()
     let memory = resident(pid);
     println!("{:.1} % of a core, {memory:.0} MiB, root's slowest start {slowest:?}", cost * 100.0);
     assert!(memory <= 64.0, "{memory} MiB");
-    // Unoptimised, the same work takes several times as long; what is bounded by time is bounded all the same.
+    // Without optimisation the same work takes several times as long.
     let bound = if cfg!(debug_assertions) { 0.25 } else { 0.05 };
     assert!(cost <= bound, "{} % of a core", cost * 100.0);
     for (before, now) in before.iter().zip(arena.weights()) {
@@ -451,16 +451,16 @@ fn noise_at_the_door_and_in_the_log_costs_the_daemon_little_and_others_nothing()
     }
 }
 
-/// The other side. Run as the attacker, by name.
+/// The attacker's side of the attacks, run as the attacker by name.
 #[test]
 #[ignore = "run by the attacks, as another user"]
 fn the_attacker() {
     let get = |name: &str| std::env::var(name).unwrap_or_default();
     let (kind, about, socket) = (get("ATTACK"), get("ABOUT"), PathBuf::from(get("SOCKET")));
-    assert_eq!(rustix::process::geteuid().as_raw(), ATTACKER, "nothing here is for root");
+    assert_eq!(rustix::process::geteuid().as_raw(), ATTACKER, "must not run as root");
     let attacker = Attacker {
         runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
-        door: socket_of(&socket),
+        run_socket: socket_of(&socket),
         secret: get("SECRET").into(),
         api: socket,
     };
@@ -476,7 +476,7 @@ fn the_attacker() {
     }
 }
 
-/// Tries to have a folder of a scope's name, with links to what is root's in it.
+/// Tries to create folders with the names of scopes, with links to root's file in them.
 fn plant(about: &str) {
     let (folder, canary) = about.split_once(':').unwrap();
     let mut planted = 0;
@@ -495,11 +495,11 @@ fn plant(about: &str) {
 struct Attacker {
     runtime: tokio::runtime::Runtime,
     api: PathBuf,
-    door: PathBuf,
+    run_socket: PathBuf,
     secret: PathBuf,
 }
 
-/// A process in a cgroup that is called as a scope's, made by hand.
+/// A process in a manually created cgroup with a scope's name.
 struct Puppet {
     child: Child,
     home: Home,
@@ -507,7 +507,7 @@ struct Puppet {
 
 impl Puppet {
     fn new(name: &str) -> Puppet {
-        let home = Home::create(&format!("flowcon-{name}")).expect("a cgroup of one's own");
+        let home = Home::create(&format!("flowcon-{name}")).expect("a new cgroup");
         let enter: String = home.entrances().iter().map(|path| format!("echo 0 >{}; ", path.display())).collect();
         let child = Command::new("sh").args(["-c", &format!("{enter} exec sleep 1000")]).spawn().unwrap();
         while home.is_empty() {
@@ -538,7 +538,7 @@ impl Attacker {
             output: output.as_raw_fd(),
         };
         self.runtime.block_on(async {
-            let mut session = Session::open(&self.door).await.map_err(|error| error.to_string())?;
+            let mut session = Session::open(&self.run_socket).await.map_err(|error| error.to_string())?;
             match session.register(registration, process, output).await {
                 Ok(_) => Ok(session),
                 Err(error) => Err(error.to_string()),
@@ -546,14 +546,14 @@ impl Attacker {
         })
     }
 
-    fn tell(what: &str, registered: Result<Session, String>) {
+    fn print_result(what: &str, registered: Result<Session, String>) {
         match registered {
             Ok(_) => println!("{what}: REGISTERED"),
             Err(why) => println!("{what}: refused: {why}"),
         }
     }
 
-    /// Everything but readable memory in the place of the output.
+    /// Registers everything except readable memory as the output.
     fn descriptors(&self) {
         let puppet = Puppet::new("puppet");
         let process = pidfd(puppet.child.id());
@@ -570,11 +570,11 @@ impl Attacker {
             ("write-only", open(Path::new(&again), OFlags::WRONLY)),
         ];
         for (what, output) in &handed {
-            Attacker::tell(what, self.register("puppet", process.as_fd(), output.as_fd()));
+            Attacker::print_result(what, self.register("puppet", process.as_fd(), output.as_fd()));
         }
-        Attacker::tell("none", self.register("puppet", memory.as_fd(), memory.as_fd()));
+        Attacker::print_result("none", self.register("puppet", memory.as_fd(), memory.as_fd()));
         let line = b"{\"register\":{\"name\":\"puppet\",\"labels\":{},\"command\":[],\"output\":1}}\n";
-        let stream = UnixStream::connect(&self.door).unwrap();
+        let stream = UnixStream::connect(&self.run_socket).unwrap();
         let many: Vec<BorrowedFd<'_>> = std::iter::repeat_n(memory.as_fd(), 200).collect();
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
         let mut ancillary = rustix::net::SendAncillaryBuffer::new(&mut space);
@@ -591,7 +591,7 @@ impl Attacker {
         println!("many: {}", if answer.contains("\"refused\"") { "refused" } else { "REGISTERED" });
     }
 
-    /// Registers memory, then puts a FIFO in the place of that descriptor.
+    /// Registers memory, then replaces that descriptor by a FIFO.
     fn swap(&self, name: &str) {
         let puppet = Puppet::new(name);
         let kept = Kept::create(1000).unwrap();
@@ -614,10 +614,10 @@ impl Attacker {
         let pids =
             fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let victim = pids.into_iter().find(lives_there).expect("root's job is visible");
-        Attacker::tell("root's job", self.register(honest, pidfd(victim).as_fd(), memory.as_fd()));
-        Attacker::tell("root's process", self.register("mine", pidfd(1).as_fd(), memory.as_fd()));
+        Attacker::print_result("root's job", self.register(honest, pidfd(victim).as_fd(), memory.as_fd()));
+        Attacker::print_result("root's process", self.register("mine", pidfd(1).as_fd(), memory.as_fd()));
         let own = pidfd(std::process::id());
-        Attacker::tell("own process outside", self.register("mine", own.as_fd(), memory.as_fd()));
+        Attacker::print_result("own process outside", self.register("mine", own.as_fd(), memory.as_fd()));
     }
 
     fn hold(&self, name: &str) {
@@ -631,17 +631,17 @@ impl Attacker {
         std::thread::sleep(Duration::from_secs(600));
     }
 
-    /// Connections without end: silent ones, slow ones, garbage, and long lines.
+    /// Opens connections endlessly: silent, slow, with garbage, and with long lines.
     fn crowd(&self) {
         let speakers: [&'static [u8]; 5] = [b"", b"{", b"\0\xff\n", b"{\"restore\":{}}\n", &[b' '; 70_000]];
         std::thread::scope(|threads| {
-            for said in speakers {
+            for bytes in speakers {
                 threads.spawn(move || {
                     let mut open = Vec::new();
                     loop {
-                        if let Ok(mut stream) = UnixStream::connect(&self.door) {
+                        if let Ok(mut stream) = UnixStream::connect(&self.run_socket) {
                             let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
-                            let _ = stream.write_all(said);
+                            let _ = stream.write_all(bytes);
                             open.push(stream);
                         }
                         if open.len() > 40 {

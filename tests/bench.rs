@@ -1,4 +1,4 @@
-//! `flowctl bench` on lists of somebody's own: what a job is given, and that a job that fails ends it, on either runtime.
+//! Tests of `flowctl bench` with custom lists: the environment of a job, and that a failing job ends the benchmark, on both runtimes.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -13,7 +13,7 @@ use support::engine::Engine;
 /// An engine's address at which nothing listens.
 const NO_ENGINE: &str = "unix:///nonexistent/docker.sock";
 
-/// The other job of a list in which one fails: nobody waits for it.
+/// The other job in a list with a failing job; it is not waited for.
 const LONG: &str = "[[job]]\nname = \"patient\"\ncommand = [\"sleep\", \"600\"]\n";
 
 fn bench(list: &str, folder: &Path, docker_host: &str) -> Output {
@@ -24,19 +24,19 @@ fn bench(list: &str, folder: &Path, docker_host: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     command.arg("bench").arg(&path).args(["--policy", "fair", "--repeats", "2", "--interval", "1"]);
     let output = command.env("TMPDIR", &temporary).env("DOCKER_HOST", docker_host).output().unwrap();
-    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left: {output:?}");
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "no files are left: {output:?}");
     output
 }
 
-fn assert_told(output: &Output) {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{complaint}");
-    assert!(complaint.contains("repeat 1 of 2: fair"), "{complaint}");
-    assert!(complaint.contains("the job hasty ended with exit code 3; its last lines"), "{complaint}");
-    let told: Vec<&str> =
-        complaint.lines().map(str::trim).skip_while(|line| !line.ends_with("its last lines:")).collect();
+fn assert_failure_reported(output: &Output) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("repeat 1 of 2: fair"), "{stderr}");
+    assert!(stderr.contains("the job hasty exited with code 3; its last lines"), "{stderr}");
+    let lines_shown: Vec<&str> =
+        stderr.lines().map(str::trim).skip_while(|line| !line.ends_with("its last lines:")).collect();
     let lines = (6..=24).map(|line| format!("line {line}")).chain(["no such data set".to_owned()]);
-    assert_eq!(told[1..21], lines.collect::<Vec<_>>(), "{complaint}");
+    assert_eq!(lines_shown[1..21], lines.collect::<Vec<_>>(), "{stderr}");
 }
 
 /// Twenty-four lines on one stream, then one on the other.
@@ -44,41 +44,41 @@ const HASTY: &str = "[[job]]\nname = \"hasty\"\nstart_s = 0.5\ncommand = [\"sh\"
     \"i=0; while [ $i -lt 24 ]; do i=$((i+1)); echo line $i; done; sleep 0.5; echo no such data set >&2; exit 3\"]\n";
 
 #[test]
-fn a_failed_job_on_a_scope_ends_the_bench_with_its_last_lines() {
+fn a_failed_job_in_a_scope_ends_the_bench_with_its_last_lines() {
     let folder = tempfile::tempdir().unwrap();
     let began = Instant::now();
-    assert_told(&bench(&format!("{LONG}{HASTY}"), folder.path(), NO_ENGINE));
-    assert!(began.elapsed() < Duration::from_secs(120), "nobody waited for the other job");
+    assert_failure_reported(&bench(&format!("{LONG}{HASTY}"), folder.path(), NO_ENGINE));
+    assert!(began.elapsed() < Duration::from_secs(120), "the other job was not waited for");
 }
 
 #[test]
 fn a_failed_job_in_a_container_ends_the_bench_with_its_last_lines() {
     let engine = Engine::start();
     let folder = tempfile::tempdir().unwrap();
-    assert_told(&bench(&format!("{LONG}{HASTY}"), folder.path(), &engine.address()));
+    assert_failure_reported(&bench(&format!("{LONG}{HASTY}"), folder.path(), &engine.address()));
     assert!(!engine.docker(&["ps", "-a", "--format", "{{.Names}}"]).contains("patient"));
 }
 
 #[test]
-fn a_job_that_cannot_start_ends_the_bench_at_once() {
+fn a_job_that_cannot_start_ends_the_bench_immediately() {
     let folder = tempfile::tempdir().unwrap();
     let list = format!("{LONG}[[job]]\nname = \"missing\"\ncommand = [\"/nonexistent/train\"]\n");
     let output = bench(&list, folder.path(), NO_ENGINE);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(
-        complaint.contains("the job missing ended with") && complaint.contains("/nonexistent/train"),
-        "{complaint}"
+        stderr.contains("the job missing exited with") && stderr.contains("/nonexistent/train"),
+        "{stderr}"
     );
 }
 
-/// Fails unless its words, its variables and its place are as the list says.
+/// A job that fails unless its arguments, variables and mounts are as in the list.
 const PARTICULAR: &str = "[[job]]\nname = \"particular\"\nepochs = 6\nseed = 4\nenv = { EPOCHS = \"n={epochs}\" }\nmounts = [\"./\"]\n\
     command = [\"sh\", \"-c\", \"[ $EPOCHS = n=6 ] && [ $1 = --epochs=6 ] && [ $PYTHONUNBUFFERED = 1 ] && [ -f $2 ] && \
     { [ $3 = 4 ] || [ $3 = 1004 ]; } || { echo $EPOCHS $*; exit 9; }\", \"x\", \"--epochs={epochs}\", \"./list.toml\", \"{seed}\"]\n";
 
 #[test]
-fn a_job_has_its_words_and_variables_on_either_runtime() {
+fn a_job_gets_its_arguments_and_variables_on_both_runtimes() {
     let engine = Engine::start();
     for address in [NO_ENGINE.to_owned(), engine.address()] {
         let folder = tempfile::tempdir().unwrap();

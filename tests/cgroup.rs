@@ -1,4 +1,4 @@
-//! Cgroups of the kernel that runs this test: made, entered, measured, limited and removed. Wants root.
+//! Tests with cgroups of the running kernel: created, entered, measured, limited and removed. Needs root.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::daemon::eventually;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A shell command in a cgroup of its own; both end with the value.
+/// A shell command in a separate cgroup; both are removed when dropped.
 struct Job {
     home: Home,
     child: Child,
@@ -53,7 +53,7 @@ impl Drop for Job {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Children of the shell are in the cgroup too.
+        // Children of the shell are also in the cgroup.
         for entrance in self.home.entrances() {
             for pid in std::fs::read_to_string(entrance).unwrap_or_default().lines() {
                 let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
@@ -65,13 +65,13 @@ impl Drop for Job {
 
 /// CPU time used so far, in seconds.
 fn cpu(cgroup: &mut Cgroup) -> f64 {
-    cgroup.usage().cpu.expect("the kernel counts it").as_secs_f64()
+    cgroup.usage().cpu.expect("CPU time is available").as_secs_f64()
 }
 
 const BUSY: &str = "while :; do :; done";
 const IDLE: &str = "exec sleep 1000";
 
-/// A job with its cgroup opened.
+/// Starts a job and opens its cgroup.
 fn start(name: &str, script: &str) -> (Job, Cgroup) {
     let job = Job::start(name, script);
     let cgroup = job.cgroup();
@@ -83,7 +83,7 @@ fn a_busy_job_uses_cpu_and_an_idle_one_does_not() {
     let (_busy_job, mut busy) = start("busy", BUSY);
     let (_idle_job, mut idle) = start("idle", IDLE);
     let (before, began) = ((cpu(&mut busy), cpu(&mut idle)), Instant::now());
-    // However little of the machine others leave to it.
+    // Works also on a busy machine.
     let used = eventually("it has used some CPU", SOON, || Some(cpu(&mut busy) - before.0).filter(|used| *used > 0.1));
     assert!(
         used < began.elapsed().as_secs_f64() + 0.1,
@@ -105,7 +105,7 @@ fn file_cache_is_charged_to_a_job_but_is_not_its_working_set() {
 }
 
 #[test]
-fn weights_are_written_to_the_kernel_and_move_cpu_between_two_jobs() {
+fn weights_are_written_to_the_kernel_and_shift_cpu_between_two_jobs() {
     // As many busy loops as cores in each, so that they compete for all of them.
     let loops = "for i in $(seq $(nproc)); do while :; do :; done & done; wait";
     let (_heavy_job, mut heavy) = start("heavy", loops);
@@ -124,7 +124,7 @@ fn weights_are_written_to_the_kernel_and_move_cpu_between_two_jobs() {
 }
 
 #[test]
-fn a_quota_throttles_and_lifting_it_ends_that() {
+fn a_quota_throttles_until_it_is_removed() {
     let (_job, mut cgroup) = start("quota", BUSY);
     let tight = Setting::CpuQuota(Some(Quota(100)));
     assert_eq!(cgroup.write(tight).unwrap(), tight);
@@ -142,7 +142,7 @@ fn a_quota_throttles_and_lifting_it_ends_that() {
 }
 
 #[test]
-fn memory_protection_is_set_and_taken_back() {
+fn memory_protection_is_set_and_removed() {
     let (_job, cgroup) = start("soft", IDLE);
     assert_eq!(cgroup.limits().memory_low, Some(Bytes(0)));
     let low = Setting::MemoryLow(Bytes(64 << 20));
@@ -152,7 +152,7 @@ fn memory_protection_is_set_and_taken_back() {
 }
 
 #[test]
-fn block_bytes_and_the_block_weight_follow_where_the_kernel_has_them() {
+fn block_bytes_and_the_block_weight_work_if_the_kernel_supports_them() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = dir.path().join("written").display().to_string();
     let (_job, mut cgroup) =
@@ -161,16 +161,16 @@ fn block_bytes_and_the_block_weight_follow_where_the_kernel_has_them() {
         assert_eq!(weight, 100);
         assert_eq!(cgroup.write(Setting::IoWeight(300)).unwrap(), Setting::IoWeight(300));
     }
-    // Newer kernels count nothing on version 1: that must read as unknown, not as little.
+    // Newer kernels do not count on version 1: the value must be unknown, not small.
     let uncounted = Version::of_host() != Version::V2;
     eventually("8 MiB are seen written", SOON, || {
         cgroup.usage().block_io.map_or(uncounted, |bytes| bytes >= Bytes(8 << 20)).then_some(())
     });
 }
 
-/// As crun makes one, and a systemd that is a container's first process.
+/// As created by crun, and by systemd as a container's first process.
 #[test]
-fn a_container_whose_process_is_in_a_cgroup_inside_its_own_is_limited_as_a_whole() {
+fn a_container_whose_process_is_in_a_nested_cgroup_is_limited_as_a_whole() {
     let job = Job::start("inner4f2a", IDLE);
     let inner: Vec<PathBuf> = job.cgroup().directories().iter().map(|directory| directory.join("init.scope")).collect();
     let move_in = |directory: &PathBuf| {
@@ -187,7 +187,7 @@ fn a_container_whose_process_is_in_a_cgroup_inside_its_own_is_limited_as_a_whole
     let weight = Setting::CpuWeight(CpuWeight::clamped(300.0));
     container.write(weight).unwrap();
     assert_eq!(container.limits().get(weight.kind()), outer.limits().get(weight.kind()));
-    assert_eq!(process.limits().cpu_weight, Some(CpuWeight::DEFAULT), "inside it nothing is changed");
+    assert_eq!(process.limits().cpu_weight, Some(CpuWeight::DEFAULT), "the nested cgroup is unchanged");
     assert!(container.place().cpus.is_some());
     assert_eq!(container.members().unwrap().started().first().map(|started| started.pid), Some(job.child.id()));
     for directory in inner {
@@ -199,24 +199,24 @@ fn a_container_whose_process_is_in_a_cgroup_inside_its_own_is_limited_as_a_whole
 }
 
 #[test]
-fn the_root_cgroup_and_our_own_are_never_governed() {
+fn the_root_cgroup_and_our_own_cgroup_are_never_governed() {
     let (_job, cgroup) = start("own", IDLE);
-    // Process 1 lives in the root of the CPU hierarchy, on a host; in a container its cgroup is not its own to us either.
+    // On a host, process 1 is in the root of the CPU hierarchy; in a container, its cgroup must not be governed either.
     if let Ok(of_init) = Cgroup::of_process(1, None) {
         of_init.write(Setting::CpuWeight(CpuWeight::DEFAULT)).unwrap_err();
     }
     let inside = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "writes_to_the_cgroup_that_it_lives_in", "--nocapture"])
+        .args(["--ignored", "--exact", "writes_to_its_own_cgroup", "--nocapture"])
         .env("FLOWCON_TEST_CGROUP", cgroup.path())
         .output()
         .unwrap();
     assert!(inside.status.success(), "{}", String::from_utf8_lossy(&inside.stdout));
 }
 
-/// Run by the test above in a process of its own.
+/// Run by the test above in a separate process.
 #[test]
 #[ignore = "moves its own process; run by another test"]
-fn writes_to_the_cgroup_that_it_lives_in() {
+fn writes_to_its_own_cgroup() {
     let cpu = std::env::var("FLOWCON_TEST_CGROUP").expect("set by the test that runs this");
     std::fs::write(format!("{cpu}/cgroup.procs"), "0").unwrap();
     let own = Cgroup::of_process(std::process::id(), None).unwrap();
@@ -225,7 +225,7 @@ fn writes_to_the_cgroup_that_it_lives_in() {
 }
 
 #[test]
-fn a_process_number_with_another_start_time_is_refused() {
+fn a_process_id_with_another_start_time_is_rejected() {
     let job = Job::start("reused", IDLE);
     let StartTime(ticks) = start_time(job.child.id()).unwrap();
     assert!(Cgroup::of_process(job.child.id(), Some(StartTime(ticks))).is_ok());
@@ -234,7 +234,7 @@ fn a_process_number_with_another_start_time_is_refused() {
 }
 
 #[test]
-fn a_cgroup_that_ended_reads_as_missing_and_one_made_anew_is_not_mistaken_for_it() {
+fn a_removed_cgroup_reads_as_missing_also_after_it_is_recreated() {
     let (job, mut cgroup) = start("ended", IDLE);
     assert!(cgroup.populated());
     assert!(cgroup.usage().cpu.is_some());
@@ -249,7 +249,7 @@ fn a_cgroup_that_ended_reads_as_missing_and_one_made_anew_is_not_mistaken_for_it
 }
 
 #[test]
-fn a_job_with_a_network_of_its_own_counts_its_bytes_and_one_on_the_hosts_does_not() {
+fn network_bytes_are_counted_for_a_job_in_its_own_network_namespace_only() {
     let (_shared_job, mut shared) = start("netshared", IDLE);
     assert_eq!(shared.usage().network_io, None);
     let script = format!("exec unshare --net sh -c '{IDLE}'");
@@ -259,7 +259,7 @@ fn a_job_with_a_network_of_its_own_counts_its_bytes_and_one_on_the_hosts_does_no
 }
 
 #[test]
-fn a_frozen_job_says_so() {
+fn a_frozen_job_is_reported_as_frozen() {
     let (job, cgroup) = start("frozen", IDLE);
     assert_eq!(cgroup.frozen(), Some(false));
     let set = |state: &str, v2: &str| {
@@ -276,7 +276,7 @@ fn a_frozen_job_says_so() {
 }
 
 #[test]
-fn a_populated_cgroup_of_the_same_name_is_not_taken_over_and_an_empty_one_is_made_fresh() {
+fn a_populated_cgroup_with_the_same_name_is_an_error_and_an_empty_one_is_reused() {
     let name = format!("flowcon-test-{}-twice", std::process::id());
     let (_job, cgroup) = start("twice", IDLE);
     assert!(matches!(Home::create(&name), Err(CgroupError::Exists { .. })));
@@ -290,7 +290,7 @@ fn a_populated_cgroup_of_the_same_name_is_not_taken_over_and_an_empty_one_is_mad
 }
 
 #[test]
-fn this_host_has_cgroups_and_pressure_is_a_fraction() {
+fn the_host_has_cgroups_and_pressure_is_a_fraction() {
     assert_ne!(Version::of_host(), Version::None);
     let pressure = node_pressure();
     for share in [pressure.cpu, pressure.memory, pressure.io].into_iter().flatten() {
@@ -306,7 +306,7 @@ fn observing_two_hundred_containers_once_a_second_is_cheap() {
     let (_jobs, mut cgroups): (Vec<Job>, Vec<Cgroup>) = jobs.into_iter().unzip();
     let mut round = || cgroups.iter_mut().filter_map(|cgroup| cgroup.usage().cpu).count();
     assert_eq!(round(), CGROUPS);
-    // The best of several: other tests run beside this one.
+    // The shortest of several rounds, because other tests run at the same time.
     let best = (0..10)
         .map(|_| {
             let began = Instant::now();
@@ -315,7 +315,7 @@ fn observing_two_hundred_containers_once_a_second_is_cheap() {
         })
         .min()
         .expect("ten rounds");
-    println!("{CGROUPS} cgroups: {best:?} a round, {:?} each", best / CGROUPS as u32);
-    // Of a second; an unoptimised build may take several times what the service takes.
+    println!("{CGROUPS} cgroups: {best:?} per round, {:?} each", best / CGROUPS as u32);
+    // Per second; an unoptimised build may take several times as long as the service.
     assert!(best < Duration::from_millis(60), "{best:?}");
 }

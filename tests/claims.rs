@@ -1,5 +1,5 @@
-//! How long a job will train, read from what really runs: processes of scopes and of a Docker container, their environment and the
-//! files that they name. Wants root.
+//! Tests of claimed totals, read from running processes of scopes and Docker containers, their environment and their configuration
+//! files. Needs root.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -16,12 +16,12 @@ use support::engine::{Engine, RunSpec};
 
 const SOON: Duration = Duration::from_secs(40);
 
-/// Prints twelve epochs and no total; goes on to the sixtieth once there is a file `go`.
+/// A script that prints twelve epochs without a total, and continues to the sixtieth once the file `go` exists.
 const TRAINING: &str = "i=0; l=90000; while [ $i -lt 60 ]; do i=$((i+1)); l=$((l*9/10+7)); \
     echo \"epoch $i loss: $((l/100)).$((l%100/10))$((l%10))\"; \
     [ $i -ne 12 ] || while [ ! -e go ]; do sleep 0.2; done; sleep 0.1; done; while [ ! -e end ]; do sleep 0.2; done\n";
 
-/// A folder with the training, which everybody may read.
+/// A folder with the training, readable by all users.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -29,7 +29,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// A command of `flowctl run`, ended with the test.
+/// A command of `flowctl run`, killed when dropped.
 struct Scope(Child);
 
 impl Scope {
@@ -49,17 +49,17 @@ impl Drop for Scope {
 }
 
 fn reading(daemon: &Daemon, name: &str) -> Option<Value> {
-    let told = daemon.flowctl(&["explain", name, "-o", "json"]);
-    let detail: Value = serde_json::from_slice(&told.stdout).ok()?;
+    let output = daemon.flowctl(&["explain", name, "-o", "json"]);
+    let detail: Value = serde_json::from_slice(&output.stdout).ok()?;
     Some(detail["explanation"]["reading"].clone())
 }
 
-/// Waits until the job's claim is this total, from this key at this place.
+/// Waits until the job's claim has this total, key and origin.
 fn claims(daemon: &Daemon, name: &str, total: f64, key: &str, origin: &str) -> Value {
     let expected =
         |claim: &Value| claim["total"].as_f64() == Some(total) && claim["key"] == key && claim["origin"] == origin;
     let mut last = Value::Null;
-    let until = std::time::Instant::now() + SOON * support::daemon::BUSY;
+    let until = std::time::Instant::now() + SOON * support::daemon::BUSY_FACTOR;
     while std::time::Instant::now() < until {
         last = reading(daemon, name).map_or(Value::Null, |reading| reading["claim"].clone());
         if expected(&last) {
@@ -70,13 +70,13 @@ fn claims(daemon: &Daemon, name: &str, total: f64, key: &str, origin: &str) -> V
     panic!("{name} should claim {total} by {key} ({origin}); last: {last}\n{}", daemon.log());
 }
 
-/// Every byte that the daemon keeps.
-fn kept(folder: &Path) -> Vec<u8> {
+/// The content of all files in a folder.
+fn all_bytes(folder: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            bytes.extend(kept(&path));
+            bytes.extend(all_bytes(&path));
         } else if path.is_file() {
             bytes.extend(fs::read(&path).unwrap());
         }
@@ -85,7 +85,7 @@ fn kept(folder: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_claim_is_shown_until_the_job_runs_past_it_and_nothing_else_of_the_command_is() {
+fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is() {
     let (daemon, folder) = (Daemon::start("off", &["policy.interval=1s"]), folder());
     let recorded = folder.path().join("ticks.jsonl");
     let mut recording = Command::new(env!("CARGO_BIN_EXE_flowctl"));
@@ -106,11 +106,11 @@ fn a_claim_is_shown_until_the_job_runs_past_it_and_nothing_else_of_the_command_i
     let claim = claims(&daemon, "claims-shown", 40.0, "--epochs", "command");
     assert!(claim["unit"] == "epoch" && claim["confidence"].as_f64() > Some(0.9), "{claim}");
     let job =
-        daemon.job_that("claims-shown", "stands at its twelfth epoch", SOON, |job| job["progress"]["current"] == 12.0);
+        daemon.wait_for_job("claims-shown", "is at its twelfth epoch", SOON, |job| job["progress"]["current"] == 12.0);
     assert_eq!((&job["progress"]["total"], &job["progress"]["claimed_total"]), (&Value::Null, &40.0.into()));
-    let status = daemon.told(&["status"]);
+    let status = daemon.output(&["status"]);
     assert!(status.contains("epoch 12/~40"), "{status}");
-    let page = daemon.told(&["explain", "claims-shown"]);
+    let page = daemon.output(&["explain", "claims-shown"]);
     assert!(
         page.contains("40 epochs, from `--epochs` of its command") && page.contains("epoch 12.00 of ~40"),
         "{page}"
@@ -118,24 +118,24 @@ fn a_claim_is_shown_until_the_job_runs_past_it_and_nothing_else_of_the_command_i
 
     fs::write(folder.path().join("go"), "").unwrap();
     daemon
-        .job_that("claims-shown", "runs past its claim", SOON, |job| job["progress"]["current"].as_f64() > Some(40.0));
+        .wait_for_job("claims-shown", "exceeds its claim", SOON, |job| job["progress"]["current"].as_f64() > Some(40.0));
     let read = reading(&daemon, "claims-shown").unwrap();
     assert_eq!(read["claim"], Value::Null, "{read}");
-    let status = daemon.told(&["status"]);
+    let status = daemon.output(&["status"]);
     assert!(status.contains("epoch ") && !status.contains("/~"), "{status}");
 
     let history = eventually("the history has it", SOON, || {
-        let told = daemon.flowctl(&["history", "claims-shown", "-o", "json"]);
-        told.status.success().then(|| String::from_utf8(told.stdout).unwrap())
+        let output = daemon.flowctl(&["history", "claims-shown", "-o", "json"]);
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     });
-    let told = [
+    let output = [
         status,
         page,
-        daemon.told(&["explain", "claims-shown", "-o", "json"]),
-        daemon.told(&["status", "-o", "json"]),
+        daemon.output(&["explain", "claims-shown", "-o", "json"]),
+        daemon.output(&["status", "-o", "json"]),
         history,
-        daemon.told(&["history", "--events", "claims-shown", "-o", "jsonl"]),
-        daemon.told(&["metrics"]),
+        daemon.output(&["history", "--events", "claims-shown", "-o", "jsonl"]),
+        daemon.output(&["metrics"]),
         daemon.log(),
     ];
     Command::new("kill").args(["-INT", &recording.id().to_string()]).status().unwrap();
@@ -144,17 +144,17 @@ fn a_claim_is_shown_until_the_job_runs_past_it_and_nothing_else_of_the_command_i
     assert!(ticks.contains("\"--epochs\""), "the claim itself is in the recording");
     let replayed = Command::new(env!("CARGO_BIN_EXE_flowsim")).arg("replay").arg(&recorded).output().unwrap();
     assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
-    for text in told.iter().chain([&ticks]) {
+    for text in output.iter().chain([&ticks]) {
         assert!(!text.to_lowercase().contains("swordfish"), "{text}");
     }
     let mut daemon = daemon;
     daemon.end("TERM");
-    let state = String::from_utf8_lossy(&kept(&daemon.state_dir())).to_lowercase();
+    let state = String::from_utf8_lossy(&all_bytes(&daemon.state_dir())).to_lowercase();
     assert!(state.contains("claims-shown") && !state.contains("swordfish"), "the journal and the history");
 }
 
 #[test]
-fn what_runs_is_read_whoever_started_it_and_however() {
+fn claims_are_read_however_the_training_was_started() {
     let (daemon, folder) = (Daemon::start("off", &["policy.interval=1s"]), folder());
     fs::write(folder.path().join("conf.yaml"), "trainer:\n  max_epochs: 45\n").unwrap();
     let jobs: [(&str, &[&str], f64, &str, &str); 6] = [
@@ -169,7 +169,7 @@ fn what_runs_is_read_whoever_started_it_and_however() {
             "command",
         ),
         ("claims-file", &["sh", "train.sh", "--config", "conf.yaml"], 45.0, "trainer.max_epochs", "config-file"),
-        // The daemon could read the file; the user could make it read others' files with it.
+        // The daemon could read the file, but the user could then make it read files of others.
         (
             "claims-user",
             &[
@@ -190,7 +190,7 @@ fn what_runs_is_read_whoever_started_it_and_however() {
     for (name, _, total, key, origin) in jobs {
         claims(&daemon, name, total, key, origin);
     }
-    // Also after the later readings.
+    // The claims must not change later.
     std::thread::sleep(Duration::from_secs(12));
     for (name, _, total, key, origin) in jobs {
         claims(&daemon, name, total, key, origin);
@@ -198,7 +198,7 @@ fn what_runs_is_read_whoever_started_it_and_however() {
 }
 
 #[test]
-fn files_are_read_inside_the_container_and_nowhere_else() {
+fn files_are_read_only_inside_the_container() {
     let (engine, folder) = (Engine::start(), folder());
     let daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
     let work = folder.path();
@@ -238,7 +238,7 @@ fn files_are_read_inside_the_container_and_nowhere_else() {
     for (name, _, total, key, origin) in jobs {
         claims(&daemon, name, total, key, origin);
     }
-    eventually("the readings that follow", SOON, || {
+    eventually("all jobs are at their twelfth epoch", SOON, || {
         let counted =
             jobs.iter().filter(|(name, ..)| daemon.job(name).is_some_and(|job| job["progress"]["current"] == 12.0));
         (counted.count() == jobs.len()).then_some(())

@@ -1,4 +1,4 @@
-//! `flowsim cluster`: what the policies reach on schedules that no rule was chosen on, and what its user meets.
+//! Tests of `flowsim cluster`: the results of the policies on schedules not used for tuning, and the command line.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -7,11 +7,11 @@ use flowcon::model::PolicySettings;
 use flowcon::sim::cluster::{ClusterScenario, ClusterSummary, ClusterVariant, Costs, compare, simulate};
 use serde_json::Value;
 
-/// Rules were looked at on seeds from 0 on; these decide.
+/// First seed of the tests; rules were tuned on seeds from 0 on.
 const UNSEEN: u64 = 1_000;
 
-/// The base's figures and those of each policy.
-fn compared(scenario: &str, policies: &[&str], seeds: u64) -> (ClusterSummary, Vec<ClusterSummary>) {
+/// The results of the base and of each policy.
+fn compare_policies(scenario: &str, policies: &[&str], seeds: u64) -> (ClusterSummary, Vec<ClusterSummary>) {
     let scenario = ClusterScenario::open(scenario, None).unwrap();
     let named = |name: &&str| ClusterVariant::named(name, &PolicySettings::default()).unwrap();
     let variants: Vec<ClusterVariant> = policies.iter().map(named).collect();
@@ -24,7 +24,7 @@ fn change(base: f64, after: f64) -> f64 {
 }
 
 #[test]
-fn the_default_reaches_its_bounds_on_the_papers_schedules() {
+fn the_default_policy_meets_its_bounds_on_the_papers_schedules() {
     for (scenario, completion, makespan) in [
         ("procon-20x4", -0.15, -0.05),
         ("procon-30x4", -0.24, -0.05),
@@ -32,7 +32,7 @@ fn the_default_reaches_its_bounds_on_the_papers_schedules() {
         ("procon-60x7", -0.26, -0.07),
         ("specon-20x4", -0.22, -0.06),
     ] {
-        let (base, of) = compared(scenario, &["spread", "default"], 24);
+        let (base, of) = compare_policies(scenario, &["spread", "default"], 24);
         let (spread, default) = (of[0], of[1]);
         let reached = change(base.mean_completion_s, default.mean_completion_s);
         let shortened = change(base.makespan_s, default.makespan_s);
@@ -42,26 +42,26 @@ fn the_default_reaches_its_bounds_on_the_papers_schedules() {
 }
 
 #[test]
-fn weak_forecasts_do_not_make_it_worse_than_spread_placement() {
+fn with_weak_forecasts_the_default_is_not_worse_than_spread_placement() {
     for ending in ["-unknown", "-mixed", "-threads", "-io", "-lying", "-half-silent"] {
-        let (_, of) = compared(&format!("procon-30x4{ending}"), &["spread", "default"], 6);
+        let (_, of) = compare_policies(&format!("procon-30x4{ending}"), &["spread", "default"], 6);
         let worse = change(of[0].mean_completion_s, of[1].mean_completion_s);
         assert!(worse <= 0.02, "{ending}: {worse}");
     }
 }
 
 #[test]
-fn scaling_pays_where_resources_are_reserved() {
+fn scaling_helps_if_resources_are_reserved() {
     for (scenario, completion) in [("dragon-1", -0.3), ("dragon-2", -0.5)] {
-        let (base, of) = compared(scenario, &["dragon", "default"], 4);
+        let (base, of) = compare_policies(scenario, &["dragon", "default"], 4);
         let reached = change(base.mean_completion_s, of[1].mean_completion_s);
         assert!(reached <= completion && of[1].mean_completion_s < of[0].mean_completion_s, "{scenario}: {reached}");
     }
 }
 
-/// A thousand jobs on a hundred nodes for a day: every plan is checked while it runs.
+/// A thousand jobs on a hundred nodes for a day: every plan is checked during the run.
 #[test]
-fn a_hundred_nodes_for_a_day() {
+fn a_hundred_nodes_run_for_a_day() {
     let scenario = ClusterScenario::open("scale-10000", Some(100)).unwrap();
     let default = ClusterVariant::named("default", &PolicySettings::default()).unwrap();
     let comparison = compare(&scenario, &[default], UNSEEN, 1, 10.0).unwrap();
@@ -74,7 +74,7 @@ fn flowsim(arguments: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn the_json_has_the_promised_keys_and_is_the_same_again() {
+fn the_json_has_the_documented_keys_and_is_reproducible() {
     let policies = "swarm,procon-plain,specon-plain,dragon,spread,procon,specon,default,oasis";
     let arguments = ["procon-20x4", "--policy", policies, "--seeds", "2", "--json"];
     let output = flowsim(&arguments);
@@ -92,7 +92,7 @@ fn the_json_has_the_promised_keys_and_is_the_same_again() {
 }
 
 #[test]
-fn a_scenario_file_runs_on_as_many_nodes_as_told() {
+fn a_scenario_file_runs_on_the_given_number_of_nodes() {
     let output =
         flowsim(&["config/scenarios/example.toml", "--nodes", "3", "--policy", "swarm,default", "--seeds", "2"]);
     let table = String::from_utf8(output.stdout).unwrap();
@@ -100,20 +100,20 @@ fn a_scenario_file_runs_on_as_many_nodes_as_told() {
 }
 
 #[test]
-fn complaints_say_what_there_is() {
-    let complaint = |arguments: &[&str]| {
+fn error_messages_list_the_valid_values() {
+    let stderr_of = |arguments: &[&str]| {
         let output = flowsim(arguments);
         assert!(!output.status.success() && output.stdout.is_empty());
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(complaint(&["procon-99x9"]).contains("expected one of procon-20x4, "));
-    assert!(complaint(&["procon-20x4-sideways"]).contains("unknown suffix `-sideways`"));
-    assert!(complaint(&["procon-20x4", "--policy", "best"]).contains("unknown policy `best`; expected one of swarm"));
-    assert!(complaint(&["dragon-3", "--set", "node.cores=2"]).contains("can never start"));
+    assert!(stderr_of(&["procon-99x9"]).contains("expected one of procon-20x4, "));
+    assert!(stderr_of(&["procon-20x4-sideways"]).contains("unknown suffix `-sideways`"));
+    assert!(stderr_of(&["procon-20x4", "--policy", "best"]).contains("unknown policy `best`; expected one of swarm"));
+    assert!(stderr_of(&["dragon-3", "--set", "node.cores=2"]).contains("can never start"));
 }
 
 #[test]
-fn where_a_job_trained_is_told_without_gaps_but_its_moves() {
+fn a_jobs_stays_have_no_gaps_except_its_moves() {
     let scenario = ClusterScenario::open("procon-20x4", None).unwrap();
     let variant = ClusterVariant::named("default", &PolicySettings::default()).unwrap();
     let costs = Costs::default();
@@ -138,7 +138,7 @@ fn where_a_job_trained_is_told_without_gaps_but_its_moves() {
 }
 
 #[test]
-fn the_report_shows_every_node_and_needs_neither_scripts_nor_the_network() {
+fn the_report_shows_every_node_without_scripts_or_network() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     let mut command = Command::cargo_bin("flowsim").unwrap();

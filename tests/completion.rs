@@ -1,4 +1,4 @@
-//! Completion in a real bash: the script that `flowctl completion bash` prints, asked as bash asks it.
+//! Tests of completion in a real bash, with the script of `flowctl completion bash`.
 
 mod served;
 
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
-/// What bash would offer for the last of these words.
+/// The completions that bash offers for the last of these words.
 fn offered(socket: &Path, words: &[&str]) -> Vec<String> {
     offered_by("FLOWCON_SOCKET", socket, words)
 }
 
-/// The same of whoever listens at a socket that this variable names.
+/// Like [`offered`], with the socket in another environment variable.
 fn offered_by(variable: &str, socket: &Path, words: &[&str]) -> Vec<String> {
     let flowctl = Path::new(env!("CARGO_BIN_EXE_flowctl"));
     let path = format!("{}:{}", flowctl.parent().expect("a folder").display(), std::env::var("PATH").expect("a PATH"));
@@ -37,7 +37,7 @@ fn offered_by(variable: &str, socket: &Path, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_job_is_completed_where_a_job_is_expected() {
+fn job_names_are_completed() {
     let served = Served::new(busy_node());
     let jobs = offered(&served.socket, &["flowctl", "explain", ""]);
     assert_eq!(jobs.len(), 5, "{jobs:?}");
@@ -52,7 +52,7 @@ fn a_job_is_completed_where_a_job_is_expected() {
 }
 
 #[test]
-fn a_name_that_means_something_to_a_shell_is_offered_as_its_id() {
+fn a_job_whose_name_has_shell_characters_is_completed_by_its_id() {
     let mut node = idle_node();
     node.jobs = vec![served::job("4f2a9c01d3e7aa55", "$(touch /tmp/x) a")];
     let served = Served::new(node);
@@ -80,7 +80,7 @@ fn cluster_job(name: &str, gang: Option<&str>) -> ClusterJobStatus {
     }
 }
 
-/// A coordinator's API at this socket until the test ends.
+/// Serves a coordinator's API at this socket until the test ends.
 fn serve_cluster(socket: &Path) {
     let node = |name: &str| ClusterNodeStatus {
         id: NodeId(format!("id-of-{name}").into()),
@@ -105,7 +105,7 @@ fn serve_cluster(socket: &Path) {
             status: status.1,
             recent: Arc::default(),
             moves: moves.1,
-            commands: mpsc::channel(1).0, // nobody commands here
+            commands: mpsc::channel(1).0, // no commands are sent here
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("runtime").block_on(async move {
@@ -118,7 +118,7 @@ fn serve_cluster(socket: &Path) {
 }
 
 #[test]
-fn jobs_and_nodes_of_the_cluster_are_completed_where_they_are_expected() {
+fn jobs_and_nodes_of_the_cluster_are_completed() {
     let folder = tempfile::tempdir().expect("folder");
     let socket = folder.path().join("flowcoord.sock");
     serve_cluster(&socket);
@@ -136,14 +136,14 @@ fn jobs_and_nodes_of_the_cluster_are_completed_where_they_are_expected() {
 }
 
 #[test]
-fn without_a_daemon_nothing_is_offered_within_a_second() {
+fn without_a_daemon_completion_quickly_offers_nothing() {
     let began = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_flowctl"))
         .args(["__jobs", "--socket", "/nonexistent/flowcond.sock"])
         .output()
         .expect("flowctl runs");
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
-    // A socket whose owner hangs: connections are queued and never answered.
+    // A hanging server: connections are queued and never accepted.
     let folder = tempfile::tempdir().expect("folder");
     let socket = folder.path().join("s.sock");
     let _hangs = std::os::unix::net::UnixListener::bind(&socket).expect("bound");

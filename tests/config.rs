@@ -1,4 +1,4 @@
-//! The configuration as it is shipped: what `config/flowcond.toml` documents is what the daemon does.
+//! Tests that the shipped `config/flowcond.toml` documents the daemon's defaults and keys.
 
 use flowcon::config::{KEYS, Settings, Sources, load};
 use std::fs;
@@ -11,7 +11,7 @@ fn shipped() -> String {
 }
 
 #[test]
-fn every_documented_default_is_the_default() {
+fn every_documented_default_is_the_actual_default() {
     let uncommented: String = shipped()
         .lines()
         .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))

@@ -1,7 +1,7 @@
-//! Crashes at random instants: SIGKILL to the daemon and to `flowcond restore`, on a real engine with real containers, again and
-//! again. Afterwards each container has exactly the limits that it had, or those that its owner set since.
+//! Crashes at random instants: repeated SIGKILL to the daemon and to `flowcond restore`, on a real engine with real containers.
+//! Afterwards each container has exactly its original limits, or those that its owner has set since.
 //!
-//! `FLOWCON_CRASHES=1000 cargo test --test crash` is the long run; without it there are a few dozen.
+//! `FLOWCON_CRASHES=1000 cargo test --test crash` is the long run; the default is a few dozen crashes.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -19,19 +19,19 @@ use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
 const CRASHES: usize = 30;
 
-/// Milliseconds that a daemon lives at most: it finds its jobs, reads their logs, journals and writes within them.
+/// Maximum lifetime of a daemon in milliseconds: enough to find its jobs, read their logs, and write the journal and limits.
 const LIFE_MS: u64 = 1500;
 
-/// Milliseconds after which a restore is killed at most.
+/// Maximum time in milliseconds after which a restore is killed.
 const RESTORE_MS: u64 = 40;
 
-/// An owner's choices are multiples of this many: a weight is about ten shares, and a smaller change on cgroup v1 is not noticed.
+/// Step of the owner's changes in shares: a weight is about ten shares, and a smaller change on cgroup v1 is not noticed.
 const SHARES: u32 = 20;
 
-/// How long after a change its owner looks.
-const LOOK: Duration = Duration::from_millis(300);
+/// Time after which the owner checks a change.
+const CHECK_AFTER: Duration = Duration::from_millis(300);
 
-/// A container, its limit's file in the kernel, and what must stand there when nobody governs.
+/// A container, the file of its limit in the kernel, and the limit that must be there without a governor.
 struct Job {
     name: &'static str,
     file: PathBuf,
@@ -47,38 +47,38 @@ impl Job {
         Job { name, file, original }
     }
 
-    /// As its owner does, who looks whether it took: two updates at one instant are the engine's to order.
+    /// Changes the limit as the owner, and checks the result: the engine may reorder simultaneous updates.
     fn change(&mut self, engine: &Engine, shares: u32) {
         for _ in 0..20 {
             engine.docker(&["update", "--cpu-shares", &shares.to_string(), self.name]);
-            self.original = self.present();
-            sleep(LOOK);
-            if self.present() == self.original {
+            self.original = self.current();
+            sleep(CHECK_AFTER);
+            if self.current() == self.original {
                 return;
             }
         }
-        panic!("{}: the owner's change was overwritten again and again", self.name);
+        panic!("{}: the owner's change was overwritten repeatedly", self.name);
     }
 
-    fn present(&self) -> String {
+    fn current(&self) -> String {
         fs::read_to_string(&self.file).unwrap()
     }
 }
 
-fn some_time(random: &mut impl Rng, most_ms: u64) {
+fn random_pause(random: &mut impl Rng, most_ms: u64) {
     sleep(Duration::from_millis(random.random_range(0..most_ms)));
 }
 
 #[test]
-fn whenever_it_is_killed_every_container_gets_its_own_limits_back() {
+fn original_limits_are_restored_after_a_kill_at_any_time() {
     let crashes = std::env::var("FLOWCON_CRASHES").ok().and_then(|count| count.parse().ok()).unwrap_or(CRASHES);
     let seed = std::env::var("FLOWCON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let engine = Engine::start();
-    // A thousand crashes take longer than their quarter of an hour.
+    // A thousand crashes take longer than the usual fifteen minutes of a job.
     let (growing, converged) = (GROWING.replace("9000 ", "90000 "), CONVERGED.replace("9000 ", "90000 "));
     let mut jobs = [
-        // A bound changes weights at the first decision, whatever the logs say.
+        // A bound changes weights at the first decision, independent of the logs.
         Job::start(&engine, "plain", &["--label", "flowcon.min-share=60%"], &growing),
         Job::start(&engine, "light", &["--cpu-shares", "333"], &converged),
         Job::start(&engine, "heavy", &["--cpu-shares", "3000"], &converged),
@@ -86,28 +86,28 @@ fn whenever_it_is_killed_every_container_gets_its_own_limits_back() {
     let mut daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
     let (mut governed, mut changed) = (0, 0);
     for crash in 0..crashes {
-        some_time(&mut random, LIFE_MS);
-        // Now and then the owner changes a limit beside us, at any moment.
+        random_pause(&mut random, LIFE_MS);
+        // Sometimes the owner changes a limit at a random time.
         if random.random_range(0..8) == 0 {
             let job = random.random_range(0..jobs.len());
             jobs[job].change(&engine, SHARES * random.random_range(10..200));
             changed += 1;
-            some_time(&mut random, LIFE_MS);
+            random_pause(&mut random, LIFE_MS);
         }
         daemon.end("KILL");
-        governed += usize::from(jobs.iter().any(|job| job.present() != job.original));
-        // A restore is killed too; the next daemon may come before the restore.
+        governed += usize::from(jobs.iter().any(|job| job.current() != job.original));
+        // A restore may be killed, too, and the next daemon may start before the restore.
         if random.random_range(0..3) == 0 {
-            let mut restore = daemon.restoring().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            some_time(&mut random, RESTORE_MS);
+            let mut restore = daemon.restore_command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            random_pause(&mut random, RESTORE_MS);
             let _ = restore.kill();
             restore.wait().unwrap();
         }
         if random.random_range(0..3) > 0 {
-            let said = daemon.restore();
+            let output = daemon.restore();
             for job in &jobs {
-                let place = format!("crash {crash} of seed {seed}, {}: {said}{}", job.name, daemon.log());
-                assert_eq!(job.present(), job.original, "{place}");
+                let place = format!("crash {crash} of seed {seed}, {}: {output}{}", job.name, daemon.log());
+                assert_eq!(job.current(), job.original, "{place}");
             }
         }
         daemon.launch();
@@ -115,8 +115,8 @@ fn whenever_it_is_killed_every_container_gets_its_own_limits_back() {
     daemon.end("KILL");
     daemon.restore();
     for job in &jobs {
-        assert_eq!(job.present(), job.original, "{}: {}", job.name, daemon.log());
+        assert_eq!(job.current(), job.original, "{}: {}", job.name, daemon.log());
     }
-    println!("{crashes} crashes, {governed} of them while limits stood, {changed} changes by the owner");
-    assert!(governed > crashes / 20, "limits stood at {governed} of {crashes} crashes only");
+    println!("{crashes} crashes, {governed} of them with limits in force, {changed} changes by the owner");
+    assert!(governed > crashes / 20, "limits were in force at only {governed} of {crashes} crashes");
 }

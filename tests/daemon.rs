@@ -1,4 +1,4 @@
-//! The main path on real parts: a dockerd, containers whose logs fall, `flowcond`, `flowctl`, and the kernel's own files.
+//! Tests of the main path with a real dockerd, containers with falling losses, `flowcond`, `flowctl`, and the kernel's files.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -35,28 +35,28 @@ fn list(job: &Value) -> &str {
 
 const THRESHOLD: f64 = 0.005;
 
-/// Algorithm 1 by hand, two containers, β = 2, for the growth G that was measured in each interval:
+/// Algorithm 1 by hand for two containers, β = 2, with the growth G measured in each interval:
 ///
 /// | interval of `flat`          | list       | L of `grow`   | L of `flat`                | weights                |
 /// |-----------------------------|------------|---------------|----------------------------|------------------------|
 /// | not measured                | New        | 1             | 1                          | 100 : 100              |
-/// | first with G < α            | Watching   | G/ΣG          | as it was                  | 200 · L/ΣL             |
+/// | first with G < α            | Watching   | G/ΣG          | unchanged                  | 200 · L/ΣL             |
 /// | second with G < α           | Completing | G/ΣG ≈ 1      | max(G/ΣG, 1/(2·2)) = 0.25  | 160 : 40               |
 /// | `grow` has ended            | Completing |               | all converged: 1           | 100                    |
 #[test]
-fn algorithm_1_runs_as_by_hand_on_real_containers() {
+fn algorithm_1_on_real_containers_matches_the_calculation_by_hand() {
     let engine = Engine::start();
     let daemon = daemon(&engine, "2s");
     let grow = run(&engine, "grow", GROWING);
     let flat = run(&engine, "flat", CONVERGED);
-    let fresh = daemon.job_that("flat", "is found and competes freely", SOON, |job| list(job) == "new");
+    let fresh = daemon.wait_for_job("flat", "is found and competes freely", SOON, |job| list(job) == "new");
     assert_eq!(fresh["limit"], 1.0);
 
     let measured = |job: &Value| list(job) == "new" && job["rule"] == "growing";
-    let growing = daemon.job_that("flat", "grows at first", SOON, measured);
+    let growing = daemon.wait_for_job("flat", "grows at first", SOON, measured);
     assert!(growing["growth"].as_f64().unwrap() >= THRESHOLD, "{growing:#?}");
     let mut before = growing["limit"].as_f64().unwrap();
-    let watching = daemon.job_that("flat", "is watched after one interval below the threshold", SOON, |job| {
+    let watching = daemon.wait_for_job("flat", "is watched after one interval below the threshold", SOON, |job| {
         if list(job) == "new" {
             before = job["limit"].as_f64().unwrap();
         }
@@ -65,7 +65,7 @@ fn algorithm_1_runs_as_by_hand_on_real_containers() {
     assert!(watching["growth"].as_f64().unwrap() < THRESHOLD, "{watching:#?}");
     assert_eq!(watching["limit"].as_f64(), Some(before), "the Watching list keeps its limit");
 
-    daemon.job_that("flat", "completes after two", SOON, |job| list(job) == "completing");
+    daemon.wait_for_job("flat", "completes after two", SOON, |job| list(job) == "completing");
     let now = daemon.jobs();
     let number = |name: &str, field: &str| now.iter().find(|job| job["name"] == name).unwrap()[field].as_f64().unwrap();
     let (fast, slow) = (number("grow", "growth"), number("flat", "growth").max(0.0));
@@ -76,18 +76,18 @@ fn algorithm_1_runs_as_by_hand_on_real_containers() {
     });
 
     engine.docker(&["rm", "--force", "grow"]);
-    let alone = daemon.job_that("flat", "competes freely when all have converged", SOON, |job| job["limit"] == 1.0);
+    let alone = daemon.wait_for_job("flat", "competes freely when all have converged", SOON, |job| job["limit"] == 1.0);
     assert_eq!((list(&alone), alone["rule"].as_str()), ("completing", Some("all-converged")));
     eventually("its weight is the default again", SOON, || (engine.cpu_weight(&flat) == 100).then_some(()));
     let interval = || {
-        let status: Value = serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap();
+        let status: Value = serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap();
         status["node"]["interval_s"].as_f64()
     };
-    eventually("the interval doubles and doubles", SOON, || interval().filter(|seconds| *seconds >= 8.0));
+    eventually("the interval doubles twice", SOON, || interval().filter(|seconds| *seconds >= 8.0));
 }
 
 #[test]
-fn a_killed_daemon_leaves_a_journal_from_which_every_original_comes_back() {
+fn original_limits_are_restored_from_the_journal_of_a_killed_daemon() {
     let engine = Engine::start();
     let mut daemon = daemon(&engine, "2s");
     run(&engine, "grow", GROWING);
@@ -95,51 +95,51 @@ fn a_killed_daemon_leaves_a_journal_from_which_every_original_comes_back() {
     let b = engine.run(RunSpec { name: "flat", labels: &[GOVERNED], options: &own, script: CONVERGED });
     let limited = limited_weight(engine.cpu_weight(&b));
     let shares = |id: &str| engine.cgroup_file(id, "cpu", "cpu.shares");
-    daemon.job_that("flat", "completes", SOON, |job| list(job) == "completing");
+    daemon.wait_for_job("flat", "completes", SOON, |job| list(job) == "completing");
     eventually("b is limited", SOON, || (engine.cpu_weight(&b) == limited).then_some(()));
 
     daemon.end("KILL");
     assert_eq!(engine.cpu_weight(&b), limited, "a crash changes nothing by itself");
-    // As if it had been killed between the journal's entry of a next weight and its writing.
+    // As if it had been killed between the journal entry of the next weight and the write of the weight.
     let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
     journal.execute("INSERT INTO written VALUES (?1, 'cpu-weight', 1234)", [&b]).unwrap();
     drop(journal);
-    let said = daemon.restore();
-    assert!(said.contains("flat: original limits restored"), "{said}");
+    let stdout = daemon.restore();
+    assert!(stdout.contains("flat: original limits restored"), "{stdout}");
     if Engine::is_cgroup_v1() {
         assert_eq!(shares(&b), "777");
     }
     assert!(daemon.restore().contains("0 restored"), "a second restore finds nothing to do");
 
     daemon.boot();
-    daemon.job_that("flat", "is limited again by the next daemon", SOON, |_| engine.cpu_weight(&b) == limited);
+    daemon.wait_for_job("flat", "is limited again by the next daemon", SOON, |_| engine.cpu_weight(&b) == limited);
     daemon.end("TERM");
     if Engine::is_cgroup_v1() {
-        assert_eq!(shares(&b), "777", "an ordered end restores too");
+        assert_eq!(shares(&b), "777", "a clean shutdown restores, too");
     }
 }
 
 #[test]
-fn a_restarted_daemon_adopts_what_stands_and_reads_each_line_once() {
+fn a_restarted_daemon_keeps_limits_in_force_and_reads_each_line_once() {
     let engine = Engine::start();
     let mut daemon = daemon(&engine, "2s");
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
-    daemon.job_that("flat", "completes", SOON, |job| list(job) == "completing");
+    daemon.wait_for_job("flat", "completes", SOON, |job| list(job) == "completing");
     eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     sleep(Duration::from_secs(31)); // log positions are saved every 30 seconds
     daemon.end("KILL");
     daemon.boot();
-    assert_eq!(engine.cpu_weight(&b), 40, "what stood stands");
-    let settling = daemon.job_that("flat", "is found", SOON, |_| true);
+    assert_eq!(engine.cpu_weight(&b), 40, "the limit is unchanged");
+    let settling = daemon.wait_for_job("flat", "is found", SOON, |_| true);
     assert_eq!(settling["hold"]["kind"], "settling", "{settling:#?}");
-    let known = daemon.job_that("flat", "still knows its metric", SOON, |job| job["metric"].is_object());
+    let known = daemon.wait_for_job("flat", "still knows its metric", SOON, |job| job["metric"].is_object());
     assert!(known["metric"].to_string().contains("loss"), "{known:#?}");
-    daemon.job_that("flat", "is governed after one interval", SOON, |job| job["hold"].is_null());
+    daemon.wait_for_job("flat", "is governed after one interval", SOON, |job| job["hold"].is_null());
 }
 
 #[test]
-fn a_limit_that_somebody_else_sets_is_left_to_them() {
+fn a_foreign_limit_is_left_alone_until_the_job_is_governed_again() {
     let engine = Engine::start();
     let mut daemon = daemon(&engine, "2s");
     run(&engine, "grow", GROWING);
@@ -147,19 +147,19 @@ fn a_limit_that_somebody_else_sets_is_left_to_them() {
     eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     engine.docker(&["update", "--cpu-shares", "3000", "flat"]);
     let theirs = engine.cpu_weight(&b);
-    let held = daemon.job_that("flat", "is left alone", SOON, |job| job["hold"]["kind"] == "foreign");
+    let held = daemon.wait_for_job("flat", "is left alone", SOON, |job| job["hold"]["kind"] == "foreign");
     assert!(held["why"].as_str().unwrap().contains("left alone") || held["hold"]["why"].is_string(), "{held:#?}");
     sleep(Duration::from_secs(5));
     assert_eq!(engine.cpu_weight(&b), theirs, "two ticks later");
-    daemon.told(&["govern", "flat"]);
-    daemon.job_that("flat", "is governed when told so", SOON, |job| job["hold"].is_null());
+    daemon.stdout_of(&["govern", "flat"]);
+    daemon.wait_for_job("flat", "is governed on request", SOON, |job| job["hold"].is_null());
     eventually("b is limited again", SOON, || (engine.cpu_weight(&b) == limited_weight(theirs)).then_some(()));
     daemon.end("TERM");
-    assert_eq!(engine.cpu_weight(&b), theirs, "what its owner set is what is restored");
+    assert_eq!(engine.cpu_weight(&b), theirs, "the owner's value is restored");
 }
 
 #[test]
-fn what_the_system_reverts_is_written_again_and_explain_tells_who_changed_what() {
+fn a_reverted_limit_is_written_again_and_explain_shows_who_changed_it() {
     let engine = Engine::start();
     let daemon = daemon(&engine, "2s");
     run(&engine, "grow", GROWING);
@@ -168,39 +168,39 @@ fn what_the_system_reverts_is_written_again_and_explain_tells_who_changed_what()
     let (file, original) = if Engine::is_cgroup_v1() { ("cpu.shares", "1024") } else { ("cpu.weight", "100") };
     fs::write(engine.cgroup_of(&b, "cpu").join(file), original).unwrap();
     let drifts = |by: &str| {
-        let detail: Value = serde_json::from_str(&daemon.told(&["explain", "flat", "-o", "json"])).unwrap();
+        let detail: Value = serde_json::from_str(&daemon.stdout_of(&["explain", "flat", "-o", "json"])).unwrap();
         let drifts = detail["explanation"]["drifts"].as_array().unwrap();
         drifts.iter().filter(|drift| drift["by"] == by).count()
     };
-    eventually("the reversion is told", SOON, || (drifts("system") == 1).then_some(()));
+    eventually("the reversion is reported", SOON, || (drifts("system") == 1).then_some(()));
     eventually("ours is written again", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     engine.docker(&["update", "--cpu-shares", "3000", "flat"]);
-    eventually("the owner's change is told", SOON, || (drifts("somebody") == 1).then_some(()));
-    let page = daemon.told(&["explain", "flat"]);
+    eventually("the owner's change is reported", SOON, || (drifts("somebody") == 1).then_some(()));
+    let page = daemon.stdout_of(&["explain", "flat"]);
     assert!(page.contains("by system") && page.contains("by somebody"), "{page}");
-    assert_eq!(drifts("system"), 1, "told once");
+    assert_eq!(drifts("system"), 1, "reported once");
 }
 
 #[test]
-fn pause_gives_the_original_back_and_unlabelled_containers_are_never_touched() {
+fn release_restores_original_limits_and_unlabelled_containers_are_never_touched() {
     let engine = Engine::start();
     let daemon = daemon(&engine, "2s");
     let stranger = engine.run(RunSpec { name: "stranger", script: GROWING, ..RunSpec::default() });
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
     eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
-    daemon.told(&["release", "flat"]);
+    daemon.stdout_of(&["release", "flat"]);
     eventually("b has its original", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));
-    daemon.told(&["govern", "flat"]);
+    daemon.stdout_of(&["govern", "flat"]);
     eventually("b is limited again", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
-    daemon.told(&["policy", "fair"]);
+    daemon.stdout_of(&["policy", "fair"]);
     eventually("watching only restores", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));
     assert!(daemon.job("stranger").is_none());
     assert_eq!(engine.cpu_weight(&stranger), 100);
 }
 
 #[test]
-fn containers_are_governed_through_the_engines_restart() {
+fn containers_stay_governed_after_a_restart_of_the_engine() {
     let mut engine = Engine::start_with(Options { live_restore: true });
     let daemon = daemon(&engine, "2s");
     run(&engine, "grow", GROWING);
@@ -208,10 +208,10 @@ fn containers_are_governed_through_the_engines_restart() {
     eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
     engine.restart();
     let c = run(&engine, "late", GROWING);
-    daemon.job_that("late", "is found after the restart", SOON, |_| true);
+    daemon.wait_for_job("late", "is found after the restart", SOON, |_| true);
     assert!(daemon.job("flat").is_some());
     let evaluations = |job: &Value| job["metric"].is_object();
-    daemon.job_that("late", "is read", SOON, evaluations);
+    daemon.wait_for_job("late", "is read", SOON, evaluations);
     assert!(engine.cpu_weight(&c) >= 1);
 }
 
@@ -222,14 +222,14 @@ fn a_log_is_read_through_its_rotation() {
     let options = ["--log-opt", "max-size=4k", "--log-opt", "max-file=2"];
     engine.run(RunSpec { name: "grow", labels: &[GOVERNED], options: &options, script: GROWING });
     let progress = |job: &Value| job["progress"]["current"].as_f64().unwrap_or(0.0);
-    // A line is some 110 bytes in the engine's format: 150 lines are four rotations.
+    // A line is about 110 bytes in the engine's format, so 150 lines are four rotations.
     let job =
-        daemon.job_that("grow", "has passed four rotations", Duration::from_secs(60), |job| progress(job) >= 150.0);
+        daemon.wait_for_job("grow", "has passed four rotations", Duration::from_secs(60), |job| progress(job) >= 150.0);
     assert!(job["notices"].as_array().unwrap().is_empty(), "{job:#?}");
 }
 
 #[test]
-fn a_hostile_log_path_leads_nowhere_and_harms_nobody() {
+fn a_hostile_log_path_is_not_read_and_does_no_harm() {
     let engine = Engine::start();
     let daemon = daemon(&engine, "2s");
     let outside = engine.dir().join("outside");
@@ -253,11 +253,11 @@ fn a_hostile_log_path_leads_nowhere_and_harms_nobody() {
     start("dots", "/shared/../../../../etc/shadow");
     for name in ["absolute", "relative", "fifo", "device", "dots"] {
         let job =
-            daemon.job_that(name, "is complained about", SOON, |job| !job["notices"].as_array().unwrap().is_empty());
+            daemon.wait_for_job(name, "has a warning", SOON, |job| !job["notices"].as_array().unwrap().is_empty());
         assert!(job["metric"].is_null(), "nothing was read: {job:#?}");
         assert_eq!(job["limit"].as_f64().unwrap_or(1.0), 1.0, "{name} keeps a fair share");
     }
-    let everything = daemon.told(&["status", "-o", "json"]);
+    let everything = daemon.stdout_of(&["status", "-o", "json"]);
     assert!(!everything.contains("root:"), "no byte of the host leaks");
 }
 
@@ -270,18 +270,18 @@ fn a_named_log_inside_the_container_and_other_drivers_are_read() {
     engine.run(RunSpec { name: "file", labels: &labels, script: &to_file, ..RunSpec::default() });
     engine.run(RunSpec { name: "local", labels: &[GOVERNED], options: &["--log-driver", "local"], script: GROWING });
     for name in ["file", "local"] {
-        let job = daemon.job_that(name, "is read", SOON, |job| job["metric"].is_object());
+        let job = daemon.wait_for_job(name, "is read", SOON, |job| job["metric"].is_object());
         assert!(job["metric"].to_string().contains("loss"), "{job:#?}");
     }
 }
 
 #[test]
-fn absurd_labels_are_named_once_and_the_job_goes_on() {
+fn invalid_labels_are_reported_once_and_the_job_is_governed() {
     let engine = Engine::start();
     let daemon = daemon(&engine, "2s");
     let labels = [GOVERNED, "flowcon.pattern=(unclosed", "flowcon.weight=NaN", "flowcon.total=-1"];
     let id = engine.run(RunSpec { name: "grow", labels: &labels, script: GROWING, ..RunSpec::default() });
-    let job = daemon.job_that("grow", "is read in spite of them", SOON, |job| job["metric"].is_object());
+    let job = daemon.wait_for_job("grow", "is read anyway", SOON, |job| job["metric"].is_object());
     let notices = job["notices"].to_string();
     for label in ["flowcon.pattern", "flowcon.weight", "flowcon.total"] {
         assert!(notices.contains(label), "{notices}");
@@ -295,7 +295,7 @@ fn absurd_labels_are_named_once_and_the_job_goes_on() {
 }
 
 #[test]
-fn a_read_only_state_directory_means_watching_and_saying_so() {
+fn without_a_writable_state_directory_the_daemon_only_watches_and_reports_it() {
     let engine = Engine::start();
     let state = engine.dir().join("state");
     fs::write(&state, "a file where the directory should be").unwrap();
@@ -305,8 +305,8 @@ fn a_read_only_state_directory_means_watching_and_saying_so() {
     let daemon = Daemon::start(&address, &settings);
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
-    daemon.job_that("flat", "is watched", SOON, |job| job["metric"].is_object());
+    daemon.wait_for_job("flat", "is watched", SOON, |job| job["metric"].is_object());
     sleep(Duration::from_secs(8));
     assert_eq!(engine.cpu_weight(&b), 100, "nothing is changed without a journal");
-    assert!(daemon.told(&["status", "-o", "json"]).contains("watching only, nothing is changed"));
+    assert!(daemon.stdout_of(&["status", "-o", "json"]).contains("watching only, nothing is changed"));
 }

@@ -1,5 +1,5 @@
-//! `flowsim deadlines` on instances of our own making: hand-computed baselines, the shape of the output, complaints, and the order of
-//! the policies on a drawn instance.
+//! Tests of `flowsim deadlines` with handmade instances: hand-computed baselines, the format of the output, error messages, and the
+//! ranking of the policies on a random instance.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -9,13 +9,13 @@ use flowcon::sim::deadlines::{Instance, Solver, Tables, read, simulate};
 use serde_json::Value;
 use std::fs;
 
-/// One type of GPU: 3.6 an hour, so 0.001 a second, for one GPU; two cost a little less than twice that.
+/// One type of GPU: 3.6 per hour, so 0.001 per second, for one GPU; two cost slightly less than twice as much.
 const PRICES: &str = "VMtype,GPUtype,nGPUs,cost\nsmall,G,1,3.6\nlarge,G,2,7.0\n";
 
 /// Class A takes 100 s on one GPU, 60 s on two; class B 40 s and 30 s.
 const TIMES: &str = "job_class,gpu_type,num_gpus,exec_time_s\nA,G,1,100\nA,G,2,60\nB,G,1,40\nB,G,2,30\n";
 
-/// Everybody wants the one node: the first has room for one GPU, the others come while it runs.
+/// All jobs compete for one node: the first takes one GPU, the others arrive while it runs.
 const JOBS: &str = "instance,job_id,job_class,submit_s,deadline_s,tardiness_weight\n\
     1-1-4-hand,first,A,0,200,1\n\
     1-1-4-hand,second,A,10,300,2\n\
@@ -38,7 +38,7 @@ fn solver(policy: &str) -> Solver {
     Solver { policy: policy.parse().unwrap(), constructions: 200, controllers: 2, seed: 1, threads: 1 }
 }
 
-/// VM cost, tardiness cost, late jobs and ends on the instance made by hand.
+/// VM cost, tardiness cost, late jobs and end times on the handmade instance.
 fn by_hand(policy: &str, restart_s: f64) -> (f64, f64, usize, Vec<f64>) {
     let instance = &instances(JOBS, TIMES, PRICES)[0];
     let outcome = simulate(instance, &solver(policy), restart_s).unwrap();
@@ -50,8 +50,8 @@ fn near(one: f64, other: f64) -> bool {
 }
 
 #[test]
-fn first_come_first_served_is_what_a_pencil_says() {
-    // 0–100 first on one GPU; 100–200 second on one (200 < 300); 200–230 third, late already: the fastest, two GPUs; 230–260 fourth.
+fn first_come_first_served_matches_the_calculation_by_hand() {
+    // 0–100 first on one GPU; 100–200 second on one (200 < 300); 200–230 third, already late, so on two GPUs; 230–260 fourth.
     let (vm, tardiness, late, ends) = by_hand("fifo", 0.0);
     assert_eq!(ends, [100.0, 200.0, 230.0, 260.0]);
     assert!(
@@ -61,9 +61,9 @@ fn first_come_first_served_is_what_a_pencil_says() {
 }
 
 #[test]
-fn earliest_deadline_first_is_what_a_pencil_says() {
-    // 100: the fourth (145) goes first, on one GPU it ends at 140; then the third (150) is late on any: two GPUs until 170; then the
-    // second on one GPU until 270, which is before its 300.
+fn earliest_deadline_first_matches_the_calculation_by_hand() {
+    // 100: the fourth (145) is first and ends at 140 on one GPU; then the third (150) is late in any case: two GPUs until 170; then the
+    // second on one GPU until 270, before its deadline of 300.
     let (vm, tardiness, late, ends) = by_hand("edf", 0.0);
     assert_eq!(ends, [100.0, 270.0, 170.0, 140.0]);
     assert!(
@@ -73,7 +73,7 @@ fn earliest_deadline_first_is_what_a_pencil_says() {
 }
 
 #[test]
-fn priority_is_what_a_pencil_says() {
+fn priority_matches_the_calculation_by_hand() {
     // 100: the third (weight 3) until 140; the second (2) on one GPU until 240; the fourth is late: two GPUs until 270.
     let (vm, tardiness, late, ends) = by_hand("priority", 0.0);
     assert_eq!(ends, [100.0, 240.0, 140.0, 270.0]);
@@ -82,8 +82,8 @@ fn priority_is_what_a_pencil_says() {
 
 #[test]
 fn packed_earliest_deadline_first_shares_the_node() {
-    // The second joins at 10 on the second GPU; from 100 the fourth takes the free one until 140, the third at 110 the other one
-    // until 150.
+    // The second starts at 10 on the second GPU; at 100 the fourth takes the free GPU until 140, at 110 the third takes the other until
+    // 150.
     let (vm, tardiness, late, ends) = by_hand("edf-packed", 0.0);
     assert_eq!(ends, [100.0, 110.0, 150.0, 140.0]);
     let both_s = 90.0 + 10.0 + 30.0;
@@ -94,13 +94,13 @@ fn packed_earliest_deadline_first_shares_the_node() {
 }
 
 #[test]
-fn who_never_moves_pays_no_restart() {
+fn a_job_that_never_moves_has_no_restart_cost() {
     assert_eq!(by_hand("edf", 0.0), by_hand("edf", 50.0));
 }
 
 #[test]
-fn a_restart_costs_what_it_is_told() {
-    // Alone on one GPU, until somebody with a near deadline needs both: the first is stopped, and pays when it goes on.
+fn a_restart_takes_the_configured_time() {
+    // The first job runs on one GPU until a job with a near deadline needs both: it is stopped and pays for the restart.
     let jobs = "job_id,job_class,submit_s,deadline_s,tardiness_weight\nslow,A,0,1000,0.001\nurgent,B,20,50,100\n";
     let tables = Tables {
         jobs: ("jobs", jobs),
@@ -123,7 +123,7 @@ fn a_restart_costs_what_it_is_told() {
 }
 
 #[test]
-fn at_most_one_arrival_is_taken_at_an_event_and_time_jumps_over_gaps() {
+fn an_event_takes_at_most_one_arrival_and_time_skips_gaps() {
     let jobs = "job_id,job_class,submit_s,deadline_s,tardiness_weight\na,B,0,1e6,1\nb,B,0,1e6,1\nc,B,5000,1e6,1\n";
     let tables = Tables {
         jobs: ("jobs", jobs),
@@ -138,8 +138,8 @@ fn at_most_one_arrival_is_taken_at_an_event_and_time_jumps_over_gaps() {
     assert!(near(outcome.vm_cost, 0.12));
 }
 
-/// An instance with a load near one: classes, deadlines and gaps drawn from a fixed sequence.
-fn drawn(name: &str, nodes: usize, gap_s: f64) -> [String; 3] {
+/// A pseudo-random instance with a load near one: classes, deadlines and gaps from a fixed sequence.
+fn random_instance(name: &str, nodes: usize, gap_s: f64) -> [String; 3] {
     let mut state = 88_172_645_463_325_252_u64;
     let mut uniform = move || {
         state ^= state << 13;
@@ -180,8 +180,8 @@ fn cost(instance: &Instance, policy: &str) -> f64 {
 }
 
 #[test]
-fn sharing_and_a_price_for_scarce_gpus_pay_where_there_is_load() {
-    let [jobs, times, prices] = drawn("busy", 3, 11_000.0);
+fn under_load_sharing_and_a_price_for_scarce_gpus_reduce_the_cost() {
+    let [jobs, times, prices] = random_instance("busy", 3, 11_000.0);
     let instance = &instances(&jobs, &times, &prices)[0];
     let bound = instance.lower_bound();
     let costs = ["greedy", "random", "local", "edf-packed", "edf", "fifo"].map(|policy| cost(instance, policy));
@@ -193,10 +193,10 @@ fn sharing_and_a_price_for_scarce_gpus_pay_where_there_is_load() {
 }
 
 #[test]
-fn small_instances_are_within_five_percent_of_deciding_exactly() {
+fn on_small_instances_heuristics_are_within_five_percent_of_the_exact_solution() {
     let (mut local, mut random, mut exact) = (0.0, 0.0, 0.0);
     for gap_s in [15_000.0, 20_000.0, 30_000.0, 60_000.0] {
-        let [jobs, times, prices] = drawn("small", 2, gap_s);
+        let [jobs, times, prices] = random_instance("small", 2, gap_s);
         let instance = &instances(&jobs, &times, &prices)[0];
         local += cost(instance, "local") / 4.0;
         random += cost(instance, "random") / 4.0;
@@ -206,8 +206,8 @@ fn small_instances_are_within_five_percent_of_deciding_exactly() {
 }
 
 #[test]
-fn threads_do_not_change_what_is_decided() {
-    let [jobs, times, prices] = drawn("threads", 4, 10_000.0);
+fn decisions_do_not_depend_on_the_number_of_threads() {
+    let [jobs, times, prices] = random_instance("threads", 4, 10_000.0);
     let instance = &instances(&jobs, &times, &prices)[0];
     let run = |threads: usize| {
         let solver = Solver { constructions: 4_000, threads, ..solver("random") };
@@ -230,7 +230,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn the_json_has_the_promised_keys_for_each_policy() {
+fn the_json_has_the_documented_keys_for_each_policy() {
     let folder = folder();
     let policies = "greedy,random,local,hierarchical,fifo,edf,edf-packed,priority";
     let arguments = ["jobs.csv", "--gpu-types", "all", "--constructions", "20", "--policy", policies, "--json"];
@@ -248,43 +248,43 @@ fn the_json_has_the_promised_keys_for_each_policy() {
 }
 
 #[test]
-fn the_table_tells_load_and_lower_bound() {
+fn the_table_shows_the_load_and_the_lower_bound() {
     let folder = folder();
     let output = flowsim(folder.path(), &["jobs.csv", "--gpu-types", "G", "--policy", "fifo,edf", "--lower-bound"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    // The work is 280 GPU-seconds at 7/7200 each; the last job comes at 30 s and there are two GPUs.
+    // The work is 280 GPU-seconds at 7/7200 each; the last job arrives at 30 s and there are two GPUs.
     assert!(text.starts_with("1 instances, 4 jobs, load 4.67 to 4.67, lower bound 0.27;"), "{text}");
     assert!(text.contains("over bound") && text.contains("fifo") && text.contains("355.32"), "{text}");
 }
 
 #[test]
-fn complaints_say_where_and_what_to_do() {
+fn error_messages_name_the_place_and_the_next_step() {
     let folder = folder();
-    let complaint = |arguments: &[&str]| {
+    let stderr_of = |arguments: &[&str]| {
         let output = flowsim(folder.path(), arguments);
         assert!(!output.status.success() && output.stdout.is_empty());
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(complaint(&["jobs.csv"]).contains("no node with GPUs of type `K80`; see --gpu-types"));
+    assert!(stderr_of(&["jobs.csv"]).contains("no node with GPUs of type `K80`; see --gpu-types"));
     let all = ["jobs.csv", "--gpu-types", "all"];
     assert!(
-        complaint(&[&all[..], &["--policy", "best"]].concat())
+        stderr_of(&[&all[..], &["--policy", "best"]].concat())
             .contains("unknown policy `best`; expected one of greedy")
     );
     assert!(
-        complaint(&[&all[..], &["--instance", "x"]].concat()).contains("no instance `x`; expected one of 1-1-4-hand")
+        stderr_of(&[&all[..], &["--instance", "x"]].concat()).contains("no instance `x`; expected one of 1-1-4-hand")
     );
-    assert!(complaint(&["none.csv", "--gpu-types", "all"]).contains("none.csv: cannot read the jobs"));
+    assert!(stderr_of(&["none.csv", "--gpu-types", "all"]).contains("none.csv: cannot read the jobs"));
     fs::write(folder.path().join("odd.csv"), JOBS.replace("second,A", "second,Z")).unwrap();
-    assert!(complaint(&["odd.csv", "--gpu-types", "all"]).contains("odd.csv:3:19: job_class = `Z`: no run times"));
+    assert!(stderr_of(&["odd.csv", "--gpu-types", "all"]).contains("odd.csv:3:19: job_class = `Z`: no run times"));
     fs::write(folder.path().join("odd.csv"), JOBS.replace("1-1-4-hand", "unnamed")).unwrap();
-    assert!(complaint(&["odd.csv", "--gpu-types", "all"]).contains("give --nodes"));
+    assert!(stderr_of(&["odd.csv", "--gpu-types", "all"]).contains("give --nodes"));
     fs::remove_file(folder.path().join("vm_costs.csv")).unwrap();
-    assert!(complaint(&all).contains("give the file with --prices"));
+    assert!(stderr_of(&all).contains("give the file with --prices"));
 }
 
 #[test]
-fn run_times_that_nodes_have_learned_fill_the_gaps_of_the_table() {
+fn learned_run_times_fill_gaps_in_the_table() {
     let learned = |class: &str, gpus: usize, seconds: f64| LearnedTime {
         class: class.into(),
         gpu_type: "G".into(),
@@ -308,12 +308,12 @@ fn run_times_that_nodes_have_learned_fill_the_gaps_of_the_table() {
     let instance =
         &read_with(only_a, &[learned("A", 1, 7.0), learned("A", 2, 55.0), learned("B", 1, 40.0)]).unwrap()[0];
     let [a, _, b, _] = instance.jobs.as_slice() else { panic!("four jobs") };
-    assert_eq!((a.times.seconds(0, 1), a.times.seconds(0, 2)), (Some(100.0), Some(55.0)), "the table comes first");
+    assert_eq!((a.times.seconds(0, 1), a.times.seconds(0, 2)), (Some(100.0), Some(55.0)), "the table has priority");
     assert_eq!((b.times.seconds(0, 1), b.times.seconds(0, 2)), (Some(40.0), None));
 }
 
 #[test]
-fn a_nodes_history_is_taken_as_a_table() {
+fn a_nodes_history_can_replace_the_table() {
     let folder = folder();
     fs::remove_file(folder.path().join("exec_times.csv")).unwrap();
     let job = |class: &str, seconds: u64| {

@@ -1,5 +1,5 @@
-//! `flowctl demo` for real, with little work: what it prints, how it ends, and that it leaves nothing behind. Whether governing
-//! pays is a benchmark's question (`integration/demo-medians`), not a test's.
+//! Tests of `flowctl demo` with little work: its output, its exit code, and that it leaves nothing behind. The effect of governing is
+//! measured by a benchmark (`integration/demo-medians`), not by tests.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::engine::Engine;
 
-/// A demo with its own directory for temporary files, so that what it leaves behind can be seen.
+/// A demo with a private temporary directory, to detect files that are left behind.
 struct Demo {
     tmp: tempfile::TempDir,
     child: Child,
@@ -46,7 +46,7 @@ impl Demo {
     }
 }
 
-/// Directories below the cgroup mount whose name begins with `tag`.
+/// Directories below the cgroup mount whose name contains `tag`.
 fn cgroups_of(tag: &str) -> Vec<PathBuf> {
     fn walk(dir: &Path, tag: &str, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -71,7 +71,7 @@ fn json_of(output: &Output) -> serde_json::Value {
     })
 }
 
-/// Checks the documented object: five jobs that succeeded, sums that add up, and a picture where it says.
+/// Checks the documented object: five successful jobs, consistent sums, and an existing chart.
 fn assert_complete(result: &serde_json::Value, runtime: &str) {
     assert_eq!(result["runtime"], runtime);
     for run in ["plain", "governed"] {
@@ -85,7 +85,7 @@ fn assert_complete(result: &serde_json::Value, runtime: &str) {
         let makespan = run["makespan_s"].as_f64().expect("a makespan");
         assert!(times.iter().all(|time| *time > 0.0 && *time <= makespan + 1e-6), "{run}");
     }
-    let plot = fs::read_to_string(result["plot"].as_str().expect("a path")).expect("the picture exists");
+    let plot = fs::read_to_string(result["plot"].as_str().expect("a path")).expect("the chart exists");
     assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"), "{plot}");
     assert!(plot.matches("class=\"area ").count() == 10, "a band for each job and run");
 }
@@ -96,7 +96,7 @@ fn names_in(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn on_scopes_it_compares_two_runs_and_leaves_only_the_picture() {
+fn with_scopes_it_compares_two_runs_and_leaves_only_the_chart() {
     let demo = demo(&["--runtime", "scope", "--work", "2", "--interval", "1", "--json"], NO_ENGINE);
     let (tmp, tag, output) = demo.finish();
     let result = json_of(&output);
@@ -107,7 +107,7 @@ fn on_scopes_it_compares_two_runs_and_leaves_only_the_picture() {
 }
 
 #[test]
-fn on_an_engine_it_uses_containers_and_removes_them_and_the_image() {
+fn with_an_engine_it_uses_containers_and_removes_them_and_the_image() {
     let engine = Engine::start();
     let demo = demo(&["--work", "2", "--interval", "1", "--json"], &engine.address());
     let (tmp, tag, output) = demo.finish();
@@ -120,7 +120,7 @@ fn on_an_engine_it_uses_containers_and_removes_them_and_the_image() {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_removes_everything() {
+fn ctrl_c_during_a_run_removes_everything() {
     let mut demo = demo(&["--runtime", "scope", "--work", "60", "--interval", "1"], NO_ENGINE);
     let stdout = BufReader::new(demo.child.stdout.take().expect("piped"));
     let mut lines = stdout.lines();
@@ -138,16 +138,16 @@ fn ctrl_c_in_the_middle_removes_everything() {
     let (tmp, tag, output) = demo.finish();
     rest.join().expect("the output ends");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("ended by Ctrl-C"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted by Ctrl-C"), "{output:?}");
     assert_eq!(names_in(tmp.path()), Vec::<String>::new());
     assert_eq!(cgroups_of(&tag), Vec::<PathBuf>::new());
 }
 
 #[test]
-fn a_user_without_rights_is_told_precisely_what_to_do() {
+fn an_unprivileged_user_gets_an_error_with_the_next_step() {
     let tmp = tempfile::tempdir().expect("a directory");
     let program = tmp.path().join("flowctl");
-    fs::copy(env!("CARGO_BIN_EXE_flowctl"), &program).expect("a copy that everybody can reach");
+    fs::copy(env!("CARGO_BIN_EXE_flowctl"), &program).expect("a copy accessible to all users");
     rustix::fs::chmod(tmp.path(), rustix::fs::Mode::from_raw_mode(0o777)).expect("own directory");
     const NOBODY: u32 = 65534;
     let output = Command::new(&program)
@@ -158,15 +158,15 @@ fn a_user_without_rights_is_told_precisely_what_to_do() {
         .gid(NOBODY)
         .output()
         .expect("flowctl starts");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{complaint}");
-    assert!(complaint.contains("no engine answers at unix:///nonexistent/docker.sock"), "{complaint}");
-    assert!(complaint.contains("sudo flowctl demo"), "{complaint}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    assert!(stderr.contains("no engine replies at unix:///nonexistent/docker.sock"), "{stderr}");
+    assert!(stderr.contains("sudo flowctl demo"), "{stderr}");
     assert_eq!(names_in(tmp.path()), ["flowctl"]);
 }
 
 #[test]
-fn nonsense_is_a_usage_error() {
+fn invalid_arguments_are_usage_errors() {
     for arguments in [["--policy", "greedy"], ["--interval", "0"], ["--work", "soon"], ["--runtime", "vm"]] {
         let (_, _, output) = demo(&arguments, NO_ENGINE).finish();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");

@@ -1,6 +1,6 @@
-//! The engine's watcher, updates and logs on a real dockerd; broken engines on sockets that answer nonsense.
+//! Tests of the engine's watcher, updates and logs with a real dockerd, and with fake engines that send invalid replies.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 mod support;
 
@@ -25,7 +25,7 @@ fn client(address: &str) -> Client {
     Client::new(EngineAddress::parse(address).unwrap())
 }
 
-/// A watcher and what it told so far.
+/// A running watcher and its events.
 struct Watched {
     events: mpsc::Receiver<EngineEvent>,
 }
@@ -68,7 +68,7 @@ impl Watched {
         self.listed().await.iter().map(|c| c.id.as_str().to_owned()).collect()
     }
 
-    async fn silent_for(&mut self, duration: Duration) {
+    async fn assert_no_event_for(&mut self, duration: Duration) {
         if let Ok(event) = timeout(duration, self.events.recv()).await {
             panic!("{event:?}");
         }
@@ -80,7 +80,7 @@ fn job<'a>(name: &'a str) -> RunSpec<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn containers_are_found_at_the_start_and_followed_through_their_lives() {
+async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     let engine = Engine::start();
     let early = engine.run(RunSpec { options: &["--cpu-shares", "777"], ..job("early") });
     engine.run(RunSpec { name: "stranger", ..RunSpec::default() });
@@ -121,11 +121,11 @@ async fn containers_are_found_at_the_start_and_followed_through_their_lives() {
     let EngineEvent::Started(again) = watched.next().await else { panic!("not started again") };
     assert_eq!(again.id, id);
     assert!(again.started_unix_ms > started.started_unix_ms);
-    assert_eq!(again.limits.cpu_shares, 512, "the engine keeps an update over a restart");
+    assert_eq!(again.limits.cpu_shares, 512, "the engine keeps an update after a restart");
     engine.docker(&["rm", "--force", "later"]);
     assert_eq!(watched.next().await, EngineEvent::Ended(id, Some(137)));
     engine.docker(&["rm", "--force", "stranger"]);
-    watched.silent_for(Duration::from_millis(300)).await;
+    watched.assert_no_event_for(Duration::from_millis(300)).await;
 }
 
 async fn watch_once(engine: &Engine) -> Vec<EngineContainer> {
@@ -135,7 +135,7 @@ async fn watch_once(engine: &Engine) -> Vec<EngineContainer> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happened_while_the_connection_was_cut_is_found_by_listing() {
+async fn changes_during_a_lost_connection_are_found_by_listing() {
     let engine = Engine::start();
     let proxy = Proxy::start(&engine.dir().join("proxy.sock"), &engine.socket());
     let ends = engine.run(job("ends-unseen"));
@@ -145,7 +145,7 @@ async fn what_happened_while_the_connection_was_cut_is_found_by_listing() {
     proxy.swallow();
     engine.docker(&["rm", "--force", "ends-unseen"]);
     let begins = engine.run(job("begins-unseen"));
-    watched.silent_for(Duration::from_millis(500)).await;
+    watched.assert_no_event_for(Duration::from_millis(500)).await;
     proxy.cut();
     watched.lost(Duration::from_secs(30)).await;
     watched.connected().await;
@@ -153,7 +153,7 @@ async fn what_happened_while_the_connection_was_cut_is_found_by_listing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_event_is_a_reason_to_list_again_and_not_an_error() {
+async fn an_unknown_event_triggers_a_list_and_is_not_an_error() {
     let engine = Engine::start();
     let proxy = Proxy::start(&engine.dir().join("proxy.sock"), &engine.socket());
     let mut watched = Watched::start(&proxy.address());
@@ -166,11 +166,11 @@ async fn an_unknown_event_is_a_reason_to_list_again_and_not_an_error() {
     }
     assert_eq!(watched.listed_ids().await, [unseen]);
     let lists = |proxy: &Proxy| proxy.requests().iter().filter(|r| r.contains("/containers/json")).count();
-    assert!(lists(&proxy) <= 4, "50 doubts cost {} lists", lists(&proxy));
+    assert!(lists(&proxy) <= 4, "50 unknown events cost {} lists", lists(&proxy));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_the_engine_dropped_silently_are_made_up_for_in_half_a_minute() {
+async fn events_dropped_by_the_engine_are_recovered_within_half_a_minute() {
     let engine = Engine::start();
     let proxy = Proxy::start(&engine.dir().join("proxy.sock"), &engine.socket());
     let [same, restarted, paused, renamed] =
@@ -196,12 +196,12 @@ async fn events_that_the_engine_dropped_silently_are_made_up_for_in_half_a_minut
         proxy.requests().iter().filter(|request| request.starts_with(&inspect)).count()
     };
     let inspected = [&same, &restarted, &paused, &renamed].map(inspections);
-    assert_eq!(inspected, [1, 2, 2, 2], "only what is not plainly the same is inspected again");
+    assert_eq!(inspected, [1, 2, 2, 2], "only changed containers are inspected again");
     engine.docker(&["unpause", "paused"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_dies_between_list_and_inspect_is_simply_not_there() {
+async fn a_container_that_ends_between_list_and_inspect_is_not_listed() {
     let engine = Arc::new(Engine::start());
     let dies = engine.run(job("dies"));
     let stays = engine.run(job("stays"));
@@ -222,37 +222,37 @@ async fn a_container_that_dies_between_list_and_inspect_is_simply_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_cannot_be_described_hides_no_other_and_keeps_what_was_known_of_it() {
+async fn an_unreadable_container_does_not_hide_others_and_keeps_its_last_description() {
     let engine = Engine::start();
     let (odd, plain) = (engine.run(job("odd")), engine.run(job("plain")));
     let inspect = format!("GET /containers/{odd}/json");
     let odd_now = Arc::new(AtomicBool::new(true));
     let is_odd = odd_now.clone();
     let before = move |request: &str| {
-        let answer = r#"{"State": {"Running": "a word of a later version"}}"#;
-        (request.starts_with(&inspect) && is_odd.load(Ordering::Relaxed)).then(|| answer.to_owned())
+        let reply = r#"{"State": {"Running": "a value of a later version"}}"#;
+        (request.starts_with(&inspect) && is_odd.load(Ordering::Relaxed)).then(|| reply.to_owned())
     };
     let proxy = Proxy::start_with(&engine.dir().join("proxy.sock"), &engine.socket(), Arc::new(before));
     let mut watched = Watched::start(&proxy.address());
-    let doubt = r#"{"Type":"container","Action":"teleport"}"#;
+    let unknown_event = r#"{"Type":"container","Action":"teleport"}"#;
     watched.connected().await;
-    let EngineEvent::Unreadable(id, why) = watched.next().await else { panic!("not complained") };
+    let EngineEvent::Unreadable(id, why) = watched.next().await else { panic!("not reported") };
     assert!(id.as_str() == odd && why.contains("inspect container"), "{why}");
     assert_eq!(watched.listed_ids().await, [plain.as_str()]);
 
-    proxy.inject(doubt);
-    assert_eq!(watched.listed_ids().await, [plain.as_str()], "complained once");
+    proxy.inject(unknown_event);
+    assert_eq!(watched.listed_ids().await, [plain.as_str()], "reported once");
     odd_now.store(false, Ordering::Relaxed);
-    proxy.inject(doubt);
+    proxy.inject(unknown_event);
     assert_eq!(watched.listed().await.len(), 2);
     odd_now.store(true, Ordering::Relaxed);
-    proxy.inject(doubt);
+    proxy.inject(unknown_event);
     assert!(matches!(watched.next().await, EngineEvent::Unreadable(..)));
-    assert_eq!(watched.listed().await.len(), 2, "what was known stands in");
+    assert_eq!(watched.listed().await.len(), 2, "the last description is used");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_watcher_outlives_the_engine_and_says_each_loss_once() {
+async fn the_watcher_survives_the_engine_and_reports_each_loss_once() {
     let mut engine = Engine::start();
     engine.run(job("ends-with-the-engine"));
     let mut watched = Watched::start(&engine.address());
@@ -266,14 +266,14 @@ async fn the_watcher_outlives_the_engine_and_says_each_loss_once() {
             other => panic!("{other:?}"),
         }
     }
-    watched.silent_for(Duration::from_secs(2)).await;
+    watched.assert_no_event_for(Duration::from_secs(2)).await;
     engine.boot();
     watched.connected().await;
     assert_eq!(watched.listed().await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_outlives_a_crash_of_its_engine_is_found_again_as_the_same() {
+async fn a_container_that_survives_a_crash_of_its_engine_is_listed_unchanged() {
     let mut engine = Engine::start_with(Options { live_restore: true });
     engine.run(job("survivor"));
     let mut watched = Watched::start(&engine.address());
@@ -288,19 +288,19 @@ async fn a_container_that_outlives_a_crash_of_its_engine_is_found_again_as_the_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_comes_later_is_awaited() {
+async fn the_watcher_waits_for_an_engine_that_starts_later() {
     let mut engine = Engine::stopped(Options::default());
     let mut watched = Watched::start(&engine.address());
     let reason = watched.lost(Duration::from_secs(30)).await;
     assert!(reason.contains(&engine.socket().display().to_string()) && reason.contains("systemctl"), "{reason}");
-    watched.silent_for(Duration::from_secs(1)).await;
+    watched.assert_no_event_for(Duration::from_secs(1)).await;
     engine.boot();
     watched.connected().await;
     assert_eq!(watched.listed().await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_hangs_is_lost_and_found_again() {
+async fn a_hanging_engine_is_reported_as_lost_and_then_reconnected() {
     let engine = Engine::start();
     let id = ContainerId::new(&engine.run(job("waits")));
     let mut watched = Watched::start(&engine.address());
@@ -350,7 +350,7 @@ mod updates {
             self.engine.cgroup_file(container.id.as_str(), "cpu", file)
         }
 
-        /// Microseconds a period, or that there is no quota.
+        /// The quota in microseconds per period, or `max`.
         fn cpu_quota(&self, container: &EngineContainer) -> String {
             let id = container.id.as_str();
             if Engine::is_cgroup_v1() {
@@ -366,7 +366,7 @@ mod updates {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_weight_stands_in_the_cgroup_and_the_original_comes_back_to_the_digit() {
+    async fn a_weight_is_written_to_the_cgroup_and_the_original_is_restored_exactly() {
         let fixture = Fixture::start().await;
         let unset = fixture.run("unset", &[]).await;
         let odd = fixture.run("odd", &["--cpu-shares", "777"]).await;
@@ -382,7 +382,7 @@ mod updates {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_quota_is_set_and_unset_again() {
+    async fn a_quota_is_set_and_removed() {
         let fixture = Fixture::start().await;
         let container = fixture.run("plain", &[]).await;
         assert_eq!(fixture.cpu_quota(&container), "max");
@@ -391,11 +391,11 @@ mod updates {
         assert_eq!(fixture.set(&container, &[Setting::CpuQuota(None)]).await, []);
         assert_eq!(fixture.cpu_quota(&container), "max");
         fixture.engine.docker(&["update", "--cpus", "1", "plain"]);
-        assert_eq!(fixture.cpu_quota(&container), "100000", "its owner can still say --cpus");
+        assert_eq!(fixture.cpu_quota(&container), "100000", "its owner can still use --cpus");
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn containers_with_cpus_or_a_period_of_their_own_keep_their_words() {
+    async fn containers_with_cpus_or_a_period_keep_their_form_of_quota() {
         let fixture = Fixture::start().await;
         let cpus = fixture.run("cpus", &["--cpus", "1.2345"]).await;
         let period = fixture.run("period", &["--cpu-quota", "33333", "--cpu-period", "50000"]).await;
@@ -411,7 +411,7 @@ mod updates {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn memory_protection_is_set_and_unset_or_handed_back() {
+    async fn memory_protection_is_set_and_removed_or_returned_as_unsupported() {
         let fixture = Fixture::start().await;
         let container = fixture.run("plain", &[]).await;
         let before = fixture.memory_low(&container);
@@ -428,7 +428,7 @@ mod updates {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn several_limits_are_one_update_and_what_no_update_can_set_is_handed_back() {
+    async fn several_limits_are_one_update_and_unsupported_ones_are_returned() {
         let fixture = Fixture::start().await;
         let proxy = Proxy::start(&fixture.engine.dir().join("proxy.sock"), &fixture.engine.socket());
         let through_proxy = client(&proxy.address());
@@ -448,10 +448,10 @@ mod updates {
         let took_effect = io_weights(&fixture, &container) != io_weights_before;
         assert_eq!(updated.not_by_engine.contains(&settings[3]), !took_effect, "{updated:?}");
         through_proxy.update(&container.id, &container.limits, fixture.conversion, &settings[2..3]).await.unwrap();
-        assert_eq!(proxy.requests().len(), 1, "nothing to say to the engine, nothing said");
+        assert_eq!(proxy.requests().len(), 1, "no request without supported limits");
     }
 
-    /// Which of these there are depends on the kernel; Docker 20.10 knows `blkio.weight` and v2 only.
+    /// The files available depend on the kernel; Docker 20.10 supports only `blkio.weight` and v2.
     fn io_weights(fixture: &Fixture, container: &EngineContainer) -> Vec<Option<String>> {
         let blkio = fixture.engine.cgroup_of(container.id.as_str(), "blkio");
         let files = ["blkio.weight", "blkio.bfq.weight", "io.weight", "io.bfq.weight"];
@@ -459,7 +459,7 @@ mod updates {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_container_that_is_gone_is_gone_and_a_refusal_is_told_in_the_engines_words() {
+    async fn a_removed_container_is_reported_as_gone_and_a_rejection_with_the_engines_message() {
         let fixture = Fixture::start().await;
         let plain = fixture.run("plain", &[]).await;
         let weight = [Setting::CpuWeight(CpuWeight::clamped(50.0))];
@@ -489,7 +489,7 @@ mod output {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn each_line_of_the_local_driver_is_read_once_however_often_reading_is_broken_off() {
+    async fn each_line_of_the_local_driver_is_read_once_also_after_interruptions() {
         let engine = Engine::start();
         let client = client(&engine.address());
         for (name, terminal) in [("framed", false), ("terminal", true)] {
@@ -503,15 +503,15 @@ mod output {
             assert_eq!(lines.len(), 600, "{name}");
             lines.retain(|line| line.starts_with("line"));
             assert_eq!(lines, (0..300).map(|i| format!("line {i}{end}")).collect::<Vec<_>>());
-            for broken_off_after in [1, 17, 250, 599, 600] {
-                let rest = all(&client, &id, terminal, whole[broken_off_after - 1].1).await;
-                assert_eq!(rest, whole[broken_off_after..], "{name} from {broken_off_after}");
+            for interrupted_after in [1, 17, 250, 599, 600] {
+                let rest = all(&client, &id, terminal, whole[interrupted_after - 1].1).await;
+                assert_eq!(rest, whole[interrupted_after..], "{name} from {interrupted_after}");
             }
         }
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn output_is_followed_while_the_job_writes_and_ends_with_it() {
+    async fn output_is_followed_until_the_job_ends() {
         let engine = Engine::start();
         let client = client(&engine.address());
         let script = "echo first; read go < /wait/fifo; echo second; printf unfinished";
@@ -531,7 +531,7 @@ mod output {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_line_of_megabytes_arrives_whole_in_bounded_pieces() {
+    async fn a_line_of_megabytes_arrives_completely_in_bounded_pieces() {
         let engine = Engine::start();
         let client = client(&engine.address());
         for (name, terminal) in [("framed", false), ("terminal", true)] {
@@ -547,7 +547,7 @@ mod output {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_log_source_follows_the_driver() {
+    async fn the_log_source_depends_on_the_driver() {
         let engine = Engine::start();
         let client = client(&engine.address());
         for (driver, wanted) in [("local", LogSource::Api { driver: "local".into() }), ("none", LogSource::None)] {
@@ -565,8 +565,8 @@ mod broken_engines {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixListener;
 
-    /// A socket that answers each request with `answer`, then with `endless` for ever.
-    fn engine_that_says(answer: &'static [u8], endless: &'static [u8]) -> (tempfile::TempDir, String) {
+    /// A socket that replies to each request with `reply`, then repeats `endless` forever.
+    fn fake_engine(reply: &'static [u8], endless: &'static [u8]) -> (tempfile::TempDir, String) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("engine.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -575,9 +575,9 @@ mod broken_engines {
                 tokio::spawn(async move {
                     let mut request = [0; 4_096];
                     let _ = client.read(&mut request).await;
-                    let mut going_on = client.write_all(answer).await.is_ok() && !endless.is_empty();
-                    while going_on {
-                        going_on = client.write_all(endless).await.is_ok();
+                    let mut is_open = client.write_all(reply).await.is_ok() && !endless.is_empty();
+                    while is_open {
+                        is_open = client.write_all(endless).await.is_ok();
                     }
                 });
             }
@@ -586,8 +586,8 @@ mod broken_engines {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn nonsense_is_one_clear_message_and_no_end_of_the_watcher() {
-        let nonsense: [(&[u8], &[u8]); 8] = [
+    async fn an_invalid_reply_is_reported_once_and_the_watcher_continues() {
+        let invalid: [(&[u8], &[u8]); 8] = [
             (b"", b""),
             (b"\x00\xff\xfe garbage \r\n\r\n", b""),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n<htm", b""),
@@ -597,19 +597,19 @@ mod broken_engines {
             (b"HTTP/1.1 200 OK\r\nx: ", b"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
             (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"0\r\n\r\n0\r\n\r\n"),
         ];
-        for (answer, endless) in nonsense {
-            let (_dir, address) = engine_that_says(answer, endless);
+        for (reply, endless) in invalid {
+            let (_dir, address) = fake_engine(reply, endless);
             let mut watched = Watched::start(&address);
             let reason = watched.lost(Duration::from_secs(60)).await;
             assert!(reason.len() < 800 && reason.contains("; see"), "{reason}");
-            watched.silent_for(Duration::from_millis(900)).await;
+            watched.assert_no_event_for(Duration::from_millis(900)).await;
         }
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_answer_without_end_is_cut_off() {
+    async fn an_endless_reply_is_truncated() {
         static SPACES: [u8; 65_536] = [b' '; 65_536];
-        let (_dir, address) = engine_that_says(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", &SPACES);
+        let (_dir, address) = fake_engine(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", &SPACES);
         let error = client(&address).list(LABEL).await.unwrap_err();
         assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
         let error = client(&address).info().await.unwrap_err();
@@ -617,8 +617,8 @@ mod broken_engines {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn logs_that_are_no_logs_are_an_error_and_an_end() {
-        let (_dir, address) = engine_that_says(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<html>nonsense", b"");
+    async fn invalid_log_data_is_an_error_and_ends_the_stream() {
+        let (_dir, address) = fake_engine(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<html>invalid", b"");
         let client = client(&address);
         let format = LogFormat { tty: false, engine: EngineName::Docker };
         let mut pieces = Box::pin(logs(&client, &ContainerId::new("0123456789ab"), format, LogPosition::default()));
@@ -627,8 +627,8 @@ mod broken_engines {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_watcher_ends_when_nobody_listens() {
-        let (_dir, address) = engine_that_says(b"", b"");
+    async fn the_watcher_ends_when_its_receiver_is_dropped() {
+        let (_dir, address) = fake_engine(b"", b"");
         let (sender, receiver) = mpsc::channel(1);
         let watcher = tokio::spawn(watch(client(&address), Wanted::labelled(LABEL), sender));
         sleep(Duration::from_millis(100)).await;

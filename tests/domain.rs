@@ -1,5 +1,5 @@
-//! Contention domains on real cgroups: jobs that share processors are ranked among themselves, and the weights that the kernel
-//! compares are in the order of the ranks. Wants root, and a kernel with CPU weights.
+//! Tests of contention domains on real cgroups: jobs that share processors are ranked among themselves, and their weights in the kernel
+//! follow the ranks. Needs root, and a kernel with CPU weights.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::daemon::Daemon;
 
-/// Trains without end in sight of the test: each unit costs the same CPU, and nothing but the end is worth waiting for.
+/// A training that does not end during the test: each unit costs the same CPU, and its only milestone is completion.
 const TRAINING: &str = r#"
 unit=0
 while [ $unit -lt "$1" ]; do
@@ -29,13 +29,13 @@ impl Drop for Job {
     }
 }
 
-/// A processor that this test may use, and how many there are.
+/// The processors that this test may use.
 fn processors() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap();
     (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
-/// `flowctl run` of a training of so many units on these processors.
+/// Runs a training of `units` units on these processors with `flowctl run`.
 fn train(daemon: &Daemon, name: &str, units: u32, processors: &str) -> Job {
     let mut command = Command::new("taskset");
     command.args(["-c", processors, env!("CARGO_BIN_EXE_flowctl"), "--socket"]).arg(daemon.socket());
@@ -43,30 +43,30 @@ fn train(daemon: &Daemon, name: &str, units: u32, processors: &str) -> Job {
     Job(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap())
 }
 
-/// `None` while it is not governed yet.
+/// The explanation of a job; `None` while it is not governed.
 fn explained(daemon: &Daemon, name: &str) -> Option<Value> {
     let output = daemon.flowctl(&["explain", name, "-o", "json"]);
     output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
 }
 
 /// Rank, weight and domain of a job, once it is ranked.
-fn standing(daemon: &Daemon, name: &str) -> Option<(u64, u64, Value)> {
+fn ranking(daemon: &Daemon, name: &str) -> Option<(u64, u64, Value)> {
     let job = explained(daemon, name)?;
     let explanation = &job["explanation"];
     let rank = explanation["decision"]["numbers"]["rank"].as_f64()? as u64;
     Some((rank, job["cpu_weight"].as_u64()?, explanation["domain"].clone()))
 }
 
-/// One processor is one core, less what neighbours on it use.
+/// One processor is one core, minus the usage of its other processes.
 fn at_most_one_core(domain: &Value) -> bool {
     domain["most_cores"].as_f64().is_some_and(|cores| cores > 0.0 && cores <= 1.0)
 }
 
 #[test]
-fn on_one_processor_of_several_the_order_of_weights_is_the_order_of_ranks() {
+fn on_one_of_several_processors_the_weights_follow_the_ranks() {
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let one = processors().last().unwrap().to_string();
-    // The ends are so far apart that the order is clear, and none comes while the test looks.
+    // The remaining times are so different that the order is clear, and no job ends during the test.
     let names = ["near", "further", "far", "farthest"];
     let _jobs: Vec<Job> = names
         .iter()
@@ -74,49 +74,49 @@ fn on_one_processor_of_several_the_order_of_weights_is_the_order_of_ranks() {
         .map(|(name, units)| train(&daemon, name, units, &one))
         .collect();
     let ordered = || -> Option<Vec<u64>> {
-        let standings: Option<Vec<_>> = names.iter().map(|name| standing(&daemon, name)).collect();
-        let standings = standings?;
-        let domains = standings.iter().all(|(_, _, domain)| {
+        let rankings: Option<Vec<_>> = names.iter().map(|name| ranking(&daemon, name)).collect();
+        let rankings = rankings?;
+        let domains = rankings.iter().all(|(_, _, domain)| {
             domain["containers"] == 4 && domain["processors"] == one.as_str() && at_most_one_core(domain)
         });
-        let ranks: Vec<u64> = standings.iter().map(|(rank, _, _)| *rank).collect();
-        let weights: Vec<u64> = standings.iter().map(|(_, weight, _)| *weight).collect();
+        let ranks: Vec<u64> = rankings.iter().map(|(rank, _, _)| *rank).collect();
+        let weights: Vec<u64> = rankings.iter().map(|(_, weight, _)| *weight).collect();
         let in_order = ranks == [1, 2, 3, 4] && weights.windows(2).all(|pair| pair[0] >= pair[1]);
         (domains && in_order && weights[0] > 300 && weights[1] < 60).then_some(weights)
     };
-    let weights = support::daemon::eventually("weights in the order of ranks", Duration::from_secs(60), ordered);
+    let weights = support::daemon::eventually("the weights follow the ranks", Duration::from_secs(60), ordered);
     assert!(weights.iter().sum::<u64>().abs_diff(400) <= 4, "the sum is kept: {weights:?}");
-    // Once it is known what the first can use, one processor leaves nothing for those behind it.
+    // Once the demand of the first is known, one processor leaves nothing for the others.
     support::daemon::eventually(
-        "the first in rank has all that there is, ten times in a row",
+        "the first in rank has nearly all CPU, ten times in a row",
         Duration::from_secs(60),
         || {
             let has_all = |_| {
                 std::thread::sleep(Duration::from_secs(1));
-                let weights: Vec<u64> = names.iter().map(|name| standing(&daemon, name).unwrap().1).collect();
+                let weights: Vec<u64> = names.iter().map(|name| ranking(&daemon, name).unwrap().1).collect();
                 weights[0] > 300 && weights[1..].iter().all(|weight| *weight < 60)
             };
             (0..10).all(has_all).then_some(())
         },
     );
-    let page = daemon.told(&["explain", "far"]);
+    let page = daemon.stdout_of(&["explain", "far"]);
     assert!(page.contains("with 3 other jobs for") && page.contains(&format!("processors {one}")), "{page}");
 }
 
 #[test]
-fn jobs_on_different_processors_take_nothing_from_each_other() {
+fn jobs_on_different_processors_do_not_affect_each_other() {
     let all = processors();
     if all.len() < 2 {
-        return eprintln!("one processor only: nothing to keep apart");
+        return eprintln!("skipped: only one processor");
     }
     let (first, second) = (all[0].to_string(), all[1].to_string());
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let _jobs = [train(&daemon, "here", 100_000, &first), train(&daemon, "there", 6_400_000, &second)];
-    support::daemon::eventually("each alone in its domain, with its own weight", Duration::from_secs(60), || {
-        let standings: Vec<_> = ["here", "there"].iter().filter_map(|name| standing(&daemon, name)).collect();
+    support::daemon::eventually("each is alone in its domain, with its original weight", Duration::from_secs(60), || {
+        let rankings: Vec<_> = ["here", "there"].iter().filter_map(|name| ranking(&daemon, name)).collect();
         let alone = |(rank, weight, domain): &(u64, u64, Value)| {
             *rank == 1 && weight.abs_diff(100) <= 1 && domain["containers"] == 1 && at_most_one_core(domain)
         };
-        (standings.len() == 2 && standings.iter().all(alone)).then_some(())
+        (rankings.len() == 2 && rankings.iter().all(alone)).then_some(())
     });
 }

@@ -1,6 +1,6 @@
-//! Jobs that share a GPU, and one of them frozen for parts of the time: by a real daemon, with a stand-in for NVIDIA's library, in real
-//! cgroups and on a real engine. Whatever happens to whom: nobody stays frozen, and who was paused by others stays paused.
-//! Wants root, cgroups, a C compiler; one test wants docker.io and busybox-static.
+//! Tests of the duty cycle of jobs that share a GPU, with a real daemon, a stand-in for NVIDIA's library, real cgroups and a real
+//! engine: after any failure, no job stays frozen, and a job paused by others stays paused.
+//! Needs root, cgroups, and a C compiler; one test needs docker.io and busybox-static.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -20,26 +20,26 @@ use support::engine::{Engine, RunSpec};
 use support::gpu::StandIn;
 
 const SOON: Duration = Duration::from_secs(10);
-/// Progress is measured before anybody is frozen.
+/// Timeout for a freeze: progress is measured first.
 const MEASURED: Duration = Duration::from_secs(60);
 
 const GPU: &str = "gpu 0 GPU-aaaa 100 34359738368 42949672960 212500 400000 61 1410 1215 0 NVIDIA A100-SXM4-40GB\n";
 
-/// The settings of all tests here.
+/// Settings of all tests here.
 const ON: [&str; 2] = ["gpu.control=duty-cycle", "policy.interval=1s"];
 
-/// It counts, and learns a little each time.
+/// A script that counts, with a falling loss.
 const COUNTS: &str = "i=0; while :; do i=$((i+1)); echo \"step $i/100000 loss: $((90000000/(i+9)))\"; sleep 0.05; done";
 
-/// Jobs of all tests here, which run beside each other.
+/// Number of jobs started by all tests here, for unique names.
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
-/// A job that uses the GPU, as the driver says.
+/// A job that uses the GPU according to the stand-in.
 struct Job {
     name: String,
     pid: u32,
     run: Option<Child>,
-    /// Grows while it goes on.
+    /// File that grows while the job runs.
     counted: PathBuf,
     _dir: Option<tempfile::TempDir>,
 }
@@ -48,12 +48,12 @@ impl Job {
     fn start(daemon: &Daemon, name: &str) -> Job {
         let name = format!("{name}-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::tempdir().unwrap();
-        let (counted, told) = (dir.path().join("counted"), dir.path().join("pid"));
+        let (counted, pid_file) = (dir.path().join("counted"), dir.path().join("pid"));
         let script = format!("echo $$ > \"$1.new\"; mv \"$1.new\" \"$1\"; {COUNTS}");
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", &script, "job"]);
-        let run = command.arg(&told).stdout(File::create(&counted).unwrap()).spawn().unwrap();
-        let pid = eventually("its process", SOON, || fs::read_to_string(&told).ok()?.trim().parse().ok());
+        let run = command.arg(&pid_file).stdout(File::create(&counted).unwrap()).spawn().unwrap();
+        let pid = eventually("its process", SOON, || fs::read_to_string(&pid_file).ok()?.trim().parse().ok());
         Job { name, pid, run: Some(run), counted, _dir: Some(dir) }
     }
 
@@ -73,13 +73,13 @@ impl Job {
         fs::metadata(&self.counted).map_or(0, |file| file.len())
     }
 
-    fn counts_on(&self) {
+    fn assert_progress(&self) {
         let before = self.count();
         eventually("it counts on", SOON, || (self.count() > before + 100).then_some(()));
     }
 
-    /// Whether it stands still for much longer than a turn.
-    fn stands_still_for(&self, time: Duration) -> bool {
+    /// Whether it makes no progress for this time.
+    fn makes_no_progress_for(&self, time: Duration) -> bool {
         let before = self.count();
         sleep(time);
         self.count() == before
@@ -104,27 +104,27 @@ impl Drop for Job {
             .flat_map(|home| home.directories)
             .filter(|path| path.to_string_lossy().contains(&self.name))
         {
-            let _ = flowcon::host::freezer::thaw(&path); // a failed test must not leave it
+            let _ = flowcon::host::freezer::thaw(&path); // a failed test must not leave it frozen
         }
         let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status();
         let _ = run.wait();
     }
 }
 
-/// Both use the GPU, each for half of the time.
+/// Makes the jobs use the GPU equally.
 fn share(stand_in: &StandIn, jobs: &[&Job]) {
     let part = 100 / jobs.len();
     let uses = jobs.iter().map(|job| format!("process 0 {} {part} 1073741824\n", job.pid));
-    stand_in.says(&format!("{GPU}{}", uses.collect::<String>()));
+    stand_in.set_script(&format!("{GPU}{}", uses.collect::<String>()));
 }
 
 fn frozen_share(daemon: &Daemon, job: &Job) -> f64 {
     daemon.job(&job.name).map_or(0.0, |job| job["frozen_share"].as_f64().unwrap_or(0.0))
 }
 
-/// Waits until one is frozen for a good part of the time: the one that is, and the other.
-fn governed<'job>(daemon: &Daemon, jobs: &'job [Job; 2]) -> (&'job Job, &'job Job) {
-    eventually("one is frozen for parts of the time", MEASURED, || {
+/// Waits until one of the jobs is frozen for parts of the time; returns it and the other.
+fn wait_for_duty_cycle<'job>(daemon: &Daemon, jobs: &'job [Job; 2]) -> (&'job Job, &'job Job) {
+    eventually("one job is frozen for parts of the time", MEASURED, || {
         let [first, second] = jobs;
         let shares = (frozen_share(daemon, first), frozen_share(daemon, second));
         match shares {
@@ -135,9 +135,9 @@ fn governed<'job>(daemon: &Daemon, jobs: &'job [Job; 2]) -> (&'job Job, &'job Jo
     })
 }
 
-/// A daemon with two jobs on one GPU.
-fn two(stand_in: &StandIn, settings: &[&str]) -> (Daemon, [Job; 2]) {
-    stand_in.says(GPU);
+/// Starts a daemon with two jobs on one GPU.
+fn start_two(stand_in: &StandIn, settings: &[&str]) -> (Daemon, [Job; 2]) {
+    stand_in.set_script(GPU);
     let settings: Vec<&str> = ON.iter().chain(settings).copied().collect();
     let daemon = stand_in.daemon(&settings);
     let jobs = [Job::start(&daemon, "one"), Job::start(&daemon, "two")];
@@ -145,7 +145,7 @@ fn two(stand_in: &StandIn, settings: &[&str]) -> (Daemon, [Job; 2]) {
     (daemon, jobs)
 }
 
-/// The daemon's process that freezes and thaws.
+/// Process id of the daemon's guard, which freezes and thaws.
 fn guard(daemon: &Daemon) -> u32 {
     let is_guard = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -154,102 +154,102 @@ fn guard(daemon: &Daemon) -> u32 {
         words.ends_with(b"\0freezer\0") && parent == Some(daemon.pid())
     };
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.collect::<Vec<u32>>().into_iter().find(is_guard).expect("a process that freezes")
+    pids.collect::<Vec<u32>>().into_iter().find(is_guard).expect("a guard process")
 }
 
 fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap().success());
 }
 
-/// Never frozen any more, as far as a test can wait: for ten periods.
-fn stays_thawed(job: &Job) {
+/// Checks that the job is not frozen for ten periods, and runs.
+fn assert_stays_thawed(job: &Job) {
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         assert!(!job.is_frozen(), "{} is frozen", job.name);
         sleep(Duration::from_millis(20));
     }
-    job.counts_on();
+    job.assert_progress();
 }
 
 #[test]
-fn one_of_two_is_frozen_for_parts_of_the_time_and_it_is_told_and_ends_with_the_daemon() {
+fn one_of_two_jobs_is_frozen_for_parts_of_the_time_which_is_reported_and_ends_with_the_daemon() {
     let stand_in = StandIn::of(&[]);
-    let (mut daemon, jobs) = two(&stand_in, &[]);
-    let (frozen, favoured) = governed(&daemon, &jobs);
-    frozen.counts_on();
-    favoured.counts_on();
+    let (mut daemon, jobs) = start_two(&stand_in, &[]);
+    let (frozen, favoured) = wait_for_duty_cycle(&daemon, &jobs);
+    frozen.assert_progress();
+    favoured.assert_progress();
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
-        assert!(!favoured.is_frozen(), "the favoured one is never frozen");
+        assert!(!favoured.is_frozen(), "the favoured job is never frozen");
         sleep(Duration::from_millis(10));
     }
-    let explained = daemon.told(&["explain", &frozen.name]);
+    let explained = daemon.stdout_of(&["explain", &frozen.name]);
     let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(explained.contains("of the time") && explained.contains("gpu.control"), "{explained}");
-    assert!(daemon.told(&["status"]).contains("frozen "), "{}", daemon.told(&["status"]));
-    assert!(daemon.told(&["metrics"]).contains("flowcon_container_frozen_ratio"));
+    assert!(daemon.stdout_of(&["status"]).contains("frozen "), "{}", daemon.stdout_of(&["status"]));
+    assert!(daemon.stdout_of(&["metrics"]).contains("flowcon_container_frozen_ratio"));
     daemon.end("TERM");
-    stays_thawed(frozen);
+    assert_stays_thawed(frozen);
 }
 
 #[test]
-fn a_job_that_an_operator_released_is_not_frozen_any_more() {
+fn a_released_job_is_no_longer_frozen() {
     let stand_in = StandIn::of(&[]);
-    let (daemon, jobs) = two(&stand_in, &[]);
-    let (frozen, _) = governed(&daemon, &jobs);
-    daemon.told(&["release", &frozen.name]);
-    eventually("it is let go", SOON, || (frozen_share(&daemon, frozen) == 0.0).then_some(()));
-    stays_thawed(frozen);
-    daemon.told(&["govern", &frozen.name]);
-    governed(&daemon, &jobs);
-    daemon.told(&["restore"]);
+    let (daemon, jobs) = start_two(&stand_in, &[]);
+    let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
+    daemon.stdout_of(&["release", &frozen.name]);
+    eventually("it is no longer frozen", SOON, || (frozen_share(&daemon, frozen) == 0.0).then_some(()));
+    assert_stays_thawed(frozen);
+    daemon.stdout_of(&["govern", &frozen.name]);
+    wait_for_duty_cycle(&daemon, &jobs);
+    daemon.stdout_of(&["restore"]);
     let none = || jobs.iter().all(|job| frozen_share(&daemon, job) == 0.0).then_some(());
-    eventually("all are let go", SOON, none);
-    jobs.iter().for_each(stays_thawed);
+    eventually("no job is frozen", SOON, none);
+    jobs.iter().for_each(assert_stays_thawed);
 }
 
 #[test]
-fn when_the_daemon_is_killed_in_the_middle_of_a_freeze_everybody_goes_on_within_a_second_or_so() {
+fn jobs_are_thawed_soon_after_the_daemon_is_killed_during_a_freeze() {
     let stand_in = StandIn::of(&[]);
-    let (mut daemon, jobs) = two(&stand_in, &["gpu.freeze-at-most=10s"]);
-    let (frozen, _) = governed(&daemon, &jobs);
+    let (mut daemon, jobs) = start_two(&stand_in, &["gpu.freeze-at-most=10s"]);
+    let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
     eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
     daemon.end("KILL");
-    stays_thawed_soon(frozen);
+    assert_thawed_soon(frozen);
 }
 
 #[test]
-fn when_the_guard_is_killed_in_the_middle_of_a_freeze_the_daemon_thaws_and_says_so() {
+fn the_daemon_thaws_and_reports_it_if_the_guard_is_killed_during_a_freeze() {
     let stand_in = StandIn::of(&[]);
-    let (daemon, jobs) = two(&stand_in, &["gpu.freeze-at-most=10s"]);
-    let (frozen, _) = governed(&daemon, &jobs);
-    sleep(Duration::from_secs(12)); // one that has been there for long is told of for as long as a young one
+    let (daemon, jobs) = start_two(&stand_in, &["gpu.freeze-at-most=10s"]);
+    let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
+    sleep(Duration::from_secs(12)); // the report must last as long for an old guard as for a new one
     eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
     kill(guard(&daemon), "KILL");
     eventually("it is thawed", SOON, || (!frozen.is_frozen()).then_some(()));
-    frozen.counts_on();
-    eventually("it is told", SOON, || daemon.told(&["status"]).contains("the process that freezes").then_some(()));
+    frozen.assert_progress();
+    eventually("it is reported", SOON, || daemon.stdout_of(&["status"]).contains("the process that freezes").then_some(()));
 }
 
 #[test]
-fn a_daemon_that_hangs_has_nothing_frozen_after_seconds() {
+fn jobs_are_thawed_within_seconds_if_the_daemon_hangs() {
     let stand_in = StandIn::of(&[]);
-    let (daemon, jobs) = two(&stand_in, &["gpu.freeze-at-most=60s"]);
-    let (frozen, _) = governed(&daemon, &jobs);
+    let (daemon, jobs) = start_two(&stand_in, &["gpu.freeze-at-most=60s"]);
+    let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
     eventually("the middle of a freeze", MEASURED * 2, || frozen.is_frozen().then_some(()));
     daemon.signal("STOP");
-    stays_thawed_soon(frozen);
+    assert_thawed_soon(frozen);
     daemon.signal("CONT");
 }
 
 #[test]
-fn what_daemon_and_guard_leave_frozen_when_both_are_killed_a_restore_or_the_next_daemon_thaws() {
+fn after_a_kill_of_daemon_and_guard_a_restore_or_the_next_daemon_thaws_the_job() {
     let stand_in = StandIn::of(&[]);
-    let (mut daemon, jobs) = two(&stand_in, &["gpu.freeze-at-most=10s", "on-exit=keep"]);
+    let (mut daemon, jobs) = start_two(&stand_in, &["gpu.freeze-at-most=10s", "on-exit=keep"]);
     for by_restore in [true, false] {
-        let (frozen, _) = governed(&daemon, &jobs);
+        let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
         let guard = guard(&daemon);
-        // Nobody can thaw it while both are stopped; it must be frozen then.
+        // Stop both while the job is frozen, so that nothing can thaw it.
         eventually("both are stopped in the middle of a freeze", MEASURED * 2, || {
             eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
             kill(guard, "STOP");
@@ -263,53 +263,53 @@ fn what_daemon_and_guard_leave_frozen_when_both_are_killed_a_restore_or_the_next
         });
         kill(guard, "KILL");
         daemon.end("KILL");
-        assert!(frozen.is_frozen() && frozen.stands_still_for(Duration::from_millis(500)), "nobody has thawed it");
+        assert!(frozen.is_frozen() && frozen.makes_no_progress_for(Duration::from_millis(500)), "it is still frozen");
         if by_restore {
-            // As the unit asks after the end of the daemon; the setting is about limits.
-            let restored = daemon.restoring().args(["--as-configured", "--set", "on-exit=keep"]).status().unwrap();
+            // As in the unit after the end of the daemon; the setting applies only to limits.
+            let restored = daemon.restore_command().args(["--as-configured", "--set", "on-exit=keep"]).status().unwrap();
             assert!(restored.success());
             assert!(!frozen.is_frozen());
-            frozen.counts_on();
+            frozen.assert_progress();
         }
         daemon.boot();
-        frozen.counts_on();
+        frozen.assert_progress();
     }
 }
 
-fn stays_thawed_soon(job: &Job) {
+fn assert_thawed_soon(job: &Job) {
     eventually("it is thawed", SOON, || (!job.is_frozen()).then_some(()));
-    stays_thawed(job);
+    assert_stays_thawed(job);
 }
 
 #[test]
-fn on_an_engine_its_own_pause_is_never_undone_and_a_health_check_keeps_a_job_from_being_frozen() {
+fn an_engines_pause_is_never_undone_and_a_job_with_a_health_check_is_never_frozen() {
     let engine = Engine::start();
     let stand_in = StandIn::of(&[]);
-    stand_in.says(GPU);
+    stand_in.set_script(GPU);
     let address = format!("engine.address={}", engine.address());
     let mut daemon = stand_in.daemon(&[ON[0], ON[1], &address]);
     let jobs = [Job::in_engine(&engine, "one", &[]), Job::in_engine(&engine, "two", &[])];
     share(&stand_in, &[&jobs[0], &jobs[1]]);
-    let (frozen, _) = governed(&daemon, &jobs);
+    let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
     for _ in 0..3 {
-        // In the middle of a freeze the engine refuses: it takes our freeze for a pause.
+        // During a freeze the engine refuses, because it takes our freeze for a pause.
         eventually("docker pause", SOON, || engine.try_docker(&["pause", &frozen.name]).status.success().then_some(()));
-        eventually("it is the engine's", SOON, || {
+        eventually("the pause is known", SOON, || {
             daemon.job(&frozen.name).is_some_and(|job| job["state"] == "paused").then_some(())
         });
-        sleep(Duration::from_millis(1500)); // until the guard has heard of it
-        assert!(frozen.stands_still_for(Duration::from_secs(2)), "the engine's pause was undone");
+        sleep(Duration::from_millis(1500)); // until the guard knows it
+        assert!(frozen.makes_no_progress_for(Duration::from_secs(2)), "the engine's pause was undone");
         engine.docker(&["unpause", &frozen.name]);
-        frozen.counts_on();
-        governed(&daemon, &jobs);
+        frozen.assert_progress();
+        wait_for_duty_cycle(&daemon, &jobs);
     }
     eventually("docker pause", SOON, || engine.try_docker(&["pause", &frozen.name]).status.success().then_some(()));
     daemon.end("KILL");
-    let restored = daemon.restoring().args(["--set", &address]).status().unwrap();
+    let restored = daemon.restore_command().args(["--set", &address]).status().unwrap();
     assert!(restored.success());
-    assert!(frozen.stands_still_for(Duration::from_secs(1)), "a restore has undone the engine's pause");
+    assert!(frozen.makes_no_progress_for(Duration::from_secs(1)), "a restore undid the engine's pause");
     engine.docker(&["unpause", &frozen.name]);
-    frozen.counts_on();
+    frozen.assert_progress();
     engine.docker(&["rm", "--force", &jobs[0].name, &jobs[1].name]);
 
     let checked = ["--health-cmd", "true", "--health-interval", "1s"];
@@ -318,20 +318,20 @@ fn on_an_engine_its_own_pause_is_never_undone_and_a_health_check_keeps_a_job_fro
     daemon.boot();
     let has_run = |job: &Value| job["uptime_s"].as_f64().is_some_and(|uptime| uptime > 20.0);
     for job in &jobs {
-        daemon.job_that(&job.name, "it has run for a while", MEASURED, has_run);
+        daemon.wait_for_job(&job.name, "it has run for a while", MEASURED, has_run);
         assert_eq!(frozen_share(&daemon, job), 0.0);
-        let told = daemon.told(&["explain", &job.name]);
-        assert!(told.contains("health check"), "{told}");
+        let page = daemon.stdout_of(&["explain", &job.name]);
+        assert!(page.contains("health check"), "{page}");
     }
 }
 
 #[test]
-fn a_job_that_ends_is_forgotten_and_the_other_is_never_frozen_alone() {
+fn a_job_that_is_alone_on_the_gpu_is_not_frozen() {
     let stand_in = StandIn::of(&[]);
-    let (daemon, jobs) = two(&stand_in, &[]);
-    let (frozen, favoured) = governed(&daemon, &jobs);
+    let (daemon, jobs) = start_two(&stand_in, &[]);
+    let (frozen, favoured) = wait_for_duty_cycle(&daemon, &jobs);
     kill(favoured.pid, "KILL");
     eventually("it ends", SOON, || daemon.job(&favoured.name).is_none().then_some(()));
-    eventually("the other is let go", SOON, || (frozen_share(&daemon, frozen) == 0.0).then_some(()));
-    stays_thawed(frozen);
+    eventually("the other is no longer frozen", SOON, || (frozen_share(&daemon, frozen) == 0.0).then_some(()));
+    assert_stays_thawed(frozen);
 }

@@ -1,4 +1,4 @@
-//! The examples in `config/examples` work as written, on a real engine: `docker run`, and Docker Compose.
+//! Tests of the examples in `config/examples` with a real engine: `docker run`, and Docker Compose.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -17,14 +17,14 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples").join(name)
 }
 
-fn connected(engine: &Engine) -> Daemon {
+fn connected_daemon(engine: &Engine) -> Daemon {
     let daemon = Daemon::start(&engine.address(), &["policy.interval=2s"]);
-    let is_connected = || daemon.told(&["status"]).contains("docker: connected").then_some(());
+    let is_connected = || daemon.stdout_of(&["status"]).contains("docker: connected").then_some(());
     eventually("the engine is connected", SOON, is_connected);
     daemon
 }
 
-/// Runs a program that talks to this engine and this daemon, with the test's image.
+/// Runs a program with this engine and this daemon, and the test's image.
 fn run(engine: &Engine, daemon: &Daemon, words: &[&str]) -> String {
     let binaries = Path::new(env!("CARGO_BIN_EXE_flowctl")).parent().unwrap();
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
@@ -32,35 +32,35 @@ fn run(engine: &Engine, daemon: &Daemon, words: &[&str]) -> String {
     command.args(&words[1..]).env("PATH", path).env("IMAGE", IMAGE).env("DOCKER_HOST", engine.address());
     command.env("DOCKER_CONFIG", engine.dir().join("client")).env("FLOWCON_SOCKET", daemon.socket());
     let output = command.output().unwrap_or_else(|error| panic!("{words:?}: {error}"));
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{words:?}: {told}{}", String::from_utf8_lossy(&output.stderr));
-    told
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{words:?}: {stdout}{}", String::from_utf8_lossy(&output.stderr));
+    stdout
 }
 
 fn is_read(daemon: &Daemon, name: &str, metric: &str) -> Value {
-    daemon.job_that(name, "its log is understood", SOON, |job| job["metric"]["name"] == metric && job["share"].is_f64())
+    daemon.wait_for_job(name, "its log is parsed", SOON, |job| job["metric"]["name"] == metric && job["share"].is_f64())
 }
 
 #[test]
-fn the_docker_run_examples_are_governed_as_their_labels_say() {
+fn the_docker_run_examples_are_governed_according_to_their_labels() {
     let engine = Engine::start();
-    let daemon = connected(&engine);
-    let told = run(&engine, &daemon, &["sh", &example("docker-run.sh").display().to_string()]);
-    assert!(told.contains("forgotten is adopted"), "{told}");
+    let daemon = connected_daemon(&engine);
+    let stdout = run(&engine, &daemon, &["sh", &example("docker-run.sh").display().to_string()]);
+    assert!(stdout.contains("forgotten is adopted"), "{stdout}");
     for name in ["first", "urgent", "forgotten"] {
         let job = is_read(&daemon, name, "loss");
         assert!(job["notices"].as_array().unwrap().is_empty(), "{job:#?}");
     }
-    let is_foreseen = |job: &Value| job["work_left_cpu_s"]["likely"].as_f64().is_some_and(|left| left > 0.0);
-    daemon.job_that("first", "its work left is foreseen", SOON, is_foreseen);
+    let has_forecast = |job: &Value| job["work_left_cpu_s"]["likely"].as_f64().is_some_and(|left| left > 0.0);
+    daemon.wait_for_job("first", "its remaining work is forecast", SOON, has_forecast);
     assert_eq!(daemon.job("urgent").unwrap()["min_share"], 0.25);
     assert_eq!(daemon.job("forgotten").unwrap()["adopted"]["labels"]["flowcon.weight"], "0.5");
 }
 
 #[test]
-fn the_compose_example_is_governed_as_its_labels_say() {
+fn the_compose_example_is_governed_according_to_its_labels() {
     let engine = Engine::start();
-    let daemon = connected(&engine);
+    let daemon = connected_daemon(&engine);
     let file = example("compose.yaml").display().to_string();
     let compose = ["docker-compose", "--project-name", "example", "--file", &file];
     run(&engine, &daemon, &[compose.as_slice(), &["up", "--detach"]].concat());

@@ -1,7 +1,7 @@
-//! Whatever fails under the daemon: every kind of call that makes the journal durable, at any of its occurrences, and an engine that
-//! hangs in the middle of a call. On a real engine, with real containers and real system calls that `strace` lets fail.
+//! Fault injection: every system call of the journal fails at any of its occurrences, or the engine hangs during a call. Uses a real
+//! engine with real containers, and system calls that `strace` makes fail.
 //!
-//! `FLOWCON_FAULTS=1000 cargo test --test faults` is the long run; without it there are a few.
+//! `FLOWCON_FAULTS=1000 cargo test --test faults` is the long run; the default is a few faults.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -17,22 +17,22 @@ use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
 const FAULTS: usize = 24;
 
-/// What SQLite and the journal do with files, and what an operating system answers when a disk is broken or full.
+/// System calls of SQLite and the journal on files, and errors of a broken or full disk.
 const CALLS: [&str; 6] = ["pwrite64", "pread64", "fsync", "ftruncate", "openat", "fcntl"];
 const ERRORS: [&str; 3] = ["EIO", "ENOSPC", "EROFS"];
 
-/// Occurrences of a call at which it may begin to fail: opening the journal and the first promises are within them.
+/// Maximum occurrence of a call at which it begins to fail; it includes opening the journal and the first commits.
 const OCCURRENCES: u32 = 16;
 
-/// Milliseconds that a daemon lives at most.
+/// Maximum lifetime of a daemon in milliseconds.
 const LIFE_MS: u64 = 2500;
 
-/// What goes wrong in one round.
+/// The fault of one round.
 #[derive(Debug)]
 enum Fault {
-    /// From its nth occurrence on, or only then, this call on a file of the state directory fails.
-    Disk { call: &'static str, error: &'static str, nth: u32, for_ever: bool },
-    /// The engine hangs, after so many milliseconds for so many.
+    /// This call on a file of the journal fails at its nth occurrence, or from then on.
+    Disk { call: &'static str, error: &'static str, nth: u32, forever: bool },
+    /// The engine hangs after `after` milliseconds for `lasts` milliseconds.
     Engine { after: u64, lasts: u64 },
 }
 
@@ -45,20 +45,20 @@ impl Fault {
             call: CALLS[random.random_range(0..CALLS.len())],
             error: ERRORS[random.random_range(0..ERRORS.len())],
             nth: random.random_range(1..=OCCURRENCES),
-            for_ever: random.random_bool(0.5),
+            forever: random.random_bool(0.5),
         }
     }
 }
 
-/// Lets a daemon live with this fault; `true`: something failed.
-fn live(daemon: &mut Daemon, engine: &Engine, fault: &Fault, life: u64) -> bool {
+/// Runs a daemon with this fault; returns whether something failed.
+fn run_with_fault(daemon: &mut Daemon, engine: &Engine, fault: &Fault, life: u64) -> bool {
     match fault {
-        Fault::Disk { call, error, nth, for_ever } => {
-            let on = if *for_ever { "+" } else { "" };
+        Fault::Disk { call, error, nth, forever } => {
+            let on = if *forever { "+" } else { "" };
             let state = daemon.state_dir();
             let inject = format!("inject={call}:error={error}:when={nth}{on}");
             let trace = format!("trace={call}");
-            // Only files of the journal: another file's failure is not the disk's.
+            // Only files of the journal, because failures of other files would not be disk errors.
             let path = |name: &str| format!("{}/{name}", state.display());
             let files = ["flowcon.db", "flowcon.db-wal", "flowcon.db-shm", "flowcon.db-journal"].map(path);
             let calls = tempfile::NamedTempFile::new().unwrap();
@@ -76,7 +76,7 @@ fn live(daemon: &mut Daemon, engine: &Engine, fault: &Fault, life: u64) -> bool 
             engine.freeze();
             sleep(Duration::from_millis(*lasts));
             if life.is_multiple_of(2) {
-                daemon.end("KILL"); // while its call is in the engine's hands
+                daemon.end("KILL"); // while its call is pending in the engine
             }
             engine.thaw();
             sleep(Duration::from_millis(life));
@@ -86,7 +86,7 @@ fn live(daemon: &mut Daemon, engine: &Engine, fault: &Fault, life: u64) -> bool 
 }
 
 #[test]
-fn whatever_fails_under_it_every_container_gets_its_own_limits_back() {
+fn original_limits_are_restored_after_any_fault() {
     let faults = std::env::var("FLOWCON_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(FAULTS);
     let seed = std::env::var("FLOWCON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -96,7 +96,7 @@ fn whatever_fails_under_it_every_container_gets_its_own_limits_back() {
         engine.run(RunSpec { name, labels: &["flowcon.enable=true"], options, script })
     };
     let jobs = [
-        // A bound changes weights at the first decision, whatever the logs say.
+        // A bound changes weights at the first decision, independent of the logs.
         start("plain", &["--label", "flowcon.min-share=60%"], &growing),
         start("light", &["--cpu-shares", "333"], &converged),
         start("heavy", &["--cpu-shares", "3000"], &converged),
@@ -108,12 +108,12 @@ fn whatever_fails_under_it_every_container_gets_its_own_limits_back() {
     let (mut failed, mut governed) = (0, 0);
     for round in 0..faults {
         let fault = Fault::any(&mut random);
-        failed += usize::from(live(&mut daemon, &engine, &fault, random.random_range(500..LIFE_MS)));
+        failed += usize::from(run_with_fault(&mut daemon, &engine, &fault, random.random_range(500..LIFE_MS)));
         governed += usize::from(weights() != originals);
         daemon.end(if random.random_bool(0.7) { "KILL" } else { "TERM" });
-        let said = daemon.restore();
-        assert_eq!(weights(), originals, "round {round} of seed {seed}, {fault:?}: {said}{}", daemon.log());
+        let output = daemon.restore();
+        assert_eq!(weights(), originals, "round {round} of seed {seed}, {fault:?}: {output}{}", daemon.log());
     }
-    println!("{faults} rounds, something failed in {failed}, limits stood at the end of {governed}");
-    assert!(failed > faults / 3 && governed > faults / 10, "{failed} failed, limits stood in {governed} of {faults}");
+    println!("{faults} rounds, {failed} with a failure, {governed} with limits in force at the end");
+    assert!(failed > faults / 3 && governed > faults / 10, "{failed} failed, limits were in force in {governed} of {faults}");
 }

@@ -1,4 +1,4 @@
-//! `flowctl` as people and scripts meet it: the real binary, a real socket, exit codes, pages, closed pipes.
+//! Tests of the `flowctl` binary with a real socket: pages, exit codes, closed pipes.
 
 mod served;
 
@@ -17,7 +17,7 @@ fn flowctl(served: &Served, arguments: &[&str]) -> Command {
 fn page(served: &Served, arguments: &[&str]) -> String {
     let output = flowctl(served, arguments).assert().success().get_output().stdout.clone();
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // The node's name and the age of a snapshot made by hand differ from run to run.
+    // The node's name and the age of a handmade snapshot differ between runs.
     String::from_utf8(output)
         .expect("UTF-8")
         .replace(&hostname, "gpu-box")
@@ -32,21 +32,21 @@ fn widest(page: &str) -> usize {
 }
 
 #[test]
-fn status_tells_every_job_in_eighty_columns() {
+fn status_lists_every_job_in_eighty_columns() {
     let page = page(&Served::new(busy_node()), &["status"]);
     assert!(widest(&page) <= 80, "{} columns:\n{page}", widest(&page));
     insta::assert_snapshot!("status", page);
 }
 
 #[test]
-fn wide_status_cuts_nothing_off() {
+fn wide_status_truncates_nothing() {
     let page = page(&Served::new(busy_node()), &["status", "-o", "wide"]);
     assert!(page.contains("resnet50-cifar-baseline-run-3") && page.contains("scope:sweep-1"), "{page}");
     insta::assert_snapshot!("status_wide", page);
 }
 
 #[test]
-fn an_idle_node_says_how_to_begin() {
+fn an_idle_node_shows_how_to_start_a_job() {
     insta::assert_snapshot!("status_idle", page(&Served::new(idle_node()), &["status"]));
 }
 
@@ -59,7 +59,7 @@ fn ps_lists_containers_in_eighty_columns() {
 }
 
 #[test]
-fn explain_tells_every_number_behind_a_decision() {
+fn explain_shows_every_number_behind_a_decision() {
     let served = Served::new(busy_node());
     let page = page(&served, &["explain", "mnist-vae"]);
     assert!(widest(&page) <= 80, "{page}");
@@ -67,23 +67,23 @@ fn explain_tells_every_number_behind_a_decision() {
 }
 
 #[test]
-fn explain_says_how_a_hold_ends() {
+fn explain_shows_how_a_hold_ends() {
     insta::assert_snapshot!("explain_held", page(&Served::new(busy_node()), &["explain", "lstm"]));
 }
 
 #[test]
-fn colour_is_only_there_when_wanted_and_no_name_can_bring_its_own() {
+fn colour_is_used_only_if_enabled_and_names_cannot_inject_it() {
     let served = Served::new(busy_node());
     let plain = flowctl(&served, &["status"]).assert().success().get_output().stdout.clone();
     assert!(!plain.contains(&0x1b));
     let coloured = flowctl(&served, &["status", "--color", "always"]).assert().success().get_output().stdout.clone();
     assert!(String::from_utf8_lossy(&coloured).contains("\x1b[32m"));
-    let told = flowctl(&served, &["status", "--color", "auto"]).env("NO_COLOR", "1").assert().success();
-    assert!(!told.get_output().stdout.contains(&0x1b));
+    let stderr = flowctl(&served, &["status", "--color", "auto"]).env("NO_COLOR", "1").assert().success();
+    assert!(!stderr.get_output().stdout.contains(&0x1b));
 }
 
 #[test]
-fn json_is_the_wire_document_and_jsonl_one_container_a_line() {
+fn json_is_the_wire_document_and_jsonl_has_one_container_per_line() {
     let served = Served::new(busy_node());
     let json = flowctl(&served, &["status", "-o", "json"]).assert().success().get_output().stdout.clone();
     let document: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
@@ -100,7 +100,7 @@ fn json_is_the_wire_document_and_jsonl_one_container_a_line() {
 }
 
 #[test]
-fn every_failure_has_its_exit_code_and_says_what_to_do_next() {
+fn every_failure_has_an_exit_code_and_a_next_step() {
     let served = Served::new(busy_node());
     let cases: &[(&[&str], i32, &str)] = &[
         (&["explain", "no-such-job"], 4, "flowctl ps"),
@@ -119,13 +119,13 @@ fn every_failure_has_its_exit_code_and_says_what_to_do_next() {
     ];
     for (arguments, code, next) in cases {
         let outcome = flowctl(&served, arguments).assert().code(*code);
-        let told = String::from_utf8_lossy(&outcome.get_output().stderr).into_owned();
-        assert!(told.contains(next), "{arguments:?} says:\n{told}");
+        let stderr = String::from_utf8_lossy(&outcome.get_output().stderr).into_owned();
+        assert!(stderr.contains(next), "{arguments:?} printed:\n{stderr}");
     }
 }
 
 #[test]
-fn commands_reach_the_daemon_with_the_whole_id_and_who_asked() {
+fn commands_reach_the_daemon_with_the_full_id_and_the_user() {
     let served = Served::new(busy_node());
     flowctl(&served, &["release", "mnist-vae", "0c9d"]).assert().success();
     flowctl(&served, &["policy", "balanced", "--objective", "0.25"]).assert().success();
@@ -149,19 +149,19 @@ fn commands_reach_the_daemon_with_the_whole_id_and_who_asked() {
 }
 
 #[test]
-fn two_containers_with_one_name_are_told_apart_by_id() {
+fn two_containers_with_the_same_name_are_distinguished_by_id() {
     let mut node = idle_node();
     node.jobs = vec![job("aa11bb22cc33dd44", "twin"), job("ee55ff66aa77bb88", "twin")];
     let served = Served::new(node);
     let outcome = flowctl(&served, &["release", "twin"]).assert().code(6);
-    let told = String::from_utf8_lossy(&outcome.get_output().stderr).into_owned();
-    assert!(told.contains("aa11bb22cc33") && told.contains("ee55ff66aa77"), "{told}");
+    let stderr = String::from_utf8_lossy(&outcome.get_output().stderr).into_owned();
+    assert!(stderr.contains("aa11bb22cc33") && stderr.contains("ee55ff66aa77"), "{stderr}");
     assert!(served.commands.lock().expect("lock").is_empty());
     flowctl(&served, &["release", "ee55"]).assert().success();
 }
 
 #[test]
-fn a_reader_may_look_but_not_change_and_a_stranger_may_not_even_look() {
+fn readers_have_read_only_access_and_strangers_none() {
     let served = Served::new(busy_node());
     let folder = tempfile::tempdir().expect("folder");
     let binary = public_flowctl(folder.path());
@@ -174,12 +174,12 @@ fn a_reader_may_look_but_not_change_and_a_stranger_may_not_even_look() {
     assert_eq!(code(12_345, None, &["status"]), Some(5), "a stranger");
     assert_eq!(code(READERS, None, &["status"]), Some(0), "by primary group");
     assert_eq!(code(12_345, Some(READERS), &["status"]), Some(0), "by supplementary group");
-    assert_eq!(code(12_345, Some(READERS), &["release", "mnist-vae"]), Some(5), "a reader who would change");
+    assert_eq!(code(12_345, Some(READERS), &["release", "mnist-vae"]), Some(5), "a reader has no write access");
     assert!(served.commands.lock().expect("lock").is_empty());
 }
 
 #[test]
-fn a_socket_that_its_mode_closes_is_told_as_denied() {
+fn a_socket_without_permission_is_reported_as_denied() {
     use std::os::unix::fs::PermissionsExt;
     let served = Served::new(idle_node());
     std::fs::set_permissions(&served.socket, std::fs::Permissions::from_mode(0o660)).expect("closed");
@@ -192,7 +192,7 @@ fn a_socket_that_its_mode_closes_is_told_as_denied() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error_and_no_panic() {
+fn a_closed_pipe_is_not_an_error() {
     let mut node = idle_node();
     node.jobs = (0..400).map(|number| job(&format!("{number:016x}"), &format!("job-{number}"))).collect();
     let served = Served::new(node);
@@ -215,10 +215,10 @@ fn a_reader_that_goes_away_is_no_error_and_no_panic() {
 }
 
 #[test]
-fn events_tells_the_past_and_ends_when_asked() {
+fn events_prints_recent_events_and_ends_with_no_follow() {
     let served = Served::new(idle_node());
     for sequence in 1..=5 {
-        served.happen(sequence, &format!("moved {sequence}"));
+        served.publish(sequence, &format!("moved {sequence}"));
     }
     let page = page(&served, &["events", "--no-follow", "-n", "2"]);
     assert_eq!(
@@ -233,7 +233,7 @@ fn events_tells_the_past_and_ends_when_asked() {
 }
 
 #[test]
-fn completion_knows_the_commands() {
+fn completion_scripts_contain_the_commands() {
     let served = Served::new(idle_node());
     for shell in ["bash", "zsh", "fish"] {
         let script = flowctl(&served, &["completion", shell]).assert().success().get_output().stdout.clone();
@@ -242,7 +242,7 @@ fn completion_knows_the_commands() {
 }
 
 #[test]
-fn doctor_checks_the_daemon_and_says_how_to_mend_what_fails() {
+fn doctor_checks_the_daemon_and_says_how_to_fix_failures() {
     let served = Served::new(busy_node());
     let check = |arguments: &[&str], name: &str| {
         let output = flowctl(&served, arguments).output().expect("ran");
@@ -267,7 +267,7 @@ fn doctor_checks_the_daemon_and_says_how_to_mend_what_fails() {
 }
 
 #[test]
-fn config_check_names_file_line_and_key_of_each_mistake() {
+fn config_check_names_the_file_line_and_key_of_each_error() {
     let served = Served::new(idle_node());
     let folder = tempfile::tempdir().expect("folder");
     let file = folder.path().join("flowcond.toml");
@@ -279,9 +279,9 @@ fn config_check_names_file_line_and_key_of_each_mistake() {
 
     std::fs::write(&file, "[policy]\nname = \"greedy\"\nsurprise = 1\n").expect("written");
     let refused = flowctl(&served, &["config", "check", path]).assert().code(2);
-    let told = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     for words in [&format!("{path}:2"), "policy.name", &format!("{path}:3"), "surprise", "config keys"] {
-        assert!(told.contains(words), "{words} is not in:\n{told}");
+        assert!(stderr.contains(words), "{words} is not in:\n{stderr}");
     }
     let keys = flowctl(&served, &["config", "keys", "-o", "json"]).assert().success();
     let keys: serde_json::Value = serde_json::from_slice(&keys.get_output().stdout).expect("JSON");
@@ -289,7 +289,7 @@ fn config_check_names_file_line_and_key_of_each_mistake() {
 }
 
 #[test]
-fn events_pipe_into_jq_one_by_one_and_end_with_it() {
+fn events_are_piped_into_jq_one_by_one_and_end_with_it() {
     let served = Served::new(busy_node());
     let pipeline = |filter: &str| {
         let script = format!("set -o pipefail; \"$0\" --socket \"$1\" events -o jsonl | jq --unbuffered {filter}");
@@ -297,22 +297,22 @@ fn events_pipe_into_jq_one_by_one_and_end_with_it() {
         bash.args(["-c", &script, env!("CARGO_BIN_EXE_flowctl")]).arg(&served.socket);
         bash.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bash runs")
     };
-    served.happen(1, "first");
+    served.publish(1, "first");
     let mut follows = pipeline("-r .text");
     let mut lines = BufReader::new(follows.stdout.take().expect("piped")).lines();
     assert_eq!(lines.next().expect("a line").expect("UTF-8"), "first");
-    served.happen(2, "second");
-    assert_eq!(lines.next().expect("told while more may come").expect("UTF-8"), "second");
+    served.publish(2, "second");
+    assert_eq!(lines.next().expect("printed immediately").expect("UTF-8"), "second");
     drop(lines);
-    // jq finds nobody to tell, and flowctl no jq. A process that another test starts at this moment holds the pipe open until it runs.
+    // jq's output is closed, and then flowctl's. A process that another test forks at this moment keeps the pipe open until it execs.
     let ended = (3..200).any(|n| {
-        served.happen(n, "more");
+        served.publish(n, "more");
         std::thread::sleep(Duration::from_millis(50));
         follows.try_wait().expect("a state").is_some()
     });
-    assert!(ended, "the pipeline outlives its reader");
+    assert!(ended, "the pipeline did not end with its reader");
 
-    // jq ends after one; nothing else ever happens.
+    // jq ends after one event; no other event follows.
     let began = Instant::now();
     let ended = pipeline("-rn 'input.text'").wait_with_output().expect("the pipeline ends by itself");
     assert!(!ended.stdout.is_empty());

@@ -1,4 +1,4 @@
-//! `flowsim` as its user meets it: the binary's output, exit codes, files and complaints.
+//! Tests of the `flowsim` binary: output, exit codes, files and error messages.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -17,20 +17,20 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn refused(arguments: &[&str]) -> String {
+fn stderr_of(arguments: &[&str]) -> String {
     let output = flowsim(arguments);
     assert!(!output.status.success() && output.stdout.is_empty());
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn written(folder: &Path, name: &str, text: &str) -> String {
+fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, text).unwrap();
     path.display().to_string()
 }
 
 #[test]
-fn the_json_has_the_promised_keys_for_each_policy() {
+fn the_json_has_the_documented_keys_for_each_policy() {
     let json = stdout(&["run", "random-5", "--policy", "fair,srpt,flowcon,balanced", "--seeds", "3", "--json"]);
     let result: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((result["scenario"].as_str(), result["seeds"].as_u64()), (Some("random-5"), Some(3)));
@@ -46,7 +46,7 @@ fn the_json_has_the_promised_keys_for_each_policy() {
 }
 
 #[test]
-fn the_same_command_prints_the_same_bytes() {
+fn the_same_command_prints_the_same_output() {
     let arguments = ["run", "random-10-mixed-io", "--policy", "fair,las,flowcon,quality", "--seeds", "4", "--json"];
     assert_eq!(stdout(&arguments), stdout(&arguments));
 }
@@ -66,9 +66,9 @@ fn measured_trainings_end_sooner_under_the_default_policy() {
     assert!(mean("balanced") < 0.8 * mean("fair"), "{result}");
 }
 
-/// Trainings that no rule was made for, as measured: what a stranger gains at the first try.
+/// Measured trainings that were not used for tuning.
 #[test]
-fn trainings_never_seen_before_gain_at_the_first_try() {
+fn unseen_trainings_end_sooner_at_the_first_try() {
     let path = "config/scenarios/unseen.toml";
     let run = ["run", path, "--policy", "fair,balanced", "--seeds", "5", "--set", "interval=5s", "--json"];
     let result: Value = serde_json::from_str(&stdout(&run)).unwrap();
@@ -81,9 +81,9 @@ fn trainings_never_seen_before_gain_at_the_first_try() {
     assert!(change("makespan_s") <= 0.02 && worst <= 0.12, "{result}");
 }
 
-/// Two halves of a node are two nodes: pinned jobs gain as much as they would alone on a machine of half the size.
+/// Two halves of a node are like two nodes: pinned jobs gain as much as on a machine of half the size.
 #[test]
-fn jobs_pinned_to_halves_of_a_node_gain_as_on_nodes_of_their_own() {
+fn jobs_pinned_to_halves_of_a_node_gain_as_on_separate_nodes() {
     let ([completion, t95, makespan], worst) = against_fair("random-10-sockets", "balanced");
     assert!(completion <= -0.20 && t95 <= -0.15, "{completion} {t95}");
     assert!(makespan <= 0.01 && worst <= 0.10, "{makespan} {worst}");
@@ -92,12 +92,12 @@ fn jobs_pinned_to_halves_of_a_node_gain_as_on_nodes_of_their_own() {
 #[test]
 fn a_trace_runs_on_nodes_of_several_types() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = written(folder.path(), "trace.csv", "job_id,arrival_s,num_gpus,model,total_steps\n0,0,2,vgg,100\n");
-    let speeds = written(folder.path(), "speeds.csv", "worker_type,model,num_gpus,steps_per_s\nv100,vgg,2,4\n");
+    let trace = write(folder.path(), "trace.csv", "job_id,arrival_s,num_gpus,model,total_steps\n0,0,2,vgg,100\n");
+    let speeds = write(folder.path(), "speeds.csv", "worker_type,model,num_gpus,steps_per_s\nv100,vgg,2,4\n");
     let run =
         |gpus: &str| stdout(&["trace", &trace, "--speeds", &speeds, "--gpus", gpus, "--policy", "srpt", "--per-job"]);
     assert_eq!(run("2x4:v100"), "job_id,start_s,end_s\n0,0,25\n");
-    let error = refused(&["trace", &trace, "--speeds", &speeds, "--gpus", "2x4:t4", "--policy", "srpt"]);
+    let error = stderr_of(&["trace", &trace, "--speeds", &speeds, "--gpus", "2x4:t4", "--policy", "srpt"]);
     assert!(error.contains("no speeds for `t4`; expected one of v100"), "{error}");
 }
 
@@ -105,11 +105,11 @@ fn a_trace_runs_on_nodes_of_several_types() {
 fn a_setting_changes_the_run() {
     let run = |set: &str| stdout(&["run", "random-5", "-p", "flowcon", "--seeds", "2", "--json", "--set", set]);
     assert_ne!(run("interval=20s"), run("interval=60s"));
-    assert!(refused(&["run", "random-5", "--set", "intervall=20s"]).contains("expected one of"));
+    assert!(stderr_of(&["run", "random-5", "--set", "intervall=20s"]).contains("expected one of"));
 }
 
 #[test]
-fn a_broken_scenario_is_refused_with_line_column_and_what_is_expected() {
+fn an_invalid_scenario_is_rejected_with_line_column_and_the_expected_value() {
     let folder = tempfile::tempdir().unwrap();
     for (text, place, expected) in [
         ("[[job]]\nwork = -5\n", "2:8", "above 0"),
@@ -126,30 +126,30 @@ fn a_broken_scenario_is_refused_with_line_column_and_what_is_expected() {
         ("[[job]]\nwork = 1\nunits = 1e7\ncount = 9\n", "3:9", "at most 20000000 in all"),
         ("name = \"x\"\n", "1:1", "at least one [[job]]"),
     ] {
-        let path = written(folder.path(), "broken.toml", text);
-        let error = refused(&["run", &path]);
+        let path = write(folder.path(), "broken.toml", text);
+        let error = stderr_of(&["run", &path]);
         assert!(error.contains(&format!("broken.toml:{place}: ")) && error.contains(expected), "{text:?}: {error}");
     }
 }
 
 #[test]
-fn a_measured_curve_is_read_from_the_file_beside_the_scenario() {
+fn a_measured_curve_is_read_from_a_file_in_the_directory_of_the_scenario() {
     let folder = tempfile::tempdir().unwrap();
-    written(folder.path(), "curve.csv", "run,step,loss\na,0,4.0\na,100,1.0\nb,0,9\na,200,0.5\n");
+    write(folder.path(), "curve.csv", "run,step,loss\na,0,4.0\na,100,1.0\nb,0,9\na,200,0.5\n");
     let scenario =
         "[[job]]\nwork = 100\nstart_s = 0\ncurve = { kind = \"samples\", file = \"curve.csv\", only = \"run=a\" }\n";
-    let path = written(folder.path(), "measured.toml", scenario);
+    let path = write(folder.path(), "measured.toml", scenario);
     let result: Value = serde_json::from_str(&stdout(&["run", &path, "-p", "fair", "--json", "--seeds", "1"])).unwrap();
-    // 95 % of 3.5 is 3.325: 3.0 at half of the work, 0.325 of the 0.5 that the other half brings: 50 + 50·0.65 s.
+    // 95 % of 3.5 is 3.325: 3.0 after half of the work, then 0.325 of the 0.5 in the other half: 50 + 50·0.65 s.
     assert!((result["policies"]["fair"]["mean_t95_s"].as_f64().unwrap() - 82.5).abs() < 1e-6);
-    written(folder.path(), "curve.csv", "run,step,loss\na,0,4.0\na,100,low\n");
-    assert!(refused(&["run", &path]).contains("curve.csv:3:7: loss = `low`: expected a number"));
+    write(folder.path(), "curve.csv", "run,step,loss\na,0,4.0\na,100,low\n");
+    assert!(stderr_of(&["run", &path]).contains("curve.csv:3:7: loss = `low`: expected a number"));
 }
 
 #[test]
-fn unknown_names_say_what_there_is() {
-    assert!(refused(&["run", "random-7"]).contains("random-5, random-10, random-15"));
-    assert!(refused(&["run", "random-5", "-p", "best"]).contains("expected one of fair, fifo"));
+fn errors_for_unknown_names_list_the_valid_names() {
+    assert!(stderr_of(&["run", "random-7"]).contains("random-5, random-10, random-15"));
+    assert!(stderr_of(&["run", "random-5", "-p", "best"]).contains("expected one of fair, fifo"));
     let listed = stdout(&["list"]);
     assert!(["fixed-3", "-unknown", "oracle-balanced"].iter().all(|name| listed.contains(name)), "{listed}");
 }
@@ -160,7 +160,7 @@ const TRACE: &str = "job_id,num_gpu,submit_time,iterations,model_name,duration,i
 #[test]
 fn a_trace_gives_each_jobs_start_and_end() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = written(folder.path(), "t.csv", TRACE);
+    let trace = write(folder.path(), "t.csv", TRACE);
     let lines = stdout(&["trace", &trace, "--gpus", "2", "--policy", "fifo", "--per-job"]);
     assert_eq!(lines, "job_id,start_s,end_s\n0,0,100\n1,100,150\n2,150,180\n");
     let out = folder.path().join("out.csv");
@@ -169,17 +169,17 @@ fn a_trace_gives_each_jobs_start_and_end() {
 }
 
 #[test]
-fn a_broken_trace_writes_nothing() {
+fn an_invalid_trace_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = written(folder.path(), "t.csv", &TRACE.replace("2,1,20", "2,-1,20"));
+    let trace = write(folder.path(), "t.csv", &TRACE.replace("2,1,20", "2,-1,20"));
     let out = folder.path().join("out.csv");
-    let error = refused(&["trace", &trace, "--gpus", "2", "-p", "las", "--per-job", "--out", out.to_str().unwrap()]);
+    let error = stderr_of(&["trace", &trace, "--gpus", "2", "-p", "las", "--per-job", "--out", out.to_str().unwrap()]);
     assert!(error.contains("t.csv:4:3: num_gpu = `-1`: expected a whole number from 1 to 1000000000000"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
-fn what_was_recorded_is_decided_the_same_again() {
+fn a_replay_of_a_recording_gives_the_same_decisions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks.jsonl");
     let recording = path.to_str().unwrap();
@@ -188,7 +188,7 @@ fn what_was_recorded_is_decided_the_same_again() {
     let text = fs::read_to_string(&path).unwrap();
     let at = text.find("\"next_tick\":").unwrap() + "\"next_tick\":".len();
     fs::write(&path, format!("{}9{}", &text[..at], &text[at..])).unwrap();
-    assert!(refused(&["replay", recording]).contains("next_tick was"));
+    assert!(stderr_of(&["replay", recording]).contains("next_tick was"));
 }
 
 #[test]
@@ -198,16 +198,16 @@ fn the_report_is_one_file_without_network_or_scripts() {
     stdout(&["run", "random-5", "-p", "fair,flowcon", "--seeds", "2", "--report", path.to_str().unwrap()]);
     let html = fs::read_to_string(&path).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
-    assert!(html.contains("default-src 'none'"), "the browser is told to load nothing");
+    assert!(html.contains("default-src 'none'"), "the browser may load nothing");
     assert!(!html.contains("http:") && !html.contains("https:") && !html.contains("<script"));
     assert_eq!(html.matches("<link").count(), html.matches("<link rel=\"icon\" href=\"data:,\">").count());
     assert!(html.contains("prefers-color-scheme:dark"));
     assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
-    assert_eq!(html.matches("<figure>").count(), 4 + 5, "four pictures of fair, five of flowcon");
+    assert_eq!(html.matches("<figure>").count(), 4 + 5, "four charts of fair, five of flowcon");
     assert!(!html.contains("NaN") && !html.contains("inf "), "every coordinate is a number");
 }
 
-/// Relative changes against plain sharing: (mean completion, mean time to 95 % quality, makespan), and the worst job.
+/// Relative changes from plain sharing: (mean completion, mean time to 95 % quality, makespan), and that of the worst job.
 fn against_fair(scenario: &str, policy: &str) -> ([f64; 3], f64) {
     let policies = format!("fair,{policy}");
     let json = stdout(&["run", scenario, "--policy", &policies, "--seeds", "20", "--json"]);
@@ -219,7 +219,7 @@ fn against_fair(scenario: &str, policy: &str) -> ([f64; 3], f64) {
 }
 
 #[test]
-fn the_default_policy_reaches_its_figures_on_random_schedules() {
+fn the_default_policy_meets_its_targets_on_random_schedules() {
     for (scenario, least_gain) in [("random-5", 0.20), ("random-10", 0.25), ("random-15", 0.25)] {
         let ([completion, t95, makespan], worst) = against_fair(scenario, "balanced");
         assert!(completion <= -least_gain && t95 <= -0.20 && worst <= 0.08, "{scenario}: {completion} {t95} {worst}");
@@ -235,7 +235,7 @@ fn the_default_policy_reaches_its_figures_on_random_schedules() {
 }
 
 #[test]
-fn the_default_policy_does_no_harm_where_logs_tell_little() {
+fn the_default_policy_does_no_harm_with_incomplete_logs() {
     for count in [5, 10, 15] {
         let ([completion, t95, _], worst) = against_fair(&format!("random-{count}-unknown"), "balanced");
         assert!(completion <= 0.0 && t95 <= -0.20 && worst <= 0.16, "{count}, no totals: {completion} {t95} {worst}");
@@ -249,7 +249,7 @@ fn the_default_policy_does_no_harm_where_logs_tell_little() {
 }
 
 #[test]
-fn jobs_that_print_a_beautiful_loss_harm_nobody_else() {
+fn jobs_that_print_a_fake_loss_do_not_harm_others() {
     for scenario in ["random-10-gamed", "random-15-gamed", "random-10-unknown-gamed"] {
         let ([completion, t95, _], worst) = against_fair(scenario, "balanced");
         let bound = if scenario.contains("unknown") { 0.25 } else { 0.08 };
@@ -258,7 +258,7 @@ fn jobs_that_print_a_beautiful_loss_harm_nobody_else() {
 }
 
 #[test]
-fn published_figures_stand_beside_simulated_ones() {
+fn published_results_are_shown_beside_simulated_ones() {
     let text = stdout(&["paper", "specon", "--seeds", "2"]);
     assert!(text.starts_with("SpeCon: moving converged jobs\n") && text.contains("-37.6 %"), "{text}");
     let folder = tempfile::tempdir().unwrap();
@@ -271,20 +271,20 @@ fn published_figures_stand_beside_simulated_ones() {
 }
 
 #[test]
-fn published_ends_are_repeated_from_tables_and_a_missing_one_is_named() {
+fn published_completion_times_are_reproduced_from_tables_and_a_missing_table_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let tables = folder.path().display().to_string();
-    let missing = refused(&["paper", "pollux", "--tables", &tables]);
+    let missing = stderr_of(&["paper", "pollux", "--tables", &tables]);
     assert!(missing.contains("pollux_throughput.csv") && missing.contains("--tables"), "{missing}");
     let steps = "application,source,placement,num_nodes,num_gpus,local_bsz,step_time_s,sync_time_s\n\
                  ncf,placement,1,1,1,32768,0.5,0.1\n";
-    written(folder.path(), "pollux_throughput.csv", steps);
+    write(folder.path(), "pollux_throughput.csv", steps);
     let jobs = "load,workload,job,submit_s,application,num_replicas,batch_size\n\
                 0.5,1,ncf-0,50,ncf,1,32768\n0.5,1,ncf-1,70,ncf,1,32768\n";
-    written(folder.path(), "pollux_workloads.csv", jobs);
-    // From 60 s and 120 s on: 30 s for the start, and 47 s.
+    write(folder.path(), "pollux_workloads.csv", jobs);
+    // Starting at 60 s and 120 s: 30 s for the start, and 47 s.
     let ends = "policy,load,workload,job,jct_s\ntiresias,0.5,1,ncf-0,87\ntiresias,0.5,1,ncf-1,127\n";
-    written(folder.path(), "pollux_published_jct.csv", ends);
+    write(folder.path(), "pollux_published_jct.csv", ends);
     let text = stdout(&["paper", "pollux", "--tables", &tables]);
     assert!(text.contains("107 s (0.0 %)") && text.contains("100 % of the jobs"), "{text}");
 }

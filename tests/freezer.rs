@@ -1,4 +1,4 @@
-//! The process that freezes and thaws, on real cgroups: what it freezes goes on whenever nobody asks any more. Wants root and cgroups.
+//! Tests of the guard process that freezes and thaws, on real cgroups: jobs are thawed when requests stop. Needs root and cgroups.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -15,7 +15,7 @@ use support::daemon::eventually;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// A job that counts, in a cgroup of its own.
+/// A job that counts, in a separate cgroup.
 struct Counter {
     home: Home,
     child: Child,
@@ -34,7 +34,7 @@ impl Counter {
         command.args(["-c", script, "counter"]).arg(&counted).args(home.entrances());
         let child = command.spawn().unwrap();
         let counter = Counter { home, child, counted, _dir: dir };
-        counter.counts_on();
+        counter.assert_progress();
         counter
     }
 
@@ -42,20 +42,20 @@ impl Counter {
         fs::metadata(&self.counted).map_or(0, |file| file.len())
     }
 
-    fn counts_on(&self) {
+    fn assert_progress(&self) {
         let before = self.count();
-        eventually("it counts on", SOON, || (self.count() > before + 3).then_some(()));
+        eventually("it makes progress", SOON, || (self.count() > before + 3).then_some(()));
     }
 
-    /// It stands still, and for longer than one turn of its loop takes on a busy machine.
-    fn stands_still(&self) {
+    /// Checks that it is frozen and makes no progress for longer than a turn of its loop on a busy machine.
+    fn assert_no_progress(&self) {
         eventually("it is frozen", SOON, || self.freezer().is_frozen().unwrap().then_some(()));
         let still = || {
             let before = self.count();
             std::thread::sleep(Duration::from_millis(300));
             (self.count() == before).then_some(())
         };
-        eventually("it stands still", SOON, still);
+        eventually("it makes no progress", SOON, still);
     }
 
     fn cgroup(&self) -> &Path {
@@ -77,7 +77,7 @@ impl Drop for Counter {
     }
 }
 
-/// The process, asked directly.
+/// The guard process, used directly.
 struct Guard {
     child: Child,
     plans: Option<ChildStdin>,
@@ -92,7 +92,7 @@ impl Guard {
         Guard { child, plans, reports }
     }
 
-    fn follows(&mut self, plan: &Plan) -> Report {
+    fn apply(&mut self, plan: &Plan) -> Report {
         let line = serde_json::to_string(plan).unwrap() + "\n";
         self.plans.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
         let mut report = String::new();
@@ -108,65 +108,65 @@ impl Drop for Guard {
     }
 }
 
-/// Nearly all of a very long period: it ends by something else, or not within a test.
-fn for_long(cgroup: &Path) -> Plan {
+/// A plan with a very long freeze, which does not end during a test by itself.
+fn long_freeze(cgroup: &Path) -> Plan {
     let turn = Turn { cgroup: cgroup.to_owned(), from: 0.0, share: 1.0 };
     Plan { period_ms: 600_000, at_most_ms: 600_000, turns: vec![turn], leave: Vec::new() }
 }
 
 #[test]
-fn when_whoever_asked_is_gone_it_goes_on_at_once_and_the_process_ends() {
+fn the_job_is_thawed_and_the_guard_exits_when_its_input_is_closed() {
     let counter = Counter::start("gone");
     let mut guard = Guard::start();
-    guard.follows(&for_long(counter.cgroup()));
-    counter.stands_still();
+    guard.apply(&long_freeze(counter.cgroup()));
+    counter.assert_no_progress();
     guard.plans = None;
-    counter.counts_on();
+    counter.assert_progress();
     assert!(guard.child.wait().unwrap().success());
 }
 
 #[test]
-fn when_whoever_asked_asks_nothing_more_it_goes_on_after_seconds() {
+fn the_job_is_thawed_after_seconds_without_requests() {
     let counter = Counter::start("silent");
     let mut guard = Guard::start();
-    guard.follows(&for_long(counter.cgroup()));
-    counter.stands_still();
-    counter.counts_on();
+    guard.apply(&long_freeze(counter.cgroup()));
+    counter.assert_no_progress();
+    counter.assert_progress();
     assert!(guard.child.try_wait().unwrap().is_none(), "it waits for the next plan");
 }
 
 #[test]
-fn it_has_its_part_of_the_time_and_no_freeze_is_longer_than_allowed() {
+fn a_job_is_frozen_for_its_share_of_the_time_and_no_freeze_exceeds_the_limit() {
     let counter = Counter::start("part");
     let mut guard = Guard::start();
     let turn = Turn { cgroup: counter.cgroup().to_owned(), from: 0.0, share: 0.5 };
     let plan = Plan { period_ms: 200, at_most_ms: 200, turns: vec![turn], leave: Vec::new() };
     let began = Instant::now();
     let before = counter.count();
-    let mut report = guard.follows(&plan);
+    let mut report = guard.apply(&plan);
     while began.elapsed() < Duration::from_secs(3) {
         std::thread::sleep(Duration::from_millis(500));
-        report = guard.follows(&plan);
+        report = guard.apply(&plan);
     }
     let frozen = report.turned[0].frozen_ms as f64 / began.elapsed().as_millis() as f64;
     assert!((0.35..0.65).contains(&frozen), "frozen for {frozen} of the time");
-    assert!(counter.count() > before, "it counts between its turns");
-    guard.follows(&Plan::default());
-    counter.counts_on();
+    assert!(counter.count() > before, "it makes progress between freezes");
+    guard.apply(&Plan::default());
+    counter.assert_progress();
 }
 
 #[test]
-fn what_somebody_else_froze_is_told_and_never_thawed() {
+fn a_cgroup_frozen_by_others_is_reported_and_never_thawed() {
     let counter = Counter::start("others");
     counter.freezer().freeze().unwrap();
     let mut guard = Guard::start();
-    guard.follows(&for_long(counter.cgroup()));
-    let report = eventually("it is told", SOON, || {
-        Some(guard.follows(&for_long(counter.cgroup()))).filter(|report| report.turned[0].by_others)
+    guard.apply(&long_freeze(counter.cgroup()));
+    let report = eventually("it is reported", SOON, || {
+        Some(guard.apply(&long_freeze(counter.cgroup()))).filter(|report| report.turned[0].by_others)
     });
     assert_eq!(report.turned[0].frozen_ms, 0);
     drop(guard);
-    counter.stands_still();
+    counter.assert_no_progress();
     counter.freezer().thaw().unwrap();
-    counter.counts_on();
+    counter.assert_progress();
 }

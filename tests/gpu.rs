@@ -1,5 +1,5 @@
-//! Jobs' use of GPUs, seen by a real daemon through a stand-in for NVIDIA's library: two GPUs, a divided one, one that falls off the bus,
-//! clocks that go backwards, processes that vanish, an old driver, one that hangs. Wants root, cgroups and a C compiler.
+//! Tests of the GPU usage of jobs, with a real daemon and a stand-in for NVIDIA's library: two GPUs, a MIG GPU, a lost GPU, clocks that
+//! go backwards, ended processes, an old driver, a hanging driver. Needs root, cgroups and a C compiler.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -22,12 +22,12 @@ gpu 0 GPU-aaaa 80 34359738368 42949672960 212500 400000 61 1410 1215 0 NVIDIA A1
 gpu 1 GPU-bbbb 0 1073741824 42949672960 55000 400000 34 210 1215 0 NVIDIA A100-SXM4-40GB
 ";
 
-/// A command under `flowctl run`, with a second process beside the first.
+/// A command under `flowctl run` with two processes.
 struct Job {
     run: Child,
     name: String,
     pids: Vec<u32>,
-    /// Cgroups that the test made inside.
+    /// Nested cgroups created by the test.
     inside: Vec<PathBuf>,
 }
 
@@ -35,18 +35,18 @@ impl Job {
     fn start(daemon: &Daemon, name: &str) -> Job {
         let name = format!("{name}-{}", std::process::id());
         let folder = tempfile::tempdir().unwrap();
-        let told = folder.path().join("pids");
+        let pid_file = folder.path().join("pids");
         let script = "sleep 600 & echo $$ $! > \"$1.new\"; mv \"$1.new\" \"$1\"; wait; exec sleep 600";
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", script, "job"]);
-        let run = command.arg(&told).stdout(Stdio::null()).spawn().unwrap();
-        daemon.job_that(&name, "is governed", SOON, |_| true);
-        let pids = eventually("its processes", SOON, || fs::read_to_string(&told).ok());
+        let run = command.arg(&pid_file).stdout(Stdio::null()).spawn().unwrap();
+        daemon.wait_for_job(&name, "is governed", SOON, |_| true);
+        let pids = eventually("its processes", SOON, || fs::read_to_string(&pid_file).ok());
         let pids = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
         Job { run, name, pids, inside: Vec::new() }
     }
 
-    /// Moves its second process into a cgroup inside, in each hierarchy where the job has one.
+    /// Moves its second process into a nested cgroup, in each hierarchy in which the job has a cgroup.
     fn nest(&mut self) {
         let homes = Residences::of_host().unwrap().of(self.pids[1]).unwrap().directories;
         for home in homes.into_iter().filter(|home| home.to_string_lossy().contains(&self.name)) {
@@ -58,9 +58,9 @@ impl Job {
         assert!(!self.inside.is_empty());
     }
 
-    /// What it has of the GPUs, once that fits.
-    fn uses(&self, daemon: &Daemon, what: &str, mut fits: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
-        let job = daemon.job_that(&self.name, what, SOON, |job| fits(&gpus(job)));
+    /// Waits until its GPU usage satisfies the condition, and returns it.
+    fn wait_for_gpus(&self, daemon: &Daemon, what: &str, mut condition: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
+        let job = daemon.wait_for_job(&self.name, what, SOON, |job| condition(&gpus(job)));
         gpus(&job)
     }
 }
@@ -80,19 +80,19 @@ fn gpus(of: &Value) -> Vec<Value> {
 }
 
 fn status(daemon: &Daemon) -> Value {
-    serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap()
+    serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap()
 }
 
-/// The GPUs of the node, once they fit.
-fn node_gpus(daemon: &Daemon, what: &str, fits: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    eventually(what, SOON, || Some(gpus(&status(daemon)["node"])).filter(|gpus| fits(gpus)))
+/// Waits until the node's GPUs satisfy the condition, and returns them.
+fn node_gpus(daemon: &Daemon, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    eventually(what, SOON, || Some(gpus(&status(daemon)["node"])).filter(|gpus| condition(gpus)))
 }
 
 fn notices(daemon: &Daemon) -> String {
     status(daemon)["notices"].to_string()
 }
 
-/// A text without the breaks that the width of the terminal made.
+/// Text without line breaks from wrapping.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -102,24 +102,24 @@ fn near(value: &Value, expected: f64) -> bool {
 }
 
 #[test]
-fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
+fn each_job_has_the_shares_and_memory_of_its_processes() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let (mut first, second) = (Job::start(&daemon, "first"), Job::start(&daemon, "second"));
     first.nest();
-    // The driver gives 100 % of a GPU that was busy for 80 %; a tenth goes to a process of nobody's.
+    // The driver reports 100 % for processes on a GPU that was busy for 80 %; a tenth belongs to an unrelated process.
     let stranger = std::process::id();
-    stand_in.says(&format!(
+    stand_in.set_script(&format!(
         "{TWO}process 0 {} 30 3221225472\nprocess 0 {} 20 1073741824\nprocess 0 {} 40 8589934592\nprocess 0 {stranger} 10 1048576\n\
          process 1 {} 0 536870912\n",
         first.pids[0], first.pids[1], second.pids[0], second.pids[0]
     ));
-    let of_first = first.uses(&daemon, "both of its processes", |gpus| gpus.len() == 1 && gpus[0]["processes"] == 2);
+    let of_first = first.wait_for_gpus(&daemon, "both of its processes", |gpus| gpus.len() == 1 && gpus[0]["processes"] == 2);
     assert!(near(&of_first[0]["share"], 0.8 * 0.5), "{of_first:?}");
-    assert_eq!(of_first[0]["memory_bytes"], 4_u64 << 30, "computing and drawing is one use");
+    assert_eq!(of_first[0]["memory_bytes"], 4_u64 << 30, "compute and graphics usage is added");
     assert_eq!(of_first[0]["uuid"], "GPU-aaaa");
-    let of_second = second.uses(&daemon, "two GPUs", |gpus| gpus.len() == 2);
+    let of_second = second.wait_for_gpus(&daemon, "two GPUs", |gpus| gpus.len() == 2);
     assert!(near(&of_second[0]["share"], 0.8 * 0.4) && near(&of_second[1]["share"], 0.0), "{of_second:?}");
 
     let gpus = node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
@@ -127,13 +127,13 @@ fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
     assert_eq!((&gpus[0]["temperature_celsius"], &gpus[0]["sm_clock_mhz"]), (&61.0.into(), &1410.0.into()));
     assert!(gpus[0]["age_s"].as_f64().is_some_and(|age| age < 60.0));
 
-    let wide = daemon.told(&["status", "-o", "wide"]);
+    let wide = daemon.stdout_of(&["status", "-o", "wide"]);
     assert!(wide.contains("GPU-MEM") && wide.contains("0 40%") && wide.contains("0 32%, 1 0%"), "{wide}");
-    let explained = unwrapped(&daemon.told(&["explain", &first.name]));
+    let explained = unwrapped(&daemon.stdout_of(&["explain", &first.name]));
     assert!(explained.contains("40% of its time, 4.0G of its memory, by 2 processes (GPU-aaaa)"), "{explained}");
-    let top = daemon.told(&["top", "--batch", "-n", "1"]);
+    let top = daemon.stdout_of(&["top", "--batch", "-n", "1"]);
     assert!(top.contains("GPU 0 ████████░░  80% · 32.0G of 40.0G · 61 C · 212 of 400 W · 1410 MHz"), "{top}");
-    let metrics = daemon.told(&["metrics"]);
+    let metrics = daemon.stdout_of(&["metrics"]);
     for line in [
         "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 80",
         "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 32768",
@@ -141,7 +141,7 @@ fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
-    // Until its first rows are written it is not known there.
+    // It is not in the history before its first rows are written.
     let past = eventually("its GPUs in the history", Duration::from_secs(30), || {
         let page = String::from_utf8(daemon.flowctl(&["history", &first.name, "-o", "json"]).stdout).unwrap();
         let page: String = page.split_whitespace().collect();
@@ -149,51 +149,51 @@ fn each_job_has_its_processes_shares_and_memory_and_they_fit_on_the_gpu() {
     });
     assert!(past.contains("\"gpus\":0.4"), "{past}");
     eventually("the past is explained", SOON, || {
-        let past = daemon.told(&["explain", &first.name, "--at", "1s ago"]);
+        let past = daemon.stdout_of(&["explain", &first.name, "--at", "1s ago"]);
         past.contains("0.40 GPUs, 4.0G GPU memory").then_some(())
     });
-    let listed = unwrapped(&daemon.told(&["history", &first.name]));
+    let listed = unwrapped(&daemon.stdout_of(&["history", &first.name]));
     assert!(listed.contains("GPUS GPU-MEM SHARE") && listed.contains(" 0.40 4.0G 50% "), "{listed}");
     let doctor = String::from_utf8(daemon.flowctl(&["doctor"]).stdout).unwrap();
     assert!(doctor.contains("2 GPUs"), "{doctor}");
 }
 
 #[test]
-fn a_process_that_vanished_counts_for_nobody() {
+fn an_ended_process_is_not_counted() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "half");
-    stand_in.says(&format!("{TWO}process 0 {} 10 1024\nprocess 0 {} 20 1024\n", job.pids[0], job.pids[1]));
-    job.uses(&daemon, "both", |gpus| gpus.first().is_some_and(|gpu| gpu["processes"] == 2));
-    // The driver still tells of it.
+    stand_in.set_script(&format!("{TWO}process 0 {} 10 1024\nprocess 0 {} 20 1024\n", job.pids[0], job.pids[1]));
+    job.wait_for_gpus(&daemon, "both", |gpus| gpus.first().is_some_and(|gpu| gpu["processes"] == 2));
+    // The driver still reports the process.
     Command::new("kill").args(["-KILL", &job.pids[1].to_string()]).status().unwrap();
-    let left = job.uses(&daemon, "one is left", |gpus| gpus.first().is_some_and(|gpu| gpu["processes"] == 1));
+    let left = job.wait_for_gpus(&daemon, "one is left", |gpus| gpus.first().is_some_and(|gpu| gpu["processes"] == 1));
     assert!(near(&left[0]["share"], 0.1), "{left:?}");
 }
 
 #[test]
-fn on_a_divided_gpu_each_job_has_its_instance() {
+fn on_a_mig_gpu_each_job_has_its_instance() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let (first, second) = (Job::start(&daemon, "small"), Job::start(&daemon, "large"));
-    stand_in.says(&format!(
+    stand_in.set_script(&format!(
         "{TWO}instance 1 0 MIG-one 1073741824 5368709120\ninstance 1 2 MIG-two 2147483648 21474836480\n\
          member 1 0 {} 1048576\nmember 1 2 {} 2097152\n",
         first.pids[0], second.pids[0]
     ));
-    let part = first.uses(&daemon, "an instance", |gpus| !gpus.is_empty());
+    let part = first.wait_for_gpus(&daemon, "an instance", |gpus| !gpus.is_empty());
     assert_eq!((&part[0]["gpu"], &part[0]["instance"], &part[0]["uuid"]), (&1.into(), &0.into(), &"MIG-one".into()));
-    assert!(part[0]["share"].is_null(), "the driver does not say: {part:?}");
-    let part = second.uses(&daemon, "another", |gpus| !gpus.is_empty());
+    assert!(part[0]["share"].is_null(), "the driver does not report it: {part:?}");
+    let part = second.wait_for_gpus(&daemon, "another", |gpus| !gpus.is_empty());
     assert_eq!((&part[0]["instance"], &part[0]["memory_bytes"]), (&2.into(), &(2_u64 << 20).into()));
     let gpus = node_gpus(&daemon, "two instances", |gpus| gpus.len() == 2);
     assert_eq!(gpus[1]["instances"].as_array().unwrap().len(), 2);
     assert!(gpus[1]["busy"].is_null());
-    let wide = daemon.told(&["status", "-o", "wide"]);
+    let wide = daemon.stdout_of(&["status", "-o", "wide"]);
     assert!(wide.contains("1:0 ?") && wide.contains("1:2 ?"), "{wide}");
-    let explained = unwrapped(&daemon.told(&["explain", &second.name]));
+    let explained = unwrapped(&daemon.stdout_of(&["explain", &second.name]));
     assert!(
         explained.contains("an unknown share of its time, 2.0M of its memory, by 1 process (MIG-two)"),
         "{explained}"
@@ -201,90 +201,90 @@ fn on_a_divided_gpu_each_job_has_its_instance() {
 }
 
 #[test]
-fn a_gpu_that_falls_off_the_bus_is_told_of_once_and_comes_back() {
+fn a_lost_gpu_is_reported_once_and_can_come_back() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "stays");
     let script = format!("{TWO}process 0 {} 50 1024\nprocess 1 {} 0 2048\n", job.pids[0], job.pids[0]);
-    stand_in.says(&script);
-    job.uses(&daemon, "both", |gpus| gpus.len() == 2);
-    stand_in.says(&format!("{script}lost 1\n"));
-    let left = job.uses(&daemon, "the one that answers", |gpus| gpus.len() == 1);
+    stand_in.set_script(&script);
+    job.wait_for_gpus(&daemon, "both", |gpus| gpus.len() == 2);
+    stand_in.set_script(&format!("{script}lost 1\n"));
+    let left = job.wait_for_gpus(&daemon, "the remaining GPU", |gpus| gpus.len() == 1);
     assert!(left[0]["gpu"] == 0 && near(&left[0]["share"], 0.5), "{left:?}");
     node_gpus(&daemon, "one GPU", |gpus| gpus.len() == 1);
-    let told =
-        || daemon.told(&["events", "--no-follow", "-n", "1000"]).matches("GPU-bbbb) does not answer any more").count();
+    let reports =
+        || daemon.stdout_of(&["events", "--no-follow", "-n", "1000"]).matches("GPU-bbbb) does not answer any more").count();
     eventually("a notice", SOON, || notices(&daemon).contains("GPU-bbbb) does not answer any more").then_some(()));
-    std::thread::sleep(Duration::from_secs(5)); // two readings more
-    assert_eq!(told(), 1);
-    stand_in.says(&script);
-    job.uses(&daemon, "both again", |gpus| gpus.len() == 2);
-    eventually("the notice is taken back", SOON, || (!notices(&daemon).contains("GPU-bbbb")).then_some(()));
+    std::thread::sleep(Duration::from_secs(5)); // two more readings
+    assert_eq!(reports(), 1);
+    stand_in.set_script(&script);
+    job.wait_for_gpus(&daemon, "both again", |gpus| gpus.len() == 2);
+    eventually("the notice is removed", SOON, || (!notices(&daemon).contains("GPU-bbbb")).then_some(()));
 }
 
 #[test]
 fn clocks_and_counters_that_go_backwards_give_no_number() {
     let stand_in = StandIn::of(&[]);
     let with_errors = |errors: u32| TWO.replacen(" 0 NVIDIA", &format!(" {errors} NVIDIA"), 1);
-    stand_in.says(&with_errors(7));
+    stand_in.set_script(&with_errors(7));
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "clock");
     let script = |percent: u32, errors: u32, rest: &str| {
         format!("{}process 0 {} {percent} 1024\n{rest}", with_errors(errors), job.pids[0])
     };
-    stand_in.says(&script(50, 7, ""));
-    job.uses(&daemon, "a share", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.5)));
-    // An hour back, and errors that seem to have been mended.
-    stand_in.says(&script(60, 3, "shift -3600000000\n"));
-    let unknown = job.uses(&daemon, "no share", |gpus| gpus.first().is_some_and(|gpu| gpu["share"].is_null()));
-    assert_eq!(unknown[0]["memory_bytes"], 1024, "the rest is known");
+    stand_in.set_script(&script(50, 7, ""));
+    job.wait_for_gpus(&daemon, "a share", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.5)));
+    // The clock goes back by an hour, and the error counter decreases.
+    stand_in.set_script(&script(60, 3, "shift -3600000000\n"));
+    let unknown = job.wait_for_gpus(&daemon, "no share", |gpus| gpus.first().is_some_and(|gpu| gpu["share"].is_null()));
+    assert_eq!(unknown[0]["memory_bytes"], 1024, "the memory is known");
     assert!(!notices(&daemon).contains("memory errors"), "{}", notices(&daemon));
-    // The driver's clock stays there: it is believed after a while.
-    job.uses(&daemon, "the new clock", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.6)));
-    stand_in.says(&script(60, 5, "shift -3600000000\n"));
-    eventually("two errors more", SOON, || notices(&daemon).contains("2 memory errors").then_some(()));
-    stand_in.says(&script(60, 5, "shift -3600000000\nxid 0 79 1\n"));
+    // The driver's clock stays there: it is accepted after a while.
+    job.wait_for_gpus(&daemon, "the new clock", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.6)));
+    stand_in.set_script(&script(60, 5, "shift -3600000000\n"));
+    eventually("two more errors", SOON, || notices(&daemon).contains("2 memory errors").then_some(()));
+    stand_in.set_script(&script(60, 5, "shift -3600000000\nxid 0 79 1\n"));
     eventually("an Xid error", SOON, || notices(&daemon).contains("Xid error 79").then_some(()));
 }
 
 #[test]
-fn an_old_driver_says_less_and_nothing_wrong() {
+fn an_old_driver_gives_fewer_but_correct_values() {
     let stand_in = StandIn::of(&["-DOLD"]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     let job = Job::start(&daemon, "old");
-    stand_in.says(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
-    let part = job.uses(&daemon, "its memory", |gpus| !gpus.is_empty());
+    stand_in.set_script(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
+    let part = job.wait_for_gpus(&daemon, "its memory", |gpus| !gpus.is_empty());
     assert!(part[0]["share"].is_null() && part[0]["memory_bytes"] == 4096, "{part:?}");
     let gpus = node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
-    assert!(near(&gpus[0]["busy"], 0.8), "without samples, what the driver says of this moment: {gpus:?}");
+    assert!(near(&gpus[0]["busy"], 0.8), "without samples, the driver's current value is used: {gpus:?}");
     assert!(gpus[0]["memory_used_bytes"].is_null() && gpus[0]["uncorrected_errors"] == 0, "{gpus:?}");
     assert_eq!(status(&daemon)["notices"], Value::Array(Vec::new()));
 }
 
 #[test]
-fn a_driver_that_hangs_holds_nobody_up_and_its_numbers_go_missing() {
+fn a_hanging_driver_does_not_block_the_daemon_and_its_values_are_missing() {
     let stand_in = StandIn::of(&[]);
-    stand_in.says(TWO);
+    stand_in.set_script(TWO);
     let daemon = stand_in.daemon(&[]);
     node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
-    stand_in.says(&format!("{TWO}hang\n"));
-    node_gpus(&daemon, "none any more", |gpus| gpus.is_empty());
+    stand_in.set_script(&format!("{TWO}hang\n"));
+    node_gpus(&daemon, "no GPUs", |gpus| gpus.is_empty());
     let began = Instant::now();
     let job = Job::start(&daemon, "governed");
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     eventually("a notice", SOON, || notices(&daemon).contains("the NVIDIA driver does not answer").then_some(()));
-    stand_in.says(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
-    job.uses(&daemon, "a GPU", |gpus| gpus.len() == 1);
+    stand_in.set_script(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
+    job.wait_for_gpus(&daemon, "a GPU", |gpus| gpus.len() == 1);
     assert!(!notices(&daemon).contains("does not answer"), "{}", notices(&daemon));
 }
 
 #[test]
-fn without_a_driver_or_a_gpu_nothing_is_shown_and_nothing_said() {
+fn without_a_driver_or_a_gpu_nothing_about_gpus_is_shown_or_logged() {
     let stand_in = StandIn::of(&[]);
     for nothing in ["driver none\n", ""] {
-        stand_in.says(nothing);
+        stand_in.set_script(nothing);
         let daemon = stand_in.daemon(&[]);
         let job = Job::start(&daemon, "plain");
         let shown = [
@@ -294,7 +294,7 @@ fn without_a_driver_or_a_gpu_nothing_is_shown_and_nothing_said() {
             vec!["explain", &job.name],
         ];
         for arguments in shown {
-            let shown = daemon.told(&arguments).to_lowercase();
+            let shown = daemon.stdout_of(&arguments).to_lowercase();
             assert!(!shown.contains("gpu"), "{arguments:?}: {shown}");
         }
         assert!(!daemon.log().to_lowercase().contains("gpu"), "{}", daemon.log());
@@ -303,7 +303,7 @@ fn without_a_driver_or_a_gpu_nothing_is_shown_and_nothing_said() {
 }
 
 #[test]
-fn a_library_that_was_named_and_does_not_load_is_told_of_once() {
+fn a_configured_library_that_cannot_be_loaded_is_reported() {
     let daemon = Daemon::start("off", &["gpu.library=/nowhere/libnvidia-ml.so.1"]);
     eventually("a notice", SOON, || {
         notices(&daemon).contains("/nowhere/libnvidia-ml.so.1 is not installed").then_some(())
@@ -313,10 +313,10 @@ fn a_library_that_was_named_and_does_not_load_is_told_of_once() {
 }
 
 #[test]
-fn a_command_has_its_part_for_mps_where_its_daemon_is_found_and_the_doctor_tells_of_it() {
+fn a_command_gets_its_mps_share_if_the_control_daemon_runs_and_doctor_reports_it() {
     let pipes = tempfile::tempdir().unwrap();
     let daemon = Daemon::start("off", &["gpu.library=off", "gpu.control=mps"]);
-    let asked = |words: &[&str]| {
+    let flowctl = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         command.arg("--socket").arg(daemon.socket()).args(words).env("CUDA_MPS_PIPE_DIRECTORY", pipes.path());
         let output = command.output().unwrap();
@@ -326,14 +326,14 @@ fn a_command_has_its_part_for_mps_where_its_daemon_is_found_and_the_doctor_tells
         )
     };
     let run = ["run", "--gpu-share", "40%", "--", "sh", "-c", "echo it has ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE-all}"];
-    let (code, told) = asked(&run);
-    assert!(code == Some(1) && told.contains("no MPS control daemon runs"), "{code:?} {told}");
-    assert!(unwrapped(&asked(&["doctor"]).1).contains("no MPS control daemon runs"));
+    let (code, output) = flowctl(&run);
+    assert!(code == Some(1) && output.contains("no MPS control daemon runs"), "{code:?} {output}");
+    assert!(unwrapped(&flowctl(&["doctor"]).1).contains("no MPS control daemon runs"));
     fs::write(pipes.path().join("control"), "").unwrap();
-    assert_eq!(asked(&run), (Some(0), "it has 40\n".to_owned()));
-    assert!(unwrapped(&asked(&["doctor"]).1).contains("the MPS control daemon runs"));
-    let (code, told) = asked(&["run", "--gpu-share", "400%", "--", "true"]);
-    assert!(code == Some(2) && told.contains("from 1% to 100%"), "{code:?} {told}");
+    assert_eq!(flowctl(&run), (Some(0), "it has 40\n".to_owned()));
+    assert!(unwrapped(&flowctl(&["doctor"]).1).contains("the MPS control daemon runs"));
+    let (code, output) = flowctl(&["run", "--gpu-share", "400%", "--", "true"]);
+    assert!(code == Some(2) && output.contains("from 1% to 100%"), "{code:?} {output}");
     let plain = ["run", "--", "sh", "-c", "echo it has ${CUDA_MPS_ACTIVE_THREAD_PERCENTAGE-all}"];
-    assert_eq!(asked(&plain), (Some(0), "it has all\n".to_owned()));
+    assert_eq!(flowctl(&plain), (Some(0), "it has all\n".to_owned()));
 }

@@ -1,6 +1,6 @@
-//! The history of a real daemon: short jobs that run and end, asked for afterwards; and a disk that fails. Wants root.
+//! Tests of the history of a real daemon: short jobs are queried after they end, and the disk fails. Needs root.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its helpers too
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod support;
 
@@ -12,13 +12,13 @@ use std::time::Duration;
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, RunSpec};
 
-/// A daemon without an engine that decides often.
+/// Starts a daemon without an engine and with a short decision interval.
 fn daemon(settings: &[&str]) -> Daemon {
     let usual = ["policy.interval=1s", "policy.max-interval=1s", "api.group="];
     Daemon::start("off", &usual.iter().chain(settings).copied().collect::<Vec<_>>())
 }
 
-/// Starts a job that works and prints a falling loss, twenty times a second.
+/// Starts a job that computes and prints a falling loss, twenty times a second.
 fn train(daemon: &Daemon, name: &str, prints: u32) -> Child {
     let script = format!(
         "i=0; while [ $i -lt {prints} ]; do i=$((i+1)); j=0; while [ $j -lt 3000 ]; do j=$((j+1)); done; \
@@ -29,7 +29,7 @@ fn train(daemon: &Daemon, name: &str, prints: u32) -> Child {
     command.stdout(Stdio::null()).spawn().expect("flowctl starts")
 }
 
-/// Asks a job to end, so that it leaves no cgroup behind.
+/// Stops a job with SIGTERM, so that it leaves no cgroup behind.
 fn stop(job: &mut Child) {
     Command::new("kill").args(["-TERM", &job.id().to_string()]).status().unwrap();
     job.wait().unwrap();
@@ -39,16 +39,16 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Runs a job to its end and waits until the history knows it.
-fn finished(daemon: &Daemon, name: &str, prints: u32) -> Value {
-    finished_after(daemon, name, prints, 0)
+/// Runs a job to its end and waits until the history contains its end.
+fn run_to_end(daemon: &Daemon, name: &str, prints: u32) -> Value {
+    run_to_end_after(daemon, name, prints, 0)
 }
 
-/// The same, where jobs of that name up to this number are others.
-fn finished_after(daemon: &Daemon, name: &str, prints: u32, number: u64) -> Value {
+/// Like [`run_to_end`], for a job with a number greater than `number`.
+fn run_to_end_after(daemon: &Daemon, name: &str, prints: u32, number: u64) -> Value {
     let mut job = train(daemon, name, prints);
     assert!(job.wait().expect("it ends").success());
-    eventually("the history knows its end", Duration::from_secs(20), || {
+    eventually("the history contains its end", Duration::from_secs(20), || {
         let output = daemon.flowctl(&["history", name, "-o", "json"]);
         let history = output.status.success().then(|| json(&String::from_utf8_lossy(&output.stdout)))?;
         let is_new = history["job"]["number"].as_u64() > Some(number);
@@ -57,9 +57,9 @@ fn finished_after(daemon: &Daemon, name: &str, prints: u32, number: u64) -> Valu
 }
 
 #[test]
-fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
+fn an_ended_job_and_its_decisions_can_be_queried() {
     let daemon = daemon(&[]);
-    let history = finished(&daemon, "brief", 3_000);
+    let history = run_to_end(&daemon, "brief", 3_000);
     let samples = history["samples"].as_array().expect("samples");
     assert!(samples.len() >= 2, "{history:#}");
     let times: Vec<u64> = samples.iter().map(|sample| sample["unix_ms"].as_u64().expect("a time")).collect();
@@ -69,13 +69,13 @@ fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
     assert!(samples.iter().any(|sample| sample["decision"]["rule"].is_string()), "{history:#}");
     assert_eq!(history["job"]["metric"], "loss");
 
-    let listed = daemon.told(&["history"]);
+    let listed = daemon.stdout_of(&["history"]);
     assert!(listed.contains("brief") && listed.contains("exit 0"), "{listed}");
     let middle = times[times.len() / 2];
     let middle = flowcon::model::time::utc(middle).replace('Z', &format!(".{:03}Z", middle % 1000));
-    let explained = daemon.told(&["explain", "brief", "--at", &middle]);
+    let explained = daemon.stdout_of(&["explain", "brief", "--at", &middle]);
     assert!(explained.contains("Decision in force") && explained.contains("why"), "{explained}");
-    let document = json(&daemon.told(&["explain", "brief", "--at", &middle, "-o", "json"]));
+    let document = json(&daemon.stdout_of(&["explain", "brief", "--at", &middle, "-o", "json"]));
     assert_eq!(document["job"]["name"], "brief");
 
     let early = daemon.flowctl(&["explain", "brief", "--at", "1h ago"]);
@@ -84,48 +84,48 @@ fn a_job_that_ended_can_be_looked_up_and_its_decisions_explained() {
     assert!(text.contains("the history of brief begins at"), "{text}");
     let unknown = daemon.flowctl(&["history", "nobody"]);
     assert_eq!(unknown.status.code(), Some(4), "{}", String::from_utf8_lossy(&unknown.stderr));
-    let events = daemon.told(&["history", "--events", "brief", "-o", "jsonl"]);
+    let events = daemon.stdout_of(&["history", "--events", "brief", "-o", "jsonl"]);
     let kinds: Vec<String> = events.lines().map(|line| json(line)["kind"].as_str().unwrap_or("").to_owned()).collect();
     assert!(kinds.contains(&"started".to_owned()) && kinds.contains(&"ended".to_owned()), "{kinds:?}");
 }
 
 #[test]
-fn an_end_is_told_with_its_exit_code_where_an_engine_knows_it() {
+fn an_end_is_recorded_with_its_exit_code() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
     for (name, script) in [("good", "sleep 4; exit 0"), ("bad", "sleep 4; exit 3")] {
         engine.run(RunSpec { name, labels: &["flowcon.enable=true"], script, ..RunSpec::default() });
-        daemon.job_that(name, "is found", Duration::from_secs(20), |_| true);
+        daemon.wait_for_job(name, "is found", Duration::from_secs(20), |_| true);
     }
-    let command = finished(&daemon, "command", 100);
-    assert_eq!(command["job"]["exit_code"], 0, "as its `flowctl run` tells it");
+    let command = run_to_end(&daemon, "command", 100);
+    assert_eq!(command["job"]["exit_code"], 0, "reported by `flowctl run`");
     let listed = eventually("both ends are in the history", Duration::from_secs(30), || {
-        let listed = daemon.told(&["history"]);
+        let listed = daemon.stdout_of(&["history"]);
         (listed.contains("exit 0") && listed.contains("exit 3")).then_some(listed)
     });
     let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().trim_end().to_owned();
     assert!(line("good").ends_with("exit 0") && line("bad").ends_with("exit 3"), "{listed}");
     assert!(line("command").ends_with("exit 0"), "{listed}");
-    assert_eq!(json(&daemon.told(&["history", "bad", "-o", "json"]))["job"]["exit_code"], 3);
-    let page = daemon.told(&["report", "-o", "-"]);
+    assert_eq!(json(&daemon.stdout_of(&["history", "bad", "-o", "json"]))["job"]["exit_code"], 3);
+    let page = daemon.stdout_of(&["report", "-o", "-"]);
     for end in ["exit 0", "exit 3"] {
         assert!(page.contains(&format!("<td class=\"left\">{end}</td>")), "{end}");
     }
 }
 
 #[test]
-fn the_newest_of_a_name_is_meant_and_a_restart_forgets_nothing() {
+fn a_name_refers_to_its_newest_job_and_history_survives_a_restart() {
     let mut daemon = daemon(&[]);
-    let first = finished(&daemon, "again", 60);
+    let first = run_to_end(&daemon, "again", 60);
     daemon.end("TERM");
     daemon.boot();
-    finished_after(&daemon, "again", 60, first["job"]["number"].as_u64().expect("a number"));
-    let both = json(&daemon.told(&["history", "-o", "json"]));
+    run_to_end_after(&daemon, "again", 60, first["job"]["number"].as_u64().expect("a number"));
+    let both = json(&daemon.stdout_of(&["history", "-o", "json"]));
     assert_eq!(both.as_array().map(Vec::len), Some(2), "{both:#}");
 }
 
 #[test]
-fn a_history_that_is_switched_off_says_so_and_writes_nothing() {
+fn a_disabled_history_is_an_error_and_writes_nothing() {
     let daemon = daemon(&["history.enabled=false"]);
     let output = daemon.flowctl(&["history"]);
     assert_eq!(output.status.code(), Some(6));
@@ -134,20 +134,20 @@ fn a_history_that_is_switched_off_says_so_and_writes_nothing() {
 }
 
 #[test]
-fn a_damaged_history_is_set_aside_and_told_and_nothing_else_is_touched() {
+fn a_damaged_history_is_moved_aside_and_reported() {
     let mut daemon = daemon(&[]);
-    finished(&daemon, "before", 30);
+    run_to_end(&daemon, "before", 30);
     daemon.end("TERM");
     fs::write(daemon.state_dir().join("history.db"), "no database at all, whatever it was before".repeat(99)).unwrap();
     daemon.boot();
-    eventually("it is told", Duration::from_secs(10), || {
-        daemon.told(&["status", "-o", "json"]).contains("history.db.corrupt-1").then_some(())
+    eventually("it is reported", Duration::from_secs(10), || {
+        daemon.stdout_of(&["status", "-o", "json"]).contains("history.db.corrupt-1").then_some(())
     });
-    finished(&daemon, "after", 30);
+    run_to_end(&daemon, "after", 30);
     assert!(daemon.state_dir().join("history.db.corrupt-1").exists());
 }
 
-/// A file system of a few pages, gone with the value.
+/// A very small file system, unmounted when dropped.
 struct Tiny<'a>(&'a Path);
 
 impl<'a> Tiny<'a> {
@@ -166,39 +166,39 @@ impl Drop for Tiny<'_> {
 }
 
 fn decisions(daemon: &Daemon) -> u64 {
-    json(&daemon.told(&["status", "-o", "json"]))["node"]["decisions"].as_u64().expect("a count")
+    json(&daemon.stdout_of(&["status", "-o", "json"]))["node"]["decisions"].as_u64().expect("a count")
 }
 
 #[test]
-fn a_full_disk_costs_the_history_and_one_notice_but_no_decision() {
+fn a_full_disk_stops_the_history_with_one_notice_but_no_decisions() {
     let folder = tempfile::tempdir().unwrap();
     let tiny = Tiny::mounted(folder.path(), 400);
     let mut daemon = Daemon::start_over(folder.path(), &["policy.interval=1s", "policy.max-interval=1s", "api.group="]);
     let mut job = train(&daemon, "on-a-full-disk", 1_000_000);
-    daemon.job_that("on-a-full-disk", "governed", Duration::from_secs(20), |job| job["share"].is_number());
-    let _ = fs::write(folder.path().join("fill"), vec![0u8; 1 << 20]); // as far as it goes
-    let told = |daemon: &Daemon| {
-        let status = json(&daemon.told(&["status", "-o", "json"]));
+    daemon.wait_for_job("on-a-full-disk", "governed", Duration::from_secs(20), |job| job["share"].is_number());
+    let _ = fs::write(folder.path().join("fill"), vec![0u8; 1 << 20]); // until the disk is full
+    let notice_count = |daemon: &Daemon| {
+        let status = json(&daemon.stdout_of(&["status", "-o", "json"]));
         let notices = status["notices"].as_array().expect("notices").clone();
         notices.iter().filter(|notice| notice["text"].as_str().is_some_and(|text| text.contains("the history"))).count()
     };
-    eventually("it is told", Duration::from_secs(40), || (told(&daemon) > 0).then_some(()));
+    eventually("it is reported", Duration::from_secs(40), || (notice_count(&daemon) > 0).then_some(()));
     let before = decisions(&daemon);
-    eventually("decisions go on", Duration::from_secs(15), || (decisions(&daemon) > before + 3).then_some(()));
-    assert_eq!(told(&daemon), 1);
+    eventually("decisions continue", Duration::from_secs(15), || (decisions(&daemon) > before + 3).then_some(()));
+    assert_eq!(notice_count(&daemon), 1);
     stop(&mut job);
     daemon.end("TERM");
     drop(tiny);
 }
 
-/// A file system of its own whose writers can be made to hang, as on a disk that does not answer.
+/// A separate file system whose writers can be made to hang, as on a disk that does not respond.
 struct Freezer {
     place: tempfile::TempDir,
     bound: std::path::PathBuf,
 }
 
 impl Freezer {
-    /// Puts the file at `path` on it.
+    /// Mounts a file of it at `path`.
     fn under(path: &Path) -> Freezer {
         let place = tempfile::tempdir().unwrap();
         let (image, mounted) = (place.path().join("image"), place.path().join("mounted"));
@@ -216,7 +216,7 @@ impl Freezer {
         freezer
     }
 
-    /// Until the answer is dropped, whoever writes there hangs.
+    /// Makes writers hang until the result is dropped.
     fn freeze(&self) -> Frozen<'_> {
         assert!(self.set("-f"));
         Frozen(self)
@@ -244,27 +244,27 @@ impl Drop for Freezer {
 }
 
 #[test]
-fn a_disk_that_hangs_delays_no_decision_and_is_told_once() {
+fn a_hanging_disk_delays_no_decision_and_is_reported_once() {
     let state = tempfile::tempdir().unwrap();
     let freezer = Freezer::under(&state.path().join("history.db"));
     let mut daemon = Daemon::start_over(state.path(), &["policy.interval=1s", "policy.max-interval=1s", "api.group="]);
     let mut job = train(&daemon, "on-a-hung-disk", 1_000_000);
-    daemon.job_that("on-a-hung-disk", "governed", Duration::from_secs(30), |job| job["share"].is_number());
+    daemon.wait_for_job("on-a-hung-disk", "governed", Duration::from_secs(30), |job| job["share"].is_number());
     let frozen = freezer.freeze();
-    let told = |daemon: &Daemon| daemon.told(&["status", "-o", "json"]).matches("too slow for the history").count();
+    let notice_count = |daemon: &Daemon| daemon.stdout_of(&["status", "-o", "json"]).matches("too slow for the history").count();
     let mut slowest = Duration::ZERO;
-    eventually("it is told", Duration::from_secs(90), || {
+    eventually("it is reported", Duration::from_secs(90), || {
         let (before, began) = (decisions(&daemon), std::time::Instant::now());
         while decisions(&daemon) == before && began.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(100));
         }
         slowest = slowest.max(began.elapsed());
-        (told(&daemon) > 0).then_some(())
+        (notice_count(&daemon) > 0).then_some(())
     });
-    assert_eq!(told(&daemon), 1);
+    assert_eq!(notice_count(&daemon), 1);
     assert!(slowest < Duration::from_secs(10), "decisions come every second; one took {slowest:?}");
     drop(frozen);
-    eventually("it is well again", Duration::from_secs(60), || (told(&daemon) == 0).then_some(()));
+    eventually("the notice is removed", Duration::from_secs(60), || (notice_count(&daemon) == 0).then_some(()));
     stop(&mut job);
     daemon.end("TERM");
 }

@@ -1,4 +1,4 @@
-//! Control periods on real parts: a dockerd, real cgroups, `flowcond` and what `flowctl` tells of it. Wants root.
+//! Tests of control periods with a real dockerd, real cgroups, `flowcond` and `flowctl`. Needs root.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -12,23 +12,23 @@ use support::daemon::{Daemon, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
 const SOON: Duration = Duration::from_secs(60);
-/// For six runs of control periods.
+/// Timeout for six runs of control periods.
 const MEASURED: Duration = Duration::from_secs(240);
-/// Of each two blocks one is plain, so that two in a row are the most.
+/// One of each two blocks is plain, so there are at most two in a row.
 const SETTINGS: [&str; 4] =
     ["policy.name=flowcon", "policy.interval=2s", "policy.holdback=0.5", "policy.holdback-block=8s"];
 
 fn node(daemon: &Daemon) -> Value {
-    let status: Value = serde_json::from_str(&daemon.told(&["status", "-o", "json"])).unwrap();
+    let status: Value = serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap();
     status["node"].clone()
 }
 
-/// Until when the present block is plain, Unix milliseconds.
+/// End of the current control period, Unix milliseconds.
 fn plain_until(daemon: &Daemon) -> Option<u64> {
     node(daemon)["plain_until_unix_ms"].as_u64()
 }
 
-/// A command that ends with the test, whatever becomes of it.
+/// A command, stopped when dropped.
 struct Running(Child);
 
 impl Running {
@@ -50,16 +50,16 @@ fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// Waits for a control period that has a while to go, and for what must be so in it.
-fn in_a_plain_block<T>(daemon: &Daemon, what: &str, mut look: impl FnMut() -> Option<T>) -> (u64, T) {
+/// Waits for a control period with some time left, and for a condition in it.
+fn in_control_period<T>(daemon: &Daemon, what: &str, mut probe: impl FnMut() -> Option<T>) -> (u64, T) {
     eventually(what, SOON, || {
         let until = plain_until(daemon).filter(|until| *until > now_ms() + 3_000)?;
-        Some((until, look()?))
+        Some((until, probe()?))
     })
 }
 
 #[test]
-fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ours() {
+fn original_limits_are_in_force_in_a_control_period_also_after_a_kill() {
     let engine = Engine::start();
     let run = |name: &str, script: &str| {
         let labels: &[&str] = &["flowcon.enable=true"];
@@ -73,19 +73,19 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     eventually("flat is limited in a governed block", SOON, is_ours);
 
     let (until, ()) =
-        in_a_plain_block(&daemon, "the original stands in a control period, and the policy looks on", || {
-            let looks_on = daemon.job("flat").is_some_and(|flat| flat["list"] == "completing");
-            is_original().filter(|()| looks_on)
+        in_control_period(&daemon, "the original limit is in force in a control period, and the policy still observes", || {
+            let observes = daemon.job("flat").is_some_and(|flat| flat["list"] == "completing");
+            is_original().filter(|()| observes)
         });
-    let status = daemon.told(&["status"]);
+    let status = daemon.stdout_of(&["status"]);
     assert!(
         status.contains("CONTROL PERIOD until ") && status.contains("original limits, to measure the gain"),
         "{status}"
     );
-    let explained = daemon.told(&["explain", "flat"]);
+    let explained = daemon.stdout_of(&["explain", "flat"]);
     assert!(explained.contains("This is a control period: until "), "{explained}");
 
-    // Killed within the block: the next daemon finds itself in the same one, and nothing is lost.
+    // Killed within the block: the next daemon continues the same one, and nothing is lost.
     daemon.end("KILL");
     assert_eq!(engine.cpu_weight(&flat), original);
     daemon.boot();
@@ -96,28 +96,28 @@ fn in_a_plain_block_limits_are_the_originals_also_after_a_kill_and_afterwards_ou
     eventually("flat is limited again", SOON, is_ours);
     assert_eq!(plain_until(&daemon), None);
 
-    // A person's will is stronger: a pin stays.
-    daemon.told(&["pin", "flat", "--share", "20%"]);
+    // An operator's command has priority: a pin is kept.
+    daemon.stdout_of(&["pin", "flat", "--share", "20%"]);
     sleep(Duration::from_secs(1));
-    let pinned = in_a_plain_block(&daemon, "a pinned share stays in a control period", || {
+    let pinned = in_control_period(&daemon, "a pinned share is kept in a control period", || {
         let grow = daemon.job("grow").filter(|grow| grow["rule"] == "plain-block")?;
         let weight = f64::from(engine.cpu_weight(&flat));
         Some(weight / (weight + grow["cpu_weight"].as_f64()?)).filter(|share| (share - 0.2).abs() < 0.02)
     });
     assert!(pinned.1 > 0.0);
 
-    // A pause is stronger as well, and whoever ends the daemon within a control period has the originals.
-    daemon.told(&["release", "--all"]);
+    // A release has priority, too, and original limits are in force after the daemon is stopped within a control period.
+    daemon.stdout_of(&["release", "--all"]);
     eventually("everything has its original", SOON, is_original);
-    assert!(!daemon.told(&["status"]).contains("CONTROL PERIOD"), "a release is what counts");
-    daemon.told(&["govern", "--all"]);
+    assert!(!daemon.stdout_of(&["status"]).contains("CONTROL PERIOD"), "a release has priority");
+    daemon.stdout_of(&["govern", "--all"]);
     daemon.end("TERM");
     assert_eq!(engine.cpu_weight(&flat), original);
     assert!(daemon.log().contains("control period until"), "{}", daemon.log());
 }
 
 #[test]
-fn plain_blocks_are_recorded_replayed_told_and_measured() {
+fn control_periods_are_recorded_replayed_reported_and_measured() {
     let daemon =
         Daemon::start("off", &["policy.interval=1s", "policy.holdback=0.5", "policy.holdback-block=4s", "api.group="]);
     let flowctl = env!("CARGO_BIN_EXE_flowctl");
@@ -127,9 +127,9 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
         command.args(["train", "mlp", "--epochs", "1000000", "--size", "512", "--threads", "1"]);
         Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };
-    // Both train until they are ended, so that both are there in every comparison, however fast the machine is.
-    let [mut ended, going_on] = ["held-ended", "held-long"].map(train);
-    daemon.job_that("held-long", "is ranked", SOON, |job| job["rule"] == "ranked");
+    // Both train until they are stopped, so that both are present in every comparison on any machine.
+    let [mut ended, running] = ["held-ended", "held-long"].map(train);
+    daemon.wait_for_job("held-long", "is ranked", SOON, |job| job["rule"] == "ranked");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ticks.jsonl");
     let recording = Command::new(flowctl)
@@ -143,23 +143,23 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
     let mut recording = Running(recording.unwrap());
     let page = folder.path().join("report.html");
     let report = || {
-        // Before the first rows are on the disk there is nothing to report.
+        // Fails before the first rows are on disk.
         let made = daemon.flowctl(&["report", "-o", page.to_str().unwrap()]).status.success();
         if made { std::fs::read_to_string(&page).unwrap() } else { String::new() }
     };
     eventually("some control periods are in the report", SOON, || {
         report().contains("Not enough control periods yet to measure the gain: ").then_some(())
     });
-    // Six runs of control periods, each between governed ones: two minutes at most, with four seconds a block. Only the whole work of the
-    // jobs is lacking then: neither has ended, and neither is far enough.
+    // Six runs of control periods, each between governed ones, take at most two minutes with blocks of four seconds. Then only the total
+    // work of the jobs is missing: neither has ended or progressed far enough.
     eventually("there are enough control periods", MEASURED, || {
-        report().contains("have a job whose whole work is known").then_some(())
+        report().contains("have a job whose total work is known").then_some(())
     });
     ended.end("TERM");
     let page =
         eventually("the gain is measured", SOON, || Some(report()).filter(|page| page.contains("Work while governed")));
     for part in [
-        "control periods, which chance picked",
+        "control periods, chosen at random",
         "Measured against control periods",
         "held-long",
         "How the estimate is made",
@@ -168,23 +168,23 @@ fn plain_blocks_are_recorded_replayed_told_and_measured() {
     }
 
     recording.end("INT");
-    drop(going_on);
+    drop(running);
     let ticks = std::fs::read_to_string(&file).unwrap();
-    assert!(ticks.contains("\"plain\":true") && ticks.contains("\"plain\":false"), "both sorts were recorded");
+    assert!(ticks.contains("\"plain\":true") && ticks.contains("\"plain\":false"), "both kinds were recorded");
     assert!(ticks.contains("\"rule\":\"plain-block\""));
     let replayed = Command::new(env!("CARGO_BIN_EXE_flowsim")).arg("replay").arg(&file).output().unwrap();
-    let said = String::from_utf8_lossy(&replayed.stdout).into_owned() + &String::from_utf8_lossy(&replayed.stderr);
-    assert!(said.contains("all decided the same, bit for bit"), "{said}");
+    let output = String::from_utf8_lossy(&replayed.stdout).into_owned() + &String::from_utf8_lossy(&replayed.stderr);
+    assert!(output.contains("all decided the same, bit for bit"), "{output}");
 
-    let events = daemon.told(&["history", "--events", "-o", "jsonl"]);
-    let told: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = daemon.stdout_of(&["history", "--events", "-o", "jsonl"]);
+    let events_read: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of_blocks: Vec<&str> =
-        told.iter().filter(|event| event["kind"] == "holdback").filter_map(|event| event["text"].as_str()).collect();
+        events_read.iter().filter(|event| event["kind"] == "holdback").filter_map(|event| event["text"].as_str()).collect();
     assert!(of_blocks.len() > 4, "{of_blocks:?}");
     assert!(
         of_blocks[0].starts_with("control period until 2") && of_blocks[1] == "the control period is over",
         "{of_blocks:?}"
     );
-    let past = daemon.told(&["history", "held-long", "-o", "jsonl"]);
-    assert!(past.contains("\"plain-block\""), "what stood is in the history");
+    let past = daemon.stdout_of(&["history", "held-long", "-o", "jsonl"]);
+    assert!(past.contains("\"plain-block\""), "the rule is in the history");
 }

@@ -1,5 +1,5 @@
-//! Hostile containers beside honest ones, on a real engine: whatever they write, the honest ones are governed by what they say, the
-//! daemon stays small, and nothing of the host is told. And a command whose log is as dear to read as a log can be.
+//! Hostile containers next to honest ones on a real engine: whatever they write, the honest ones are governed, the daemon stays small,
+//! and no data of the host leaks. Also a command whose log is as expensive to read as possible.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -16,17 +16,18 @@ const GOVERNED: &str = "flowcon.enable=true";
 const SOON: Duration = Duration::from_secs(60);
 const HONEST: usize = 10;
 
-/// What stands in a file of the host that no container may see.
+/// Content of a file of the host that no container may read.
 const SECRET: &str = "31415926";
 
-/// Memory of the daemon beside ten hostile and ten honest jobs; an unoptimised one takes more.
+/// Maximum memory of the daemon with ten hostile and ten honest jobs, in MiB; an unoptimised build takes more.
 const MIB_AT_MOST: u64 = if cfg!(debug_assertions) { 96 } else { 64 };
 
-/// How long everything goes on together, and the part of a core that an optimised daemon may use meanwhile.
-const TOGETHER: Duration = Duration::from_secs(20);
+/// Duration of the measurement.
+const MEASURED_TIME: Duration = Duration::from_secs(20);
+/// Maximum fraction of a core that an optimised daemon may use.
 const CORE_AT_MOST: f64 = 0.05;
 
-/// A name, what its log is (empty = its output), and what it does.
+/// Name, log (empty = standard output) and script of each hostile container.
 fn hostile(secret: &str) -> [(&'static str, &'static str, String); 9] {
     let idle = "sleep 1000000";
     let at_most = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1))";
@@ -79,7 +80,7 @@ fn cpu_seconds(pid: u32) -> f64 {
 }
 
 #[test]
-fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small() {
+fn honest_jobs_keep_their_shares_next_to_hostile_ones_and_the_daemon_stays_small() {
     let engine = Engine::start();
     let secret = engine.dir().join("host/secret");
     fs::create_dir(secret.parent().unwrap()).unwrap();
@@ -100,13 +101,13 @@ fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small(
         engine.run(RunSpec { name, labels: &[GOVERNED], script: GROWING, ..RunSpec::default() });
     }
     for name in &honest {
-        daemon.job_that(name, "is read and governed", SOON, |job| {
+        daemon.wait_for_job(name, "is read and governed", SOON, |job| {
             job["metric"].is_object() && job["progress"].is_object()
         });
     }
 
     let before = (Instant::now(), cpu_seconds(daemon.pid()));
-    sleep(TOGETHER);
+    sleep(MEASURED_TIME);
     let used = (cpu_seconds(daemon.pid()) - before.1) / before.0.elapsed().as_secs_f64();
     let resident = resident_mib(daemon.pid());
     println!("the daemon used {:.1} % of a core and at most {resident} MiB", 100.0 * used);
@@ -122,23 +123,23 @@ fn honest_jobs_keep_their_shares_beside_hostile_ones_and_the_daemon_stays_small(
     for arguments in
         [&["status", "-o", "json"][..], &["explain", "link", "-o", "json"], &["explain", "linked-folder", "-o", "json"]]
     {
-        assert!(!daemon.told(arguments).contains(SECRET), "{arguments:?} tells what the host keeps");
+        assert!(!daemon.stdout_of(arguments).contains(SECRET), "{arguments:?} leaks data of the host");
     }
-    assert!(!daemon.log().contains(SECRET), "the log tells what the host keeps");
+    assert!(!daemon.log().contains(SECRET), "the log leaks data of the host");
     assert!(resident <= MIB_AT_MOST, "{resident} MiB");
     if !cfg!(debug_assertions) {
         assert!(used <= CORE_AT_MOST, "{:.1} % of a core", 100.0 * used);
     }
 }
 
-/// A pattern at its limits and lines made for it, more of them than are read.
-const DEAR: [&str; 2] = [
+/// An expensive pattern and a script that prints matching lines faster than they can be read.
+const EXPENSIVE: [&str; 2] = [
     r"flowcon.pattern=(^)(?P<value>(?:(?:\w)*){0,77})x",
     "b=$(yes $(head -c 400 /dev/zero | tr '\\0' a) | head -c 1000000); i=0; \
      while [ $i -lt 3000 ]; do i=$((i+1)); printf '%s\\n' \"$b\"; sleep 0.1; done",
 ];
 
-/// Ended when dropped.
+/// A command, stopped when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -149,7 +150,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_log_that_is_dear_to_read_is_skipped_in_parts_and_the_loop_goes_on() {
+fn a_log_that_is_expensive_to_read_is_skipped_in_parts_and_the_daemon_continues() {
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let run = |name: &str, options: &[&str], script: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
@@ -158,20 +159,20 @@ fn a_log_that_is_dear_to_read_is_skipped_in_parts_and_the_loop_goes_on() {
         Running(command.spawn().unwrap())
     };
     let names = ["dear", "honest"].map(|name| format!("{name}-{}", std::process::id()));
-    let _dear = run(&names[0], &["--label", DEAR[0]], DEAR[1]);
-    daemon.job_that(&names[0], "is skipped in parts", SOON, |job| {
+    let _expensive = run(&names[0], &["--label", EXPENSIVE[0]], EXPENSIVE[1]);
+    daemon.wait_for_job(&names[0], "is skipped in parts", SOON, |job| {
         job["notices"].as_array().unwrap().iter().any(|notice| notice["text"].as_str().unwrap().contains("costs more"))
     });
-    // The host's sleep, where containers have busybox's usleep.
+    // The host's sleep instead of busybox's usleep in containers.
     let _honest = run(&names[1], &[], &GROWING.replace("usleep 100000", "sleep 0.1"));
-    daemon.job_that(&names[1], "is read and governed", SOON, |job| {
+    daemon.wait_for_job(&names[1], "is read and governed", SOON, |job| {
         job["metric"].is_object() && job["progress"].is_object() && job["share"].is_number()
     });
-    // What a log may cost at first, because it may be an old one, is spent after a while.
+    // The initial budget of a log, which may be long, is used up after a while.
     let at_most = if cfg!(debug_assertions) { 4.0 * CORE_AT_MOST } else { CORE_AT_MOST };
-    eventually("it takes little of the daemon", Duration::from_secs(120), || {
+    eventually("it costs the daemon little", Duration::from_secs(120), || {
         let before = (Instant::now(), cpu_seconds(daemon.pid()));
-        sleep(TOGETHER / 4);
+        sleep(MEASURED_TIME / 4);
         let used = (cpu_seconds(daemon.pid()) - before.1) / before.0.elapsed().as_secs_f64();
         println!("the daemon used {:.1} % of a core", 100.0 * used);
         (used <= at_most).then_some(())

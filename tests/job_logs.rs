@@ -1,4 +1,4 @@
-//! `flowctl check-log JOB` and `logs JOB`: the log of a governed job is read where it stands, whatever keeps it, with the job's labels obeyed.
+//! Tests of `flowctl check-log JOB` and `logs JOB`: the log of a governed job is read from any log driver, according to the job's labels.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -13,23 +13,23 @@ use support::engine::{Engine, RunSpec};
 
 const GOVERNED: &str = "flowcon.enable=true";
 const SOON: Duration = Duration::from_secs(30);
-/// Twelve evaluations, a line of more than 16 KiB between them, then nothing more for a while.
+/// A script that prints twelve evaluations with a line of more than 16 KiB in between, then sleeps.
 const TRAINING: &str = "i=0; while [ $i -lt 12 ]; do i=$((i+1)); echo \"epoch $i/12 loss: 0.$((90-i)) quality 0.$((10+i))\"; \
     [ $i = 6 ] && { head -c 40000 /dev/zero; echo; }; done; sleep 600";
 
-fn told(daemon: &Daemon, arguments: &[&str]) -> Value {
+fn report(daemon: &Daemon, arguments: &[&str]) -> Value {
     let arguments = [&["logs", "--json"], arguments].concat();
-    serde_json::from_str(&daemon.told(&arguments)).unwrap()
+    serde_json::from_str(&daemon.stdout_of(&arguments)).unwrap()
 }
 
-fn understood(told: &Value) -> (&str, usize, f64, f64) {
-    let values = told["observations"].as_array().unwrap();
+fn summary(report: &Value) -> (&str, usize, f64, f64) {
+    let values = report["observations"].as_array().unwrap();
     let value = |at: usize| values[at]["value"].as_f64().unwrap();
-    (told["metric"].as_str().unwrap(), values.len(), value(0), value(values.len() - 1))
+    (report["metric"].as_str().unwrap(), values.len(), value(0), value(values.len() - 1))
 }
 
 #[test]
-fn the_log_of_a_container_is_read_by_name_whatever_keeps_it() {
+fn the_log_of_a_container_is_read_by_name_with_any_log_driver() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &[]);
     let inside = format!("( {TRAINING} ) > /train.log & wait");
@@ -40,75 +40,75 @@ fn the_log_of_a_container_is_read_by_name_whatever_keeps_it() {
         ("inside", &[GOVERNED, "flowcon.log=/train.log"], &[], &inside),
     ] {
         engine.run(RunSpec { name, labels, options, script });
-        daemon.job_that(name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
-        let told = told(&daemon, &[name]);
-        assert_eq!(understood(&told), ("loss", 12, 0.89, 0.78), "{name}: {told:#}");
-        assert_eq!(told["progress"], serde_json::json!({"unit": "epoch", "current": 12, "total": 12}), "{name}");
-        let page = daemon.told(&["check-log", name]);
+        daemon.wait_for_job(name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
+        let report = report(&daemon, &[name]);
+        assert_eq!(summary(&report), ("loss", 12, 0.89, 0.78), "{name}: {report:#}");
+        assert_eq!(report["progress"], serde_json::json!({"unit": "epoch", "current": 12, "total": 12}), "{name}");
+        let page = daemon.stdout_of(&["check-log", name]);
         assert!(page.contains("loss (smaller is better") && page.contains("12, from 0.89 to 0.78"), "{page}");
     }
 }
 
 #[test]
-fn the_labels_of_a_job_are_obeyed_unless_the_command_line_says_otherwise() {
+fn the_labels_of_a_job_apply_unless_overridden_on_the_command_line() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &[]);
     let labels = [GOVERNED, "flowcon.metric=quality", "flowcon.direction=up"];
     engine.run(RunSpec { name: "labelled", labels: &labels, script: TRAINING, ..RunSpec::default() });
-    daemon.job_that("labelled", "is read", SOON, |job| job["progress"]["current"] == 12.0);
-    let by_labels = told(&daemon, &["labelled"]);
-    assert_eq!((understood(&by_labels), by_labels["direction"].as_str()), (("quality", 12, 0.11, 0.22), Some("up")));
+    daemon.wait_for_job("labelled", "is read", SOON, |job| job["progress"]["current"] == 12.0);
+    let by_labels = report(&daemon, &["labelled"]);
+    assert_eq!((summary(&by_labels), by_labels["direction"].as_str()), (("quality", 12, 0.11, 0.22), Some("up")));
     let by_hand = ["check-log", "labelled", "--metric", "loss", "--direction", "down", "--json"];
-    let by_hand: Value = serde_json::from_str(&daemon.told(&by_hand)).unwrap();
-    assert_eq!((understood(&by_hand), by_hand["direction"].as_str()), (("loss", 12, 0.89, 0.78), Some("down")));
+    let by_hand: Value = serde_json::from_str(&daemon.stdout_of(&by_hand)).unwrap();
+    assert_eq!((summary(&by_hand), by_hand["direction"].as_str()), (("loss", 12, 0.89, 0.78), Some("down")));
 }
 
 #[test]
-fn the_output_of_a_command_that_flowctl_runs_is_read_by_name() {
+fn the_output_of_a_command_under_flowctl_run_is_read_by_name() {
     let daemon = Daemon::start("off", &[]);
     let name = format!("logs-{}", std::process::id());
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c"]);
     let mut running = command.arg(TRAINING.replace("sleep 600", "sleep 20")).stdout(Stdio::null()).spawn().unwrap();
-    daemon.job_that(&name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
-    assert_eq!(understood(&told(&daemon, &[&name])), ("loss", 12, 0.89, 0.78));
+    daemon.wait_for_job(&name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
+    assert_eq!(summary(&report(&daemon, &[&name])), ("loss", 12, 0.89, 0.78));
     Command::new("kill").arg(running.id().to_string()).status().unwrap();
     running.wait().unwrap();
     eventually("it is gone", SOON, || daemon.job(&name).is_none().then_some(()));
 }
 
 #[test]
-fn a_log_is_followed_to_the_end_of_its_job() {
-    // It waits in the midst of it until somebody follows, however long that takes.
+fn a_log_is_followed_until_its_job_ends() {
+    // Waits in the middle until the log is followed.
     const WAITS: &str = "i=0; while [ $i -lt 6 ]; do i=$((i+1)); echo \"epoch $i/6 loss: 0.$((90-i))\"; sleep 0.5; \
         if [ $i = 4 ]; then until [ -e /go ]; do sleep 0.1; done; fi; done; echo bye";
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &[]);
     let rotated = ["--log-opt", "max-size=100", "--log-opt", "max-file=9"];
     let inside = format!("( {WAITS} ) > /train.log; sleep 5");
-    let kept_apart = format!("{WAITS}; sleep 1");
+    let with_pause = format!("{WAITS}; sleep 1");
     let jobs = [
         ("json", &[GOVERNED][..], &[][..], WAITS),
         ("rotated", &[GOVERNED], &rotated, WAITS),
-        ("local", &[GOVERNED], &["--log-driver", "local"], &kept_apart),
+        ("local", &[GOVERNED], &["--log-driver", "local"], &with_pause),
         ("inside", &[GOVERNED, "flowcon.log=/train.log"], &[], &inside),
     ];
     let mut followers = Vec::new();
     for (name, labels, options, script) in jobs {
         engine.run(RunSpec { name, labels, options, script });
-        // Late enough for the log to have been rotated.
-        daemon.job_that(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(3.0));
+        // Late enough that the log has been rotated.
+        daemon.wait_for_job(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(3.0));
         let mut follower = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         follower.arg("--socket").arg(daemon.socket()).args(["logs", "-f", name]).stdout(Stdio::piped());
         let mut follower = follower.spawn().unwrap();
-        let mut told = BufReader::new(follower.stdout.take().unwrap());
+        let mut reader = BufReader::new(follower.stdout.take().unwrap());
         let mut text = String::new();
-        told.read_line(&mut text).unwrap();
+        reader.read_line(&mut text).unwrap();
         engine.docker(&["exec", name, "sh", "-c", ": > /go"]);
-        followers.push((name, follower, told, text));
+        followers.push((name, follower, reader, text));
     }
-    for (name, mut follower, mut told, mut text) in followers {
-        told.read_to_string(&mut text).unwrap();
+    for (name, mut follower, mut reader, mut text) in followers {
+        reader.read_to_string(&mut text).unwrap();
         let status = follower.wait().unwrap();
         let wanted: String =
             (1..=6).map(|i| format!("epoch {i}/6 loss: 0.{}\n", 90 - i)).chain(["bye\n".to_owned()]).collect();
@@ -117,10 +117,10 @@ fn a_log_is_followed_to_the_end_of_its_job() {
 }
 
 #[test]
-fn a_word_that_is_neither_a_file_nor_a_job_is_not_found() {
+fn a_name_that_is_neither_a_file_nor_a_job_is_not_found() {
     let daemon = Daemon::start("off", &[]);
     let output = daemon.flowctl(&["logs", "nobody"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("there is no file nobody") && said.contains("next:"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("there is no file nobody") && stderr.contains("next:"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! What `deny.toml` holds the libraries to, checked without installing `cargo deny`: licences, and where each library comes from.
+//! Checks the rules of `deny.toml` without `cargo deny`: the licence and the source of each library.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// The libraries of the targets that are built, as cargo resolves them.
+/// The libraries for the supported targets, as resolved by cargo.
 fn packages(deny: &toml::Table) -> Vec<Value> {
     let triples = deny["graph"]["targets"].as_array().unwrap().iter().map(|target| target["triple"].as_str().unwrap());
     let mut packages: Vec<Value> = Vec::new();
@@ -30,7 +30,7 @@ fn packages(deny: &toml::Table) -> Vec<Value> {
     packages
 }
 
-/// Why a library may not be used.
+/// The reason why a library may not be used, if any.
 fn objection(package: &Value, allowed: &[LicenseReq]) -> Option<String> {
     let name = &package["name"];
     match package["source"].as_str() {
@@ -39,16 +39,16 @@ fn objection(package: &Value, allowed: &[LicenseReq]) -> Option<String> {
         Some(REGISTRY) => {}
         other => return Some(format!("{name} comes from {other:?}, not from crates.io")),
     }
-    let Some(told) = package["license"].as_str() else { return Some(format!("{name} names no licence")) };
-    match Expression::parse_mode(told, ParseMode::LAX) {
-        Ok(expression) if expression.evaluate(|asked| allowed.contains(asked)) => None,
-        Ok(_) => Some(format!("{name}: {told} is not among the licences that deny.toml allows")),
-        Err(error) => Some(format!("{name}: {told} is no licence expression: {error}")),
+    let Some(licence) = package["license"].as_str() else { return Some(format!("{name} has no licence")) };
+    match Expression::parse_mode(licence, ParseMode::LAX) {
+        Ok(expression) if expression.evaluate(|requirement| allowed.contains(requirement)) => None,
+        Ok(_) => Some(format!("{name}: {licence} is not among the licences that deny.toml allows")),
+        Err(error) => Some(format!("{name}: {licence} is not a licence expression: {error}")),
     }
 }
 
 #[test]
-fn libraries_come_from_the_registry_under_licences_that_are_allowed() {
+fn libraries_come_from_the_registry_and_have_allowed_licences() {
     let deny: toml::Table = include_str!("../deny.toml").parse().unwrap();
     let allowed: Vec<LicenseReq> = deny["licenses"]["allow"]
         .as_array()
@@ -68,7 +68,7 @@ fn libraries_come_from_the_registry_under_licences_that_are_allowed() {
 }
 
 #[test]
-fn no_library_is_wanted_in_any_version() {
+fn no_dependency_has_a_wildcard_version() {
     let manifest: toml::Table = include_str!("../Cargo.toml").parse().unwrap();
     for table in ["dependencies", "dev-dependencies"] {
         for (name, wanted) in manifest[table].as_table().unwrap() {

@@ -1,4 +1,4 @@
-//! The manual pages: one for each program and command, and groff finds nothing wrong with any of them.
+//! Tests of the manual pages: there is one for each program and command, and groff reports no errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,11 @@ fn every_program_command_and_topic_has_a_page_that_groff_accepts() {
         assert!(folder.path().join(name).is_file(), "{name}");
     }
     let pages = pages(folder.path());
-    assert!(!pages.iter().any(|page| page.to_string_lossy().contains("__")), "hidden commands have none");
+    assert!(!pages.iter().any(|page| page.to_string_lossy().contains("__")), "hidden commands have no page");
     for page in pages {
         let checked = Command::new("groff").args(["-man", "-Kutf8", "-Tutf8", "-ww", "-z"]).arg(&page).output();
-        let complaints =
+        let errors =
             String::from_utf8_lossy(&checked.expect("groff: apt-get install groff-base").stderr).into_owned();
-        assert_eq!(complaints, "", "{}", page.display());
+        assert_eq!(errors, "", "{}", page.display());
     }
 }

@@ -1,6 +1,6 @@
-//! Podman's compatible socket: the same watcher, logs and refusals as with Docker.
+//! Tests of Podman's compatible socket: the same watcher, logs and errors as with Docker.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 mod support;
 
@@ -23,7 +23,7 @@ async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn containers_are_found_and_followed_through_their_lives() {
+async fn containers_are_listed_and_followed_until_they_end() {
     let podman = Podman::start();
     let early = podman.run("early", LABEL, "sleep 1000");
     podman.run("stranger", "flowcon.enable=false", "sleep 1000");
@@ -36,7 +36,7 @@ async fn containers_are_found_and_followed_through_their_lives() {
     assert!(info.runtime.is_some_and(|runtime| runtime.starts_with("runc 1.")));
     let EngineEvent::Listed(listed) = next(&mut events).await else { panic!("not listed") };
     assert_eq!(listed.iter().map(|c| c.id.as_str()).collect::<Vec<_>>(), [early]);
-    assert!(matches!(listed[0].log, LogSource::Api { .. }), "its json-file is none: {:?}", listed[0].log);
+    assert!(matches!(listed[0].log, LogSource::Api { .. }), "its json-file is not used: {:?}", listed[0].log);
 
     let id = ContainerId::new(&podman.run("late", LABEL, "sleep 1000"));
     let EngineEvent::Started(started) = next(&mut events).await else { panic!("not started") };
@@ -53,7 +53,7 @@ async fn containers_are_found_and_followed_through_their_lives() {
     let weight = Setting::CpuWeight(CpuWeight::clamped(25.0));
     let updated = engine.update(&id, &started.limits, info.conversion, &[weight]).await.unwrap();
     let by_engine = updated.not_by_engine.is_empty();
-    assert!(by_engine || updated.not_by_engine == [weight], "a Podman without update hands everything back");
+    assert!(by_engine || updated.not_by_engine == [weight], "a Podman without update returns all settings");
     podman.podman(&["rm", "--force", "--time", "0", "later"]);
     let mut ended = next(&mut events).await;
     if by_engine && ended == EngineEvent::Updated(id.clone()) {
@@ -64,7 +64,7 @@ async fn containers_are_found_and_followed_through_their_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_that_were_flushed_in_parts_arrive_whole_and_once() {
+async fn lines_flushed_in_parts_arrive_complete_and_once() {
     let podman = Podman::start();
     let engine = Engine::new(EngineAddress::parse(&podman.address()).unwrap());
     let script = "for i in 1 2 3 4; do printf 'epoch '; sleep 0.2; echo $i; done; sleep 1000";
@@ -72,7 +72,7 @@ async fn lines_that_were_flushed_in_parts_arrive_whole_and_once() {
     let format = engine.inspect(&id, EngineName::Podman).await.unwrap().log_format;
     let mut from = LogPosition::default();
     let mut lines = Vec::new();
-    // Podman's timestamps are whole seconds: going on after each line must neither repeat nor lose one.
+    // Podman's timestamps are whole seconds: resuming after each line must neither repeat nor lose one.
     while lines.len() < 4 {
         let mut pieces = Box::pin(logs(&engine, &id, format, from));
         let piece = timeout(Duration::from_secs(60), pieces.next()).await.expect("in time").unwrap().unwrap();
@@ -83,34 +83,34 @@ async fn lines_that_were_flushed_in_parts_arrive_whole_and_once() {
 }
 
 #[test]
-fn labelled_and_adopted_containers_are_governed_alike() {
+fn labelled_and_adopted_containers_are_governed_in_the_same_way() {
     const SOON: Duration = Duration::from_secs(40);
     let podman = Podman::start();
     let mut daemon = Daemon::start(&podman.address(), &["policy.name=flowcon", "policy.interval=2s"]);
-    let connected = || daemon.told(&["status"]).contains("podman: connected").then_some(());
+    let connected = || daemon.stdout_of(&["status"]).contains("podman: connected").then_some(());
     eventually("the engine is connected", SOON, connected);
     podman.run("grow", LABEL, GROWING);
     let flat = podman.run("flat", "team=a", CONVERGED);
     let limited = |job: &serde_json::Value| job["cpu_weight"] == 40;
-    daemon.told(&["adopt", "flat"]);
+    daemon.stdout_of(&["adopt", "flat"]);
     assert_eq!(daemon.job("flat").unwrap()["id"], flat.as_str());
-    daemon.job_that("grow", "its log is understood", SOON, |job| job["metric"]["name"] == "loss");
-    daemon.job_that("flat", "follows its growth", SOON, limited);
+    daemon.wait_for_job("grow", "its log is parsed", SOON, |job| job["metric"]["name"] == "loss");
+    daemon.wait_for_job("flat", "follows its growth", SOON, limited);
     podman.podman(&["restart", "--time", "0", "flat"]);
-    daemon.job_that("flat", "is found again", SOON, |job| job["uptime_s"].as_f64().unwrap() < 15.0);
-    daemon.job_that("flat", "follows its growth again", SOON, limited);
+    daemon.wait_for_job("flat", "is found again", SOON, |job| job["uptime_s"].as_f64().unwrap() < 15.0);
+    daemon.wait_for_job("flat", "follows its growth again", SOON, limited);
     let pid = podman.podman(&["inspect", "--format", "{{.State.Pid}}", "flat"]);
-    daemon.told(&["disown", "flat"]);
+    daemon.stdout_of(&["disown", "flat"]);
     let cgroup = flowcon::host::cgroup::Cgroup::of_process(pid.parse().unwrap(), None).unwrap();
     assert_eq!(cgroup.limits().cpu_weight, Some(CpuWeight::DEFAULT));
     assert!(daemon.job("flat").is_none());
 
-    daemon.told(&["adopt", "flat"]);
+    daemon.stdout_of(&["adopt", "flat"]);
     podman.podman(&["rm", "--force", "--time", "0", "flat"]);
     eventually("flat has ended", SOON, || daemon.job("flat").is_none().then_some(()));
-    eventually("it is forgotten", SOON, || daemon.log().contains("flat was removed").then_some(()));
+    eventually("its adoption is deleted", SOON, || daemon.log().contains("flat was removed").then_some(()));
     daemon.end("TERM");
     let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
     let left: u32 = journal.query_row("SELECT count(*) FROM adopted", [], |row| row.get(0)).unwrap();
-    assert_eq!(left, 0, "removed, so forgotten");
+    assert_eq!(left, 0, "the adoption of a removed container is deleted");
 }

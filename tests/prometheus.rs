@@ -1,5 +1,5 @@
-//! A real Prometheus scrapes a running daemon through `flowctl metrics`: names and types pass promtool, the rules are right, and every
-//! panel of the dashboard finds its numbers.
+//! Tests with a real Prometheus that scrapes a running daemon through `flowctl metrics`: metrics pass promtool, the rules are right, and
+//! every panel of the dashboard has data.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -16,7 +16,7 @@ use support::daemon::{Daemon, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Ended when dropped.
+/// A process, killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -32,8 +32,8 @@ fn promtool(arguments: &[&str], input: &str) {
     let mut running = command.spawn().expect("promtool: apt-get install prometheus");
     running.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let done = running.wait_with_output().unwrap();
-    let said = [done.stdout, done.stderr].concat();
-    assert!(done.status.success(), "promtool {arguments:?}: {}", String::from_utf8_lossy(&said));
+    let output = [done.stdout, done.stderr].concat();
+    assert!(done.status.success(), "promtool {arguments:?}: {}", String::from_utf8_lossy(&output));
 }
 
 fn root(file: &str) -> String {
@@ -41,12 +41,12 @@ fn root(file: &str) -> String {
 }
 
 #[test]
-fn the_alerts_fire_on_what_they_are_for() {
+fn the_alerts_pass_their_rule_tests() {
     promtool(&["check", "rules", &root("config/prometheus/flowcon-rules.yml")], "");
     promtool(&["test", "rules", &root("tests/prometheus/rules.test.yml")], "");
 }
 
-/// A daemon without an engine, with one job that learns.
+/// A daemon without an engine, with one growing job.
 fn governed() -> (Daemon, Running) {
     let daemon = Daemon::start("off", &["policy.interval=1s", "policy.name=flowcon"]);
     let script = "i=0; while :; do i=$((i+1)); echo \"step $i/9000 loss: $((90000-i))\"; sleep 0.1; done";
@@ -54,43 +54,43 @@ fn governed() -> (Daemon, Running) {
     let mut job = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     job.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", script]);
     let job = Running(job.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    daemon.job_that(&name, "grows", SOON, |job| job["list"] == "new" && job["growth"].is_number());
+    daemon.wait_for_job(&name, "grows", SOON, |job| job["list"] == "new" && job["growth"].is_number());
     (daemon, job)
 }
 
-fn ask(port: u16, path: &str) -> Value {
+fn get_json(port: u16, path: &str) -> Value {
     let output = Command::new("curl").args(["-sfG", &format!("http://127.0.0.1:{port}{path}")]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
 fn query(port: u16, expression: &str) -> Value {
-    let asked = format!("query={expression}");
+    let parameter = format!("query={expression}");
     let output = Command::new("curl")
-        .args(["-s", "-G", "--data-urlencode", &asked, &format!("http://127.0.0.1:{port}/api/v1/query")])
+        .args(["-s", "-G", "--data-urlencode", &parameter, &format!("http://127.0.0.1:{port}/api/v1/query")])
         .output()
         .unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A coordinator whose engine does not answer: it acts on nothing, and says so.
+/// A coordinator whose engine does not reply, so that it takes no action.
 fn coordinator(folder: &Path) -> (Running, PathBuf) {
     let socket = folder.join("flowcoord.sock");
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowcoord"));
     command.arg("run").arg("--engine").arg(format!("unix://{}", folder.join("none.sock").display()));
     command.arg("--socket").arg(&socket).stderr(Stdio::null());
     let coordinator = Running(command.spawn().unwrap());
-    eventually("the coordinator answers", SOON, || socket.exists().then_some(()));
+    eventually("the coordinator replies", SOON, || socket.exists().then_some(()));
     (coordinator, socket)
 }
 
-/// `flowctl --socket … metrics --listen …`, and where it listens.
+/// Starts `flowctl --socket … metrics --listen …`; returns its address, too.
 fn exporter(socket: &Path) -> (Running, String) {
     let mut exporter = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     exporter.arg("--socket").arg(socket).args(["metrics", "--listen", "127.0.0.1:0"]);
     let mut exporter = Running(exporter.stderr(Stdio::piped()).spawn().unwrap());
-    let mut said = String::new();
-    BufReader::new(exporter.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    (exporter, said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned())
+    let mut output = String::new();
+    BufReader::new(exporter.0.stderr.take().unwrap()).read_line(&mut output).unwrap();
+    (exporter, output.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned())
 }
 
 fn scraped(target: &str) -> String {
@@ -100,9 +100,9 @@ fn scraped(target: &str) -> String {
 }
 
 #[test]
-fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
+fn every_panel_has_data_from_a_real_prometheus() {
     let (daemon, job) = governed();
-    promtool(&["check", "metrics"], &daemon.told(&["metrics"]));
+    promtool(&["check", "metrics"], &daemon.stdout_of(&["metrics"]));
 
     let folder = tempfile::tempdir().unwrap();
     let (_coordinator, socket) = coordinator(folder.path());
@@ -130,7 +130,7 @@ fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
             .expect("apt-get install prometheus"),
     );
     eventually("the targets are up", SOON, || {
-        let targets = ask(port, "/api/v1/targets");
+        let targets = get_json(port, "/api/v1/targets");
         let targets = targets["data"]["activeTargets"].as_array()?;
         (targets.len() == 2 && targets.iter().all(|target| target["health"] == "up")).then_some(())
     });
@@ -141,7 +141,7 @@ fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
     };
     let (node, cluster) = (panels("config/grafana/flowcon.json"), panels("config/grafana/flowcoord.json"));
     assert!(node.len() > 10 && cluster.len() > 5);
-    // Where the kernel has no pressure file there is no pressure.
+    // Without pressure files in the kernel there is no pressure.
     let known = |title: &str| title != "Pressure" || Path::new("/proc/pressure/cpu").exists();
     for panel in node.iter().chain(&cluster).filter(|panel| known(panel["title"].as_str().unwrap())) {
         for target in panel["targets"].as_array().unwrap() {
@@ -152,15 +152,15 @@ fn a_real_prometheus_scrapes_it_and_every_panel_finds_its_numbers() {
                 .replace("[5m]", "[10s]")
                 .replace("[1h]", "[10s]");
             eventually(&format!("{}: {expression}", panel["title"]), SOON, || {
-                let answer = query(port, &expression);
-                assert_eq!(answer["status"], "success", "{expression}: {answer}");
-                (!answer["data"]["result"].as_array().unwrap().is_empty()).then_some(())
+                let reply = query(port, &expression);
+                assert_eq!(reply["status"], "success", "{expression}: {reply}");
+                (!reply["data"]["result"].as_array().unwrap().is_empty()).then_some(())
             });
         }
     }
 
     drop(daemon);
-    eventually("Prometheus sees that the daemon is gone", SOON, || {
+    eventually("Prometheus reports that the daemon is down", SOON, || {
         let up = query(port, "up{job=\"flowcon\"} == 0");
         (!up["data"]["result"].as_array().unwrap().is_empty()).then_some(())
     });

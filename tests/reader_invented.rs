@@ -1,10 +1,10 @@
-//! The reader on training programs that never existed: how many of their logs it understands fully, and that it is never surely wrong.
+//! Tests of the reader on logs of invented training programs: most are read correctly, and none wrongly with high confidence.
 
 mod invented;
 
 use invented::{KINDS, Kind, Verdict, invent, judge};
 
-/// Programs of each kind. The benchmark `reader_invented` takes fresh ones.
+/// Number of programs of each kind. The benchmark `reader_invented` uses new ones.
 const EACH: u64 = 40;
 
 fn verdicts(kind: Kind) -> Vec<(u64, Verdict)> {
@@ -12,13 +12,13 @@ fn verdicts(kind: Kind) -> Vec<(u64, Verdict)> {
 }
 
 #[test]
-fn invented_programs_are_understood_and_none_is_surely_misread() {
+fn logs_of_invented_programs_are_read_and_none_is_confidently_misread() {
     let mut right = 0;
     for kind in KINDS {
         let verdicts = verdicts(kind);
         let faults: Vec<_> = verdicts.iter().filter(|(_, verdict)| !verdict.faults.is_empty()).collect();
         assert!(faults.iter().all(|(_, verdict)| !verdict.confidently_wrong), "{kind:?}: {faults:?}");
-        // One fault in ten in the hardest kind, where nothing has a known name.
+        // At most one in ten is wrong in the hardest kind, where no name is known.
         assert!(faults.len() as u64 * 10 <= EACH, "{kind:?}: {faults:?}");
         right += verdicts.len() - faults.len();
     }
@@ -27,14 +27,14 @@ fn invented_programs_are_understood_and_none_is_surely_misread() {
 }
 
 #[test]
-fn a_seed_makes_the_same_program_again_and_other_seeds_make_others() {
+fn a_seed_determines_the_program() {
     let log = |seed| invent(Kind::Steps, seed).log;
     assert_eq!(log(1), log(1));
     assert_ne!(log(1), log(2));
 }
 
 #[test]
-fn the_judge_sees_a_missing_half_a_wrong_series_and_a_wrong_end() {
+fn the_judge_detects_a_wrong_series_and_wrong_progress() {
     let mut invented = invent(Kind::Plain, 3);
     assert_eq!(judge(&invented).faults, Vec::<String>::new());
     invented.progress[0].current += 1.0;

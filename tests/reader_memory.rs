@@ -1,17 +1,17 @@
-//! What one more log costs in memory, whatever is in it: measured as the growth of this process's resident set.
+//! Test of the reader's memory per log, for any content: measured as the growth of this process's resident set.
 //!
-//! One test only: two of them would grow each other's set.
+//! Only one test, because tests in the same process would affect each other's measurement.
 
 use flowcon::model::{Directives, Millis};
 use flowcon::progress::Tracker;
 use std::fs;
 
-/// The reader's bound, and room for the bounded history and the allocator's own records.
+/// The reader's bound, plus the bounded history and the allocator's metadata.
 const KIB_AT_MOST: u64 = 64 + 16;
 const STREAMS: u64 = 40;
 
 fn resident_kib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("the kernel tells");
+    let status = fs::read_to_string("/proc/self/status").expect("readable status");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("the resident set");
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("in KiB")
 }
@@ -30,7 +30,7 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn a_stream_takes_a_bounded_memory_whatever_it_contains() {
+fn a_stream_takes_bounded_memory_for_any_content() {
     let name = |i: usize| format!("{}{}", word(i * 7919 + 123_456_789), "x".repeat(40));
     let many = |i: usize| (0..90).map(|k| format!("{}_loss={k}.5, ", name(i * 90 + k))).collect::<String>();
     let keys = |i: usize| (0..6).map(|k| format!("{{\"{}\": ", name(i * 6 + k))).collect::<String>();
@@ -57,9 +57,9 @@ fn a_stream_takes_a_bounded_memory_whatever_it_contains() {
                 tracker.push(piece, Millis(stream));
                 tracker.close_interval(Millis(stream + 1));
             }
-            kept.push(tracker); // all of them stay, so that none takes what another gave back
+            kept.push(tracker); // kept alive, so that no tracker reuses freed memory
         }
         let each = resident_kib().saturating_sub(before) / STREAMS;
-        assert!(each <= KIB_AT_MOST, "{what}: {each} KiB a stream");
+        assert!(each <= KIB_AT_MOST, "{what}: {each} KiB per stream");
     }
 }

@@ -1,4 +1,4 @@
-//! The README is true: its commands exist, its files are where it says, its installation installs.
+//! Tests of the README: its commands exist, its simulation runs, and its installation works.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ fn readme() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("a README")
 }
 
-/// The words that follow `program` in code: `` `flowctl status`, `` and tables of verbs.
+/// The commands of `program` in code, such as `` `flowctl status` ``.
 fn verbs(program: &str) -> BTreeSet<String> {
     let text = readme();
     let mut verbs = BTreeSet::new();
@@ -24,25 +24,25 @@ fn verbs(program: &str) -> BTreeSet<String> {
     verbs
 }
 
-fn helps(binary: &str, verb: &str) -> bool {
+fn has_help(binary: &str, verb: &str) -> bool {
     let status = Command::new(binary).args([verb, "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.expect("the binary runs").success()
 }
 
 #[test]
-fn every_verb_that_it_names_exists() {
+fn every_documented_command_exists() {
     let named = verbs("flowctl");
     assert!(named.len() >= 8, "{named:?}");
     for verb in named {
-        assert!(helps(env!("CARGO_BIN_EXE_flowctl"), &verb), "flowctl {verb}");
+        assert!(has_help(env!("CARGO_BIN_EXE_flowctl"), &verb), "flowctl {verb}");
     }
     for verb in verbs("flowcond").into_iter().filter(|verb| !verb.starts_with("--")) {
-        assert!(helps(env!("CARGO_BIN_EXE_flowcond"), &verb), "flowcond {verb}");
+        assert!(has_help(env!("CARGO_BIN_EXE_flowcond"), &verb), "flowcond {verb}");
     }
 }
 
 #[test]
-fn its_simulation_runs_as_written() {
+fn the_documented_simulation_runs() {
     let text = readme();
     let line = text.split('`').find(|code| code.starts_with("flowsim run")).expect("a simulation");
     let arguments: Vec<&str> = line.split_whitespace().skip(1).collect();
@@ -52,10 +52,10 @@ fn its_simulation_runs_as_written() {
 }
 
 #[test]
-fn its_installation_puts_everything_in_place() {
+fn the_documented_installation_works() {
     let root = tempfile::tempdir().expect("a folder");
     for folder in ["usr/bin", "etc/systemd/system"] {
-        fs::create_dir_all(root.path().join(folder)).expect("folders that a machine has");
+        fs::create_dir_all(root.path().join(folder)).expect("existing folders");
     }
     let binaries = Path::new(env!("CARGO_BIN_EXE_flowctl")).parent().expect("a folder of binaries").to_string_lossy();
     let text = readme();

@@ -1,4 +1,4 @@
-//! `flowctl record` on a real daemon that governs real trainings, and `flowsim replay` of what it recorded. Wants root.
+//! Tests of `flowctl record` with a real daemon that governs real trainings, and `flowsim replay` of the recording. Needs root.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -17,7 +17,7 @@ fn daemon() -> Daemon {
     Daemon::start("off", &["policy.interval=1s"])
 }
 
-/// A built-in training in a scope of its own.
+/// Starts a built-in training in a scope.
 fn train(daemon: &Daemon, name: &str, kind: &str, epochs: &str) -> Child {
     let flowctl = env!("CARGO_BIN_EXE_flowctl");
     let mut command = Command::new(flowctl);
@@ -28,7 +28,7 @@ fn train(daemon: &Daemon, name: &str, kind: &str, epochs: &str) -> Child {
 
 fn end(mut child: Child, signal: &str) -> Output {
     Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
-    eventually("it ends when told", SOON, || child.try_wait().unwrap());
+    eventually("it ends after the signal", SOON, || child.try_wait().unwrap());
     child.wait_with_output().unwrap()
 }
 
@@ -57,20 +57,20 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_a_daemon_decided_over_starts_ends_and_another_policy_is_decided_the_same_again() {
+fn a_replay_of_starts_ends_and_a_policy_change_gives_the_same_decisions() {
     let daemon = daemon();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks.jsonl");
     let long = train(&daemon, "record-long", "mlp", "1000000");
-    daemon.job_that("record-long", "is ranked by what its log says", SOON, |job| job["rule"] == "ranked");
+    daemon.wait_for_job("record-long", "is ranked", SOON, |job| job["rule"] == "ranked");
 
-    // The governor has a past by now, which the header has to tell.
+    // The governor already has state, which the header must contain.
     let recording = record(&daemon, &[path.to_str().unwrap()]);
-    eventually("the first ticks are there", SOON, || (ticks(&path).len() >= 2).then_some(()));
+    eventually("the first ticks are recorded", SOON, || (ticks(&path).len() >= 2).then_some(()));
     let other = train(&daemon, "record-other", "softmax", "1000000");
     let both = || ticks(&path).iter().filter(|tick| names(tick).len() == 2).count();
-    eventually("ticks over both jobs", SOON, || (both() >= 3).then_some(()));
-    daemon.told(&["policy", "flowcon"]);
+    eventually("ticks with both jobs", SOON, || (both() >= 3).then_some(()));
+    daemon.stdout_of(&["policy", "flowcon"]);
     let listed = |tick: &Value| tick["plan"]["containers"].as_array().unwrap().iter().all(|c| !c["list"].is_null());
     eventually("the other policy decides", SOON, || {
         (ticks(&path).iter().filter(|t| listed(t)).count() >= 3).then_some(())
@@ -81,39 +81,39 @@ fn what_a_daemon_decided_over_starts_ends_and_another_policy_is_decided_the_same
     let ended = end(recording, "INT");
     end(long, "TERM");
 
-    let said = text(&ended.stderr);
-    assert!(ended.status.success() && said.contains("ticks recorded"), "{said}");
+    let output = text(&ended.stderr);
+    assert!(ended.status.success() && output.contains("ticks recorded"), "{output}");
     let lines = fs::read_to_string(&path).unwrap();
     let header: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
-    assert!(!header["header"]["governor"]["remembered"].as_object().unwrap().is_empty(), "it began in the midst");
+    assert!(!header["header"]["governor"]["remembered"].as_object().unwrap().is_empty(), "the header contains earlier state");
     assert!(lines.contains("{\"settings\":{\"policy\":\"flowcon\""), "the change of policy is in it");
     let count = ticks(&path).len();
     let replayed = replay(&path);
-    let said = text(&replayed.stdout);
+    let output = text(&replayed.stdout);
     assert!(
-        said.contains(&format!("{count} ticks, all decided the same, bit for bit")),
-        "{said}{}",
+        output.contains(&format!("{count} ticks, all decided the same, bit for bit")),
+        "{output}{}",
         text(&replayed.stderr)
     );
 
-    // One share one bit off, in the last tick: found and named.
+    // A share in the last tick that differs by one bit is detected and named.
     let (before, last) = lines.rsplit_once("\"share\":").unwrap();
     let end_of_number = last.find([',', '}']).unwrap();
     let share: f64 = last[..end_of_number].parse().unwrap();
     let changed = format!("{before}\"share\":{:?}{}", f64::from_bits(share.to_bits() - 1), &last[end_of_number..]);
     fs::write(&path, changed).unwrap();
     let differs = replay(&path);
-    let said = text(&differs.stderr);
-    assert!(!differs.status.success() && said.contains(&format!("ticks.jsonl:{}:1:", lines.lines().count())), "{said}");
-    assert!(said.contains("containers[0].share was"), "{said}");
+    let output = text(&differs.stderr);
+    assert!(!differs.status.success() && output.contains(&format!("ticks.jsonl:{}:1:", lines.lines().count())), "{output}");
+    assert!(output.contains("containers[0].share was"), "{output}");
 }
 
 #[test]
-fn a_recording_ends_with_its_time_or_with_the_daemon_and_is_whole_either_way() {
+fn a_recording_that_ends_with_its_time_or_the_daemon_can_be_replayed() {
     let mut daemon = daemon();
     let folder = tempfile::tempdir().unwrap();
     let (short, cut) = (folder.path().join("short.jsonl"), folder.path().join("cut.jsonl"));
-    daemon.told(&["record", short.to_str().unwrap(), "--for", "3s"]);
+    daemon.stdout_of(&["record", short.to_str().unwrap(), "--for", "3s"]);
     assert!(ticks(&short).len() >= 2);
     let recording = record(&daemon, &[cut.to_str().unwrap()]);
     eventually("a tick", SOON, || (!ticks(&cut).is_empty()).then_some(()));
@@ -126,24 +126,24 @@ fn a_recording_ends_with_its_time_or_with_the_daemon_and_is_whole_either_way() {
 }
 
 #[test]
-fn a_fifth_recording_is_refused_and_a_place_is_free_again_when_one_ends() {
+fn a_fifth_recording_is_rejected_until_another_ends() {
     let daemon = daemon();
     let folder = tempfile::tempdir().unwrap();
     let path = |n: usize| folder.path().join(format!("{n}.jsonl"));
     let open: Vec<Child> = (0..4).map(|n| record(&daemon, &[path(n).to_str().unwrap()])).collect();
-    eventually("four record", SOON, || (0..4).all(|n| path(n).exists()).then_some(()));
+    eventually("four recordings run", SOON, || (0..4).all(|n| path(n).exists()).then_some(()));
     let refused = daemon.flowctl(&["record", path(4).to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("too many recordings") && !path(4).exists());
     for recording in open {
         end(recording, "INT");
     }
-    let recorded = daemon.told(&["record", "--for", "2s"]);
-    assert!(recorded.starts_with("{\"header\":") && recorded.lines().count() >= 2, "standard output without a file");
+    let recorded = daemon.stdout_of(&["record", "--for", "2s"]);
+    assert!(recorded.starts_with("{\"header\":") && recorded.lines().count() >= 2, "written to standard output without a file");
 }
 
 #[test]
-fn without_a_daemon_there_is_no_file() {
+fn without_a_daemon_no_file_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, file) = (folder.path().join("none.sock"), folder.path().join("ticks.jsonl"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));

@@ -1,6 +1,6 @@
-//! `flowctl report` on a real daemon's history, opened in a real browser. Wants root and Chromium.
+//! Tests of `flowctl report` with a real daemon's history and a real browser. Needs root and Chromium.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its helpers too
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 mod support;
 
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 use support::daemon::{Daemon, eventually};
 
-/// A command that works, prints a falling loss, and ends.
+/// A script that computes, prints a falling loss, and ends.
 fn script(prints: u32) -> String {
     format!(
         "i=0; while [ $i -lt {prints} ]; do i=$((i+1)); j=0; while [ $j -lt 20000 ]; do j=$((j+1)); done; \
@@ -21,7 +21,7 @@ fn script(prints: u32) -> String {
     )
 }
 
-/// The report of three jobs that a real daemon governed, two of them at the same time.
+/// Runs three jobs with a real daemon and writes their report.
 fn report(folder: &Path) -> PathBuf {
     let daemon = Daemon::start("off", &["policy.interval=1s", "api.group="]);
     let jobs = [("first", 100), ("second", 150), ("script-alert-1", 60)].map(|(name, prints)| {
@@ -32,19 +32,19 @@ fn report(folder: &Path) -> PathBuf {
     for mut job in jobs {
         assert!(job.wait().unwrap().success());
     }
-    eventually("the history knows their ends", Duration::from_secs(20), || {
-        let listed: Value = serde_json::from_str(&daemon.told(&["history", "-o", "json"])).unwrap();
+    eventually("the history contains their ends", Duration::from_secs(20), || {
+        let listed: Value = serde_json::from_str(&daemon.stdout_of(&["history", "-o", "json"])).unwrap();
         let ended = listed.as_array().unwrap().iter().filter(|job| job["ended_unix_ms"].is_u64());
         (ended.count() == 3).then_some(())
     });
     let file = folder.join("report.html");
-    daemon.told(&["report", "--since", "1h", "-o", file.to_str().unwrap()]);
+    daemon.stdout_of(&["report", "--since", "1h", "-o", file.to_str().unwrap()]);
     let nothing = daemon.flowctl(&["report", "--since", "3d", "--until", "2d", "-o", "/dev/null"]);
     assert_eq!(nothing.status.code(), Some(4), "{}", String::from_utf8_lossy(&nothing.stderr));
     file
 }
 
-/// What Chromium made of a page, and what it said meanwhile.
+/// The DOM of a page in Chromium, and its console messages.
 struct Seen {
     dom: String,
     console: Vec<String>,
@@ -62,21 +62,21 @@ fn browse(folder: &Path, page: &Path, more: &[&str]) -> Seen {
         ])
         .args(["--enable-logging=stderr", "--allow-file-access-from-files", "--virtual-time-budget=2000"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        // What the browser itself wants of its maker stays in here.
+        // Blocks the browser's own requests.
         .arg("--host-resolver-rules=MAP * ~NOTFOUND")
         .args(more)
         .arg(format!("file://{}", page.display()));
     let output = command.output().expect("chromium is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     Seen {
         dom: String::from_utf8_lossy(&output.stdout).into_owned(),
-        console: said.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect(),
+        console: stderr.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect(),
     }
 }
 
-/// The page in a frame of a phone's width, measured from outside: the page itself runs no script.
-fn measured(folder: &Path, page: &Path, width: u32) -> Value {
+/// Measures the page in a frame of this width from outside, because the page runs no script.
+fn measure_layout(folder: &Path, page: &Path, width: u32) -> Value {
     let harness = folder.join(format!("harness-{width}.html"));
     let html = format!(
         "<!doctype html><iframe id=f src=\"{}\" style=\"width:{width}px;height:800px;border:0\"></iframe><pre id=out></pre><script>\
@@ -91,16 +91,16 @@ fn measured(folder: &Path, page: &Path, width: u32) -> Value {
     );
     fs::write(&harness, html).unwrap();
     let seen = browse(folder, &harness, &["--dump-dom"]);
-    let told = seen.dom.split("<pre id=\"out\">").nth(1).and_then(|rest| rest.split("</pre>").next());
-    serde_json::from_str(told.unwrap_or_default()).unwrap_or_else(|error| panic!("{error}: {}", seen.dom))
+    let layout = seen.dom.split("<pre id=\"out\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+    serde_json::from_str(layout.unwrap_or_default()).unwrap_or_else(|error| panic!("{error}: {}", seen.dom))
 }
 
 #[test]
-fn a_real_browser_shows_the_report_without_error_network_or_sideways_scrolling() {
+fn a_real_browser_shows_the_report_without_errors_network_or_horizontal_scrolling() {
     let folder = tempfile::tempdir().unwrap();
     let page = report(folder.path());
     let html = fs::read_to_string(&page).unwrap();
-    assert!(!html.contains("<script"), "what a log says is text");
+    assert!(!html.contains("<script"), "text from logs is escaped");
     for name in ["first", "second", "script-alert-1"] {
         assert!(html.contains(name), "{name}");
     }
@@ -109,27 +109,27 @@ fn a_real_browser_shows_the_report_without_error_network_or_sideways_scrolling()
     assert_eq!(seen.console, [] as [String; 0]);
     assert!(seen.dom.contains("When each job ran") && seen.dom.matches("<svg").count() >= 7);
 
-    fits_every_screen(folder.path(), &page);
+    assert_fits_every_screen(folder.path(), &page);
 
     let pdf = folder.path().join("report.pdf");
     browse(folder.path(), &page, &[&format!("--print-to-pdf={}", pdf.display())]);
     assert!(fs::read(&pdf).unwrap().starts_with(b"%PDF"));
 }
 
-fn fits_every_screen(folder: &Path, page: &Path) {
+fn assert_fits_every_screen(folder: &Path, page: &Path) {
     for width in [320, 375, 1280] {
-        let told = measured(folder, page, width);
-        assert_eq!(told["scroll"], told["client"], "sideways scrolling at {width} px: {told}");
-        assert_eq!(told["wide"], Value::Array(Vec::new()), "{width} px");
-        assert_eq!(told["loaded"], Value::Array(Vec::new()), "nothing is fetched");
-        assert_eq!((&told["small"], &told["scripts"]), (&Value::from(0), &Value::from(0)), "{width} px: {told}");
-        assert!(told["focusable"].as_u64().is_some_and(|count| count >= 10), "{told}");
+        let layout = measure_layout(folder, page, width);
+        assert_eq!(layout["scroll"], layout["client"], "horizontal scrolling at {width} px: {layout}");
+        assert_eq!(layout["wide"], Value::Array(Vec::new()), "{width} px");
+        assert_eq!(layout["loaded"], Value::Array(Vec::new()), "nothing is fetched");
+        assert_eq!((&layout["small"], &layout["scripts"]), (&Value::from(0), &Value::from(0)), "{width} px: {layout}");
+        assert!(layout["focusable"].as_u64().is_some_and(|count| count >= 10), "{layout}");
     }
 }
 
-/// An hour of 15 jobs, a sample of each every six seconds, as a daemon with a holdback would have kept it: every third block of two
-/// minutes is plain, and in it each job gets half a core instead of 0.6.
-fn an_hour_of_15_jobs(state: &Path) {
+/// Writes the history of an hour with 15 jobs, with a sample of each every six seconds, and a holdback: every third block of two minutes is
+/// plain, and in it each job gets half a core instead of 0.6.
+fn write_history(state: &Path) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64;
     let since = now - 3_600_000;
     let mut batch = HistoryBatch::default();
@@ -190,34 +190,34 @@ fn an_hour_of_15_jobs(state: &Path) {
 }
 
 #[test]
-fn a_report_of_15_jobs_and_an_hour_is_small_and_its_time_is_told() {
+fn a_report_of_an_hour_with_15_jobs_is_small() {
     let state = tempfile::tempdir().unwrap();
-    an_hour_of_15_jobs(state.path());
+    write_history(state.path());
     let daemon = Daemon::start_over(state.path(), &["api.group="]);
     let began = Instant::now();
-    let page = daemon.told(&["report", "--since", "70m", "-o", "-"]);
+    let page = daemon.stdout_of(&["report", "--since", "70m", "-o", "-"]);
     let took = began.elapsed();
-    eprintln!("report of 15 jobs × 1 hour: {} bytes in {took:?} (this build, from question to page)", page.len());
+    eprintln!("report of 15 jobs × 1 hour: {} bytes in {took:?} (this build, from request to page)", page.len());
     assert!(page.len() <= 2_000_000, "{}", page.len());
     assert!(page.contains("training-15") && page.contains("11 ended") || page.contains("12 ended"));
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
 #[test]
-fn a_gain_that_was_measured_is_told_and_fits_every_screen() {
+fn a_measured_gain_is_reported_and_fits_every_screen() {
     let (state, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    an_hour_of_15_jobs(state.path());
+    write_history(state.path());
     let daemon = Daemon::start_over(state.path(), &["api.group="]);
     let page = folder.path().join("report.html");
-    daemon.told(&["report", "--since", "70m", "-o", page.to_str().unwrap()]);
+    daemon.stdout_of(&["report", "--since", "70m", "-o", page.to_str().unwrap()]);
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Work while governed") && text.contains("measured gain"), "{text}");
-    assert!(text.contains("+20%"), "0.6 cores against 0.5");
-    fits_every_screen(folder.path(), &page);
+    assert!(text.contains("+20%"), "0.6 cores compared with 0.5");
+    assert_fits_every_screen(folder.path(), &page);
 }
 
 #[test]
-fn without_jobs_or_daemon_it_says_what_to_do() {
+fn without_jobs_or_a_daemon_the_exit_codes_differ() {
     let daemon = Daemon::start("off", &["api.group="]);
     let empty = daemon.flowctl(&["report", "-o", "/nowhere/report.html"]);
     assert_eq!(empty.status.code(), Some(4));

@@ -1,4 +1,4 @@
-//! `flowctl run` on the real kernel, with and without a daemon. Wants root.
+//! Tests of `flowctl run` on the real kernel, with and without a daemon. Needs root.
 
 mod support;
 
@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::daemon::Daemon;
 
-/// A daemon's socket path of this test's own, and names that no other test uses.
+/// The socket of a test's daemon, and a unique name for its job.
 struct Place {
     dir: tempfile::TempDir,
     socket: PathBuf,
@@ -23,7 +23,7 @@ struct Place {
 }
 
 impl Place {
-    /// Where no daemon answers.
+    /// A socket path without a daemon.
     fn of(test: &'static str) -> Place {
         let dir = tempfile::tempdir().expect("a temporary folder");
         Place { socket: dir.path().join("flowcond.sock"), dir, test }
@@ -37,7 +37,7 @@ impl Place {
         format!("test-{}-{}", std::process::id(), self.test)
     }
 
-    /// `flowctl run` of a shell script.
+    /// The command `flowctl run` with a shell script.
     fn command(&self, script: &str) -> Command {
         self.labelled(&[], script)
     }
@@ -56,12 +56,12 @@ impl Place {
         self.command(script).output().expect("flowctl starts")
     }
 
-    /// Starts a script that prints `ready` when it may be looked at.
+    /// Starts a script and waits until it runs.
     fn start(&self, script: &str) -> (Running, BufReader<std::process::ChildStdout>) {
         start(self.command(&format!("echo ready; {script}")), self)
     }
 
-    /// The directories of its cgroup, wherever they are.
+    /// The directories of its cgroup in all hierarchies.
     fn cgroups(&self) -> Vec<PathBuf> {
         fn find(below: &Path, name: &str, depth: usize, found: &mut Vec<PathBuf>) {
             let entries = fs::read_dir(below).into_iter().flatten().flatten();
@@ -78,7 +78,7 @@ impl Place {
         found
     }
 
-    /// The process that the command began as.
+    /// The first process of the command.
     fn pid(&self) -> u32 {
         let procs = fs::read_to_string(self.cgroups()[0].join("cgroup.procs")).expect("a cgroup");
         procs.lines().next().expect("a process").parse().expect("a number")
@@ -94,7 +94,7 @@ fn start(mut command: Command, place: &Place) -> (Running, BufReader<std::proces
     (Running { child, cgroups: place.cgroups() }, stdout)
 }
 
-/// A running `flowctl run`; whatever is left of it ends with the test, also with one that fails.
+/// A running `flowctl run`; all its processes are killed when dropped, also in a failed test.
 struct Running {
     child: Child,
     cgroups: Vec<PathBuf>,
@@ -129,7 +129,7 @@ impl Drop for Running {
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
-        assert!(Instant::now() < deadline, "never: {what}");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         sleep(Duration::from_millis(10));
     }
 }
@@ -143,42 +143,42 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn output_and_exit_code_are_the_commands_and_nothing_is_left() {
+fn output_and_exit_code_are_those_of_the_command_and_nothing_is_left_behind() {
     let place = Place::of("plain");
     let out = place.output("echo out; echo err >&2; cat /proc/self/cgroup; exit 7");
     assert_eq!(out.status.code(), Some(7));
     let errors = text(&out.stderr);
-    let (said, err) = errors.split_once('\n').expect("two lines");
-    assert!(said.contains("no flowcond answers") && said.contains("not governed until"), "{said}");
+    let (warning, err) = errors.split_once('\n').expect("two lines");
+    assert!(warning.contains("no flowcond answers") && warning.contains("not governed until"), "{warning}");
     assert_eq!(err, "err\n");
     let stdout = text(&out.stdout);
     assert!(stdout.starts_with("out\n"), "{stdout}");
     let inside = stdout.lines().filter(|line| line.ends_with(&format!("/flowcon-{}", place.name()))).count();
     assert!(inside > 0, "{stdout}");
-    assert_eq!(place.cgroups(), Vec::<PathBuf>::new(), "a cgroup was left");
-    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0, "a file was left");
+    assert_eq!(place.cgroups(), Vec::<PathBuf>::new(), "a cgroup was left behind");
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0, "a file was left behind");
 }
 
 #[test]
-fn the_command_is_governed_before_it_runs_and_its_end_is_known() {
+fn the_command_is_governed_before_it_runs_and_its_end_is_recorded() {
     let daemon = Daemon::start("off", &[]);
     let place = Place::at(&daemon, "before");
     let flowctl = env!("CARGO_BIN_EXE_flowctl");
     let out = place.output(&format!("{flowctl} --socket {} ps -o json; exit 3", place.socket.display()));
     assert_eq!(out.status.code(), Some(3));
     assert_eq!(text(&out.stderr), "");
-    // The registration is an event before the answer to it; what is published follows at once.
-    let ended = support::daemon::eventually("its end is told", SOON, || {
-        let told = text(&daemon.flowctl(&["events", "-o", "json", "--no-follow", "-n", "100"]).stdout);
-        told.contains(&format!("{} ended", place.name())).then_some(told)
+    // The registration is an event before its reply; the published status follows.
+    let ended = support::daemon::eventually("its end is reported", SOON, || {
+        let events = text(&daemon.flowctl(&["events", "-o", "json", "--no-follow", "-n", "100"]).stdout);
+        events.contains(&format!("{} ended", place.name())).then_some(events)
     });
     assert!(ended.contains(&format!("{} is governed", place.name())), "{ended}");
-    support::daemon::eventually("it is listed no more", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    support::daemon::eventually("it is no longer listed", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
 }
 
 #[test]
-fn a_command_that_cannot_run_is_said_to_be_with_the_shells_exit_codes() {
+fn a_command_that_cannot_run_is_reported_with_the_shells_exit_codes() {
     let place = Place::of("missing");
     let run = |command: &str| {
         let flowctl = env!("CARGO_BIN_EXE_flowctl");
@@ -192,7 +192,7 @@ fn a_command_that_cannot_run_is_said_to_be_with_the_shells_exit_codes() {
 }
 
 #[test]
-fn signals_reach_the_command_and_its_answer_is_the_exit_code() {
+fn signals_reach_the_command_and_its_exit_code_is_returned() {
     let place = Place::of("signals");
     let script = "trap 'echo usr1' USR1; trap 'echo term; exit 3' TERM; echo armed; while :; do sleep 0.05; done";
     let (mut flowctl, mut stdout) = place.start(script);
@@ -211,7 +211,7 @@ fn signals_reach_the_command_and_its_answer_is_the_exit_code() {
 }
 
 #[test]
-fn a_stopped_flowctl_stops_the_command_and_goes_on_with_it() {
+fn a_stopped_flowctl_stops_the_command_and_continues_with_it() {
     let place = Place::of("stop");
     let (mut flowctl, _stdout) = place.start("exec sleep 1000");
     let state = |pid: u32| {
@@ -222,13 +222,13 @@ fn a_stopped_flowctl_stops_the_command_and_goes_on_with_it() {
     signal(flowctl.id(), "TSTP");
     eventually("both are stopped", || state(flowctl.id()) == 'T' && state(pid) == 'T');
     signal(flowctl.id(), "CONT");
-    eventually("both go on", || state(flowctl.id()) != 'T' && state(pid) != 'T');
+    eventually("both continue", || state(flowctl.id()) != 'T' && state(pid) != 'T');
     signal(flowctl.id(), "TERM");
     assert_eq!(flowctl.wait().unwrap().code(), Some(128 + 15));
 }
 
 #[test]
-fn what_was_ignored_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     let place = Place::of("nohup");
     let mut nohup = Command::new("nohup");
     let flowctl = place.command("grep SigIgn /proc/self/status");
@@ -242,7 +242,7 @@ fn what_was_ignored_stays_ignored() {
 }
 
 #[test]
-fn a_reader_that_goes_away_neither_stops_nor_kills_the_command() {
+fn a_closed_output_neither_stops_nor_kills_the_command() {
     let place = Place::of("reader");
     let done = place.dir.path().join("done");
     let script =
@@ -254,7 +254,7 @@ fn a_reader_that_goes_away_neither_stops_nor_kills_the_command() {
 }
 
 #[test]
-fn a_name_in_use_is_refused_without_harm() {
+fn a_name_in_use_is_rejected() {
     let place = Place::of("twice");
     let (mut first, _stdout) = place.start("exec sleep 1000");
     let second = place.output("echo must not run");
@@ -267,7 +267,7 @@ fn a_name_in_use_is_refused_without_harm() {
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The limits that stand on a job, as its cgroup has them.
+/// The cgroup of a job.
 fn cgroup_of(place: &Place) -> Cgroup {
     let pid = place.pid();
     let start = flowcon::host::cgroup::start_time(pid);
@@ -275,13 +275,13 @@ fn cgroup_of(place: &Place) -> Cgroup {
 }
 
 #[test]
-fn the_daemon_reads_its_output_limits_it_and_shows_where_it_can_be_read() {
+fn the_daemon_reads_its_output_and_governs_it() {
     let daemon = Daemon::start("off", &["policy.interval=1s"]);
     let place = Place::at(&daemon, "governed");
     let (mut flowctl, _stdout) =
         place.start("for i in 1 2 3; do echo epoch $i loss: 0.$((9-i)); done; exec sleep 1000");
-    daemon.job_that(&place.name(), "its metric is read", SOON, |job| job["metric"]["name"] == "loss");
-    let logged = daemon.told(&["logs", &place.name(), "--json"]);
+    daemon.wait_for_job(&place.name(), "its metric is read", SOON, |job| job["metric"]["name"] == "loss");
+    let logged = daemon.stdout_of(&["logs", &place.name(), "--json"]);
     assert!(logged.contains("0.6"), "{logged}");
     let weight = Setting::CpuWeight(CpuWeight::clamped(40.0));
     assert_eq!(cgroup_of(&place).write(weight).unwrap(), weight);
@@ -289,19 +289,19 @@ fn the_daemon_reads_its_output_limits_it_and_shows_where_it_can_be_read() {
     flowctl.wait().unwrap();
     support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     let is_kept = || text(&daemon.flowctl(&["history", "-o", "json"]).stdout).contains(&place.name());
-    support::daemon::eventually("the history has it", SOON, || is_kept().then_some(()));
+    support::daemon::eventually("it is in the history", SOON, || is_kept().then_some(()));
 }
 
 #[test]
-fn a_daemon_that_comes_later_or_again_governs_what_runs() {
+fn a_daemon_that_starts_later_or_again_governs_running_commands() {
     let mut daemon = Daemon::start("off", &["policy.interval=1s"]);
     daemon.end("KILL");
     let place = Place::at(&daemon, "later");
     let (mut flowctl, _stdout) = place.start("echo epoch 1 loss: 0.9; exec sleep 1000");
     for _ in 0..2 {
         daemon.boot();
-        daemon.job_that(&place.name(), "its output is read", SOON, |job| job["lines"] != 0);
-        let read = daemon.told(&["logs", &place.name(), "--json"]);
+        daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["lines"] != 0);
+        let read = daemon.stdout_of(&["logs", &place.name(), "--json"]);
         assert!(read.contains("0.9"), "{read}");
         daemon.end("KILL");
     }
@@ -310,10 +310,10 @@ fn a_daemon_that_comes_later_or_again_governs_what_runs() {
 }
 
 #[test]
-fn a_command_whose_flowctl_died_is_known_until_its_last_process_ends_and_its_remains_are_cleared() {
+fn a_command_whose_flowctl_died_is_governed_until_its_last_process_ends_and_then_cleaned_up() {
     let mut daemon = Daemon::start("off", &["policy.interval=1s"]);
     let place = Place::at(&daemon, "orphan");
-    // The first process ends, another of the same cgroup goes on.
+    // The first process ends, another process in the same cgroup continues.
     let (mut flowctl, _stdout) = place.start("setsid sleep 1000 & sleep 1000");
     let cgroups = place.cgroups();
     let first = place.pid();
@@ -323,19 +323,19 @@ fn a_command_whose_flowctl_died_is_known_until_its_last_process_ends_and_its_rem
     assert_eq!(place.output("echo no").status.code(), Some(6), "its name is taken");
     daemon.end("KILL");
     daemon.boot();
-    daemon.job_that(&place.name(), "the next daemon knows it", SOON, |_| true);
+    daemon.wait_for_job(&place.name(), "it is governed by the next daemon", SOON, |_| true);
     let left = place.pid();
     assert_ne!(left, first);
     for pid in fs::read_to_string(cgroups[0].join("cgroup.procs")).unwrap().lines() {
         signal(pid.parse().unwrap(), "KILL");
     }
-    support::daemon::eventually("its end is seen", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    support::daemon::eventually("its end is detected", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     eventually("the cgroups are gone", || cgroups.iter().all(|cgroup| !cgroup.exists()));
     assert_eq!(fs::read_dir(daemon.state_dir().join("scopes")).unwrap().count(), 0);
 }
 
 #[test]
-fn a_named_log_is_read_by_its_owners_flowctl_through_rotation() {
+fn a_configured_log_file_is_read_after_rotation() {
     let daemon = Daemon::start("off", &["policy.interval=1s"]);
     let place = Place::at(&daemon, "file");
     let log = place.dir.path().join("train.log");
@@ -346,8 +346,8 @@ fn a_named_log_is_read_by_its_owners_flowctl_through_rotation() {
     );
     let (mut flowctl, _stdout) = start(place.labelled(&[&label], &script), &place);
     let job = |job: &serde_json::Value| job["metric"]["value"] == 0.4321;
-    daemon.job_that(&place.name(), "the second file is read", SOON, job);
-    let explained = daemon.told(&["explain", &place.name(), "-o", "json"]);
+    daemon.wait_for_job(&place.name(), "the second file is read", SOON, job);
+    let explained = daemon.stdout_of(&["explain", &place.name(), "-o", "json"]);
     let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
     assert_eq!(explained["explanation"]["reading"]["source"], format!("file {}", log.display()));
     signal(flowctl.id(), "TERM");
@@ -355,7 +355,7 @@ fn a_named_log_is_read_by_its_owners_flowctl_through_rotation() {
 }
 
 #[test]
-fn labels_that_nobody_may_have_so_many_of_are_refused_before_anything_runs() {
+fn labels_above_the_size_limit_are_rejected_before_the_command_runs() {
     let daemon = Daemon::start("off", &[]);
     let place = Place::at(&daemon, "bytes");
     let label = format!("note={}", "x".repeat(40_000));
@@ -366,9 +366,9 @@ fn labels_that_nobody_may_have_so_many_of_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn who_is_not_root_is_told_what_to_do() {
+fn an_unprivileged_user_gets_an_error_with_the_next_step() {
     let place = Place::of("user");
-    // Readable for the other user all the way down.
+    // A copy that the other user can read.
     let bin = place.dir.path().join("flowctl");
     fs::copy(env!("CARGO_BIN_EXE_flowctl"), &bin).unwrap();
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
@@ -377,12 +377,12 @@ fn who_is_not_root_is_told_what_to_do() {
     command.arg("--socket").arg(&place.socket).args(["run", "--name", &place.name(), "--", "true"]);
     let out = command.uid(12345).gid(12345).output().unwrap();
     assert_eq!(out.status.code(), Some(5));
-    let said = text(&out.stderr);
-    assert!(said.contains("sudo flowctl run") && said.contains("Delegate"), "{said}");
+    let stderr = text(&out.stderr);
+    assert!(stderr.contains("sudo flowctl run") && stderr.contains("Delegate"), "{stderr}");
 }
 
 #[test]
-fn a_command_in_the_background_is_named_and_goes_on_and_one_that_cannot_begin_says_why() {
+fn a_detached_command_prints_its_name_and_one_that_cannot_start_an_error() {
     let daemon = Daemon::start("off", &[]);
     let place = Place::at(&daemon, "detached");
     let run = |words: &[&str]| {
@@ -392,8 +392,8 @@ fn a_command_in_the_background_is_named_and_goes_on_and_one_that_cannot_begin_sa
     };
     let out = run(&["--", "sh", "-c", "echo epoch 1 loss: 0.5; exec sleep 1000"]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(0), format!("{}\n", place.name())));
-    daemon.job_that(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
-    assert_eq!(daemon.told(&["logs", &place.name()]), "epoch 1 loss: 0.5\n");
+    daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
+    assert_eq!(daemon.stdout_of(&["logs", &place.name()]), "epoch 1 loss: 0.5\n");
     signal(place.pid(), "TERM");
     support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     eventually("its cgroup is gone", || place.cgroups().is_empty());
@@ -403,7 +403,7 @@ fn a_command_in_the_background_is_named_and_goes_on_and_one_that_cannot_begin_sa
 }
 
 #[test]
-fn what_was_probably_meant_is_said_before_anything_runs() {
+fn corrections_are_suggested_before_the_command_runs() {
     let place = Place::of("meant");
     let run = |words: &[&str]| {
         let out = Command::new(env!("CARGO_BIN_EXE_flowctl")).arg("run").args(words).output().unwrap();
@@ -417,19 +417,19 @@ fn what_was_probably_meant_is_said_before_anything_runs() {
 }
 
 #[test]
-fn a_client_that_asks_for_its_jobs_gets_its_own() {
+fn a_client_that_requests_its_jobs_gets_only_its_own() {
     let daemon = Daemon::start("off", &[]);
     let place = Place::at(&daemon, "own");
     let (mut flowctl, _stdout) = place.start("exec sleep 1000");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ask = || {
+    let request = || {
         runtime.block_on(async {
             let mut session = Session::open(&socket_of(&place.socket)).await.expect("a daemon");
-            session.jobs().await.expect("an answer")
+            session.jobs().await.expect("a reply")
         })
     };
     let own = support::daemon::eventually("it is published", SOON, || {
-        Some(ask()["containers"].clone()).filter(|jobs| jobs[0]["name"].is_string())
+        Some(request()["containers"].clone()).filter(|jobs| jobs[0]["name"].is_string())
     });
     assert_eq!(own[0]["name"], place.name());
     assert_eq!(own.as_array().map(Vec::len), Some(1));

@@ -1,4 +1,4 @@
-//! How the daemon is told what to do, and what it does with bad input, on real parts: a dockerd, real cgroups, a full disk.
+//! Tests of the daemon's configuration and of bad input, with a real dockerd, real cgroups and a full disk.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -25,7 +25,7 @@ fn run_labelled(engine: &Engine, name: &str, label: &str, script: &str) -> Strin
     engine.run(RunSpec { name, labels: &[GOVERNED, label], script, ..RunSpec::default() })
 }
 
-/// The kernel's CPU quota of a container in cores; `None` = none.
+/// The CPU quota of a container in the kernel, in cores, if any.
 fn quota(engine: &Engine, id: &str) -> Option<f64> {
     let file = |file| engine.cgroup_file(id, "cpu", file);
     let (quota, period) = if Engine::is_cgroup_v1() {
@@ -39,7 +39,7 @@ fn quota(engine: &Engine, id: &str) -> Option<f64> {
     Some(quota / period.parse::<f64>().unwrap())
 }
 
-/// The kernel's soft memory protection of a container in bytes; `None` = none.
+/// The soft memory protection of a container in the kernel, in bytes, if any.
 fn protection(engine: &Engine, id: &str) -> Option<u64> {
     let (file, none) = if Engine::is_cgroup_v1() { ("memory.soft_limit_in_bytes", 1 << 62) } else { ("memory.low", 0) };
     let bytes = engine.cgroup_file(id, "memory", file).parse::<u64>().unwrap();
@@ -47,7 +47,7 @@ fn protection(engine: &Engine, id: &str) -> Option<u64> {
 }
 
 fn interval(daemon: &Daemon) -> Option<f64> {
-    let policy: Value = serde_json::from_str(&daemon.told(&["policy", "-o", "json"])).unwrap();
+    let policy: Value = serde_json::from_str(&daemon.stdout_of(&["policy", "-o", "json"])).unwrap();
     policy["interval_s"].as_f64()
 }
 
@@ -56,33 +56,33 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn a_reload_takes_a_good_configuration_over_and_keeps_the_old_one_beside_a_bad_one() {
+fn a_reload_applies_a_valid_configuration_and_keeps_the_old_one_if_it_is_invalid() {
     let daemon = Daemon::start_configured("off", &[], "[policy]\ninterval = \"7s\"\n");
     let interval_is = |seconds: f64| {
-        eventually("the interval follows", SOON, || (interval(&daemon) == Some(seconds)).then_some(()));
+        eventually("the interval changes", SOON, || (interval(&daemon) == Some(seconds)).then_some(()));
     };
     interval_is(7.0);
 
     fs::write(daemon.config(), "[policy]\ninterval = \"soon\"\nflor = 0.1\n").unwrap();
-    let refused = daemon.flowctl(&["reload"]);
-    assert!(!refused.status.success());
+    let failed = daemon.flowctl(&["reload"]);
+    assert!(!failed.status.success());
     for part in ["flowcond.toml:2", "policy.interval", "flowcond.toml:3", "policy.flor"] {
-        assert!(text(&refused).contains(part), "{part} in {}", text(&refused));
+        assert!(text(&failed).contains(part), "{part} in {}", text(&failed));
     }
     daemon.signal("HUP");
-    eventually("the log names the mistake", SOON, || daemon.log().contains("flowcond.toml:2").then_some(()));
-    assert_eq!(interval(&daemon), Some(7.0), "the old configuration stays");
+    eventually("the log names the error", SOON, || daemon.log().contains("flowcond.toml:2").then_some(()));
+    assert_eq!(interval(&daemon), Some(7.0), "the old configuration is kept");
 
     fs::write(daemon.config(), "[policy]\ninterval = \"9s\"\n").unwrap();
     daemon.signal("HUP");
     interval_is(9.0);
     fs::write(daemon.config(), "[policy]\ninterval = \"11s\"\n").unwrap();
-    daemon.told(&["reload"]);
+    daemon.stdout_of(&["reload"]);
     interval_is(11.0);
 }
 
 #[test]
-fn limits_are_kept_over_the_end_of_a_daemon_that_is_told_so_and_can_still_be_restored() {
+fn with_on_exit_keep_limits_stay_after_the_daemon_ends_and_can_be_restored() {
     let engine = Engine::start();
     let settings = [FLOWCON[0], FLOWCON[1], "on-exit=keep"];
     let mut daemon = Daemon::start(&engine.address(), &settings);
@@ -96,15 +96,15 @@ fn limits_are_kept_over_the_end_of_a_daemon_that_is_told_so_and_can_still_be_res
 }
 
 #[test]
-fn daemons_side_by_side_govern_each_its_own_and_never_share_a_socket_or_a_state_directory() {
+fn two_daemons_govern_their_own_containers_and_cannot_share_a_socket_or_a_state_directory() {
     let engine = Engine::start();
     let first = Daemon::start(&engine.address(), &[FLOWCON[0], FLOWCON[1], "engine.label=team=a"]);
     let second = Daemon::start(&engine.address(), &[FLOWCON[0], FLOWCON[1], "engine.label=team=b"]);
     for (name, team) in [("a1", "team=a"), ("b1", "team=b")] {
         engine.run(RunSpec { name, labels: &[team], script: GROWING, ..RunSpec::default() });
     }
-    first.job_that("a1", "is found", SOON, |_| true);
-    second.job_that("b1", "is found", SOON, |_| true);
+    first.wait_for_job("a1", "is found", SOON, |_| true);
+    second.wait_for_job("b1", "is found", SOON, |_| true);
     assert!(first.job("b1").is_none() && second.job("a1").is_none());
 
     let elsewhere = tempfile::tempdir().unwrap();
@@ -122,11 +122,11 @@ fn daemons_side_by_side_govern_each_its_own_and_never_share_a_socket_or_a_state_
     let shared_state = intruder(&elsewhere.path().join("s.sock"), &first.state_dir());
     assert_eq!(shared_state.status.code(), Some(1), "{}", text(&shared_state));
     assert!(text(&shared_state).contains("in use"), "{}", text(&shared_state));
-    first.told(&["ps"]);
+    first.stdout_of(&["ps"]);
 }
 
 #[test]
-fn a_quota_is_set_only_when_asked_for_never_below_its_floor_and_taken_back() {
+fn a_configured_quota_is_never_below_its_floor_and_is_removed_at_the_end() {
     let engine = Engine::start();
     let settings = [FLOWCON[0], FLOWCON[1], "policy.enforcement=quota", "policy.quota-floor=0.5"];
     let mut daemon = Daemon::start(&engine.address(), &settings);
@@ -134,10 +134,10 @@ fn a_quota_is_set_only_when_asked_for_never_below_its_floor_and_taken_back() {
     let flat = run(&engine, "flat", CONVERGED);
     let capped = eventually("flat has a quota", SOON, || quota(&engine, &flat));
     let cores = std::thread::available_parallelism().unwrap().get() as f64;
-    let shown = daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    let shown = daemon.wait_for_job("flat", "completes", SOON, |job| job["list"] == "completing");
     let fair = shown["share"].as_f64().unwrap() * cores;
     assert!(capped >= 0.5 && capped <= cores, "{capped} cores, share {fair}");
-    eventually("the quota is the share's or the floor", SOON, || {
+    eventually("the quota is the share or the floor", SOON, || {
         (quota(&engine, &flat)? - (0.2 * cores).max(0.5)).abs().le(&0.02).then_some(())
     });
     daemon.end("TERM");
@@ -145,19 +145,19 @@ fn a_quota_is_set_only_when_asked_for_never_below_its_floor_and_taken_back() {
 }
 
 #[test]
-fn owners_bounds_hold_in_the_kernel() {
+fn owners_bounds_are_enforced_in_the_kernel() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &FLOWCON);
     let grow = run_labelled(&engine, "grow", "flowcon.max-share=60%", GROWING);
     let flat = run_labelled(&engine, "flat", "flowcon.min-share=0.4", CONVERGED);
-    daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    daemon.wait_for_job("flat", "completes", SOON, |job| job["list"] == "completing");
     eventually("120 : 80 instead of 160 : 40", SOON, || {
         (engine.cpu_weight(&grow) == 120 && engine.cpu_weight(&flat) == 80).then_some(())
     });
 }
 
 #[test]
-fn the_memory_of_a_job_that_learns_is_protected_until_the_daemon_ends() {
+fn the_memory_of_a_growing_job_is_protected_until_the_daemon_ends() {
     let engine = Engine::start();
     let mut daemon = Daemon::start(&engine.address(), &FLOWCON);
     let holds_memory = format!("x=$(head -c 32000000 /dev/zero | tr '\\0' x); {GROWING}");
@@ -171,14 +171,14 @@ fn the_memory_of_a_job_that_learns_is_protected_until_the_daemon_ends() {
 }
 
 #[test]
-fn a_renamed_container_keeps_its_place_under_its_new_name() {
+fn a_renamed_container_keeps_its_list() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &FLOWCON);
     run(&engine, "grow", GROWING);
     run(&engine, "flat", CONVERGED);
-    daemon.job_that("flat", "completes", SOON, |job| job["list"] == "completing");
+    daemon.wait_for_job("flat", "completes", SOON, |job| job["list"] == "completing");
     engine.docker(&["rename", "flat", "renamed"]);
-    let job = daemon.job_that("renamed", "is known under its new name", SOON, |_| true);
+    let job = daemon.wait_for_job("renamed", "is known under its new name", SOON, |_| true);
     assert_eq!(job["list"], "completing", "{job:#?}");
     assert!(daemon.job("flat").is_none());
 }
@@ -196,7 +196,7 @@ impl SmallDisk {
 
     fn fill(&self) {
         let mut all = fs::File::create(self.0.path().join("filler")).unwrap();
-        // Ends with the error that the disk is full, and that is what is wanted.
+        // Ends with the expected error that the disk is full.
         let _ = std::io::copy(&mut std::io::repeat(1), &mut all);
     }
 
@@ -212,7 +212,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn on_a_full_disk_jobs_keep_their_originals_and_are_governed_once_there_is_room() {
+fn on_a_full_disk_jobs_keep_their_original_limits_until_there_is_space() {
     let engine = Engine::start();
     let disk = SmallDisk::mount();
     let state = format!("state-dir={}", disk.0.path().join("state").display());
@@ -220,12 +220,12 @@ fn on_a_full_disk_jobs_keep_their_originals_and_are_governed_once_there_is_room(
     disk.fill();
     run(&engine, "grow", GROWING);
     let flat = run(&engine, "flat", CONVERGED);
-    daemon.job_that("flat", "is watched", SOON, |job| job["metric"].is_object());
+    daemon.wait_for_job("flat", "is watched", SOON, |job| job["metric"].is_object());
     let why = "no space left";
-    eventually("the log says why nothing is changed", SOON, || daemon.log().contains(why).then_some(()));
+    eventually("the log contains the reason", SOON, || daemon.log().contains(why).then_some(()));
     sleep(Duration::from_secs(12));
-    assert_eq!(engine.cpu_weight(&flat), 100, "no promise, no change: {}", daemon.log());
-    assert!(daemon.log().matches(why).count() <= 6, "said once for each job, not at each tick:\n{}", daemon.log());
+    assert_eq!(engine.cpu_weight(&flat), 100, "no change without a journal entry: {}", daemon.log());
+    assert!(daemon.log().matches(why).count() <= 6, "logged once for each job, not at each tick:\n{}", daemon.log());
     disk.free();
     eventually("flat is limited", SOON, || (engine.cpu_weight(&flat) == 40).then_some(()));
     daemon.end("TERM");
@@ -233,15 +233,15 @@ fn on_a_full_disk_jobs_keep_their_originals_and_are_governed_once_there_is_room(
 }
 
 #[test]
-fn a_line_of_a_gibibyte_is_passed_over_and_what_follows_is_read() {
+fn a_line_of_a_gibibyte_is_skipped_and_the_next_lines_are_read() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &FLOWCON);
     let script = format!("mkdir -p /tmp; truncate -s 1G /tmp/log; (echo; {GROWING}) >> /tmp/log");
     run_labelled(&engine, "grow", "flowcon.log=/tmp/log", &script);
-    let job = daemon.job_that("grow", "is read", Duration::from_secs(60), |job| job["metric"].is_object());
+    let job = daemon.wait_for_job("grow", "is read", Duration::from_secs(60), |job| job["metric"].is_object());
     assert!(job["metric"].to_string().contains("loss"), "{job:#?}");
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim();
     let kib: u64 = peak.trim_end_matches(" kB").parse().unwrap();
-    assert!(kib < 64 * 1024, "{kib} KiB resident at the most");
+    assert!(kib < 64 * 1024, "{kib} KiB peak resident memory");
 }

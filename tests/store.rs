@@ -1,6 +1,6 @@
-//! The state directory against real file systems: full, read-only, damaged, shared, cut off by SIGKILL.
+//! Tests of the state directory on real file systems: full, read-only, damaged, shared, after SIGKILL.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(clippy::unwrap_used)] // tests fail by panicking
 
 use flowcon::host::store::{ApiMark, LogPlace, Opened, Original, ReadPosition, Store, StoreError};
 use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting};
@@ -42,7 +42,7 @@ fn sql(dir: &Path, statement: &str) {
     rusqlite::Connection::open(dir.join("flowcon.db")).unwrap().execute_batch(statement).unwrap();
 }
 
-/// A file system of its own, unmounted when dropped.
+/// A separate file system, unmounted when dropped.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -70,7 +70,7 @@ fn write(store: &mut Store, original: &Original, settings: &[Setting]) -> Result
 }
 
 #[test]
-fn an_original_and_what_was_written_since_outlive_the_process() {
+fn an_original_and_its_written_settings_survive_the_process() {
     let dir = tempfile::tempdir().unwrap();
     let settings =
         [Setting::CpuQuota(None), Setting::CpuWeight(CpuWeight::clamped(25.0)), Setting::MemoryLow(Bytes(7))];
@@ -83,7 +83,7 @@ fn an_original_and_what_was_written_since_outlive_the_process() {
 }
 
 #[test]
-fn until_a_value_is_written_the_one_before_it_may_stand() {
+fn the_previous_value_is_kept_until_the_next_write() {
     let dir = tempfile::tempdir().unwrap();
     let weight = |number: f64| Setting::CpuWeight(CpuWeight::clamped(number));
     let mut store = open(dir.path());
@@ -116,7 +116,7 @@ fn a_later_reading_never_replaces_an_original() {
 }
 
 #[test]
-fn what_is_forgotten_is_gone_with_what_was_written() {
+fn forgetting_an_original_also_deletes_its_written_settings() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     let id = original("a").id;
@@ -128,7 +128,7 @@ fn what_is_forgotten_is_gone_with_what_was_written() {
 }
 
 #[test]
-fn one_damaged_row_keeps_no_other_container_from_being_journalled() {
+fn a_damaged_row_does_not_affect_other_containers() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     write(&mut store, &original("damaged"), &[]).unwrap();
@@ -170,7 +170,7 @@ fn two_daemons_cannot_share_a_state_directory() {
 }
 
 #[test]
-fn a_damaged_database_is_set_aside_untouched_and_the_caller_is_told() {
+fn a_damaged_database_is_moved_aside_unchanged_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     for n in 1..=2 {
         let garbage = vec![n; 8_192];
@@ -184,7 +184,7 @@ fn a_damaged_database_is_set_aside_untouched_and_the_caller_is_told() {
 }
 
 #[test]
-fn a_database_with_a_torn_page_is_set_aside() {
+fn a_database_with_a_torn_page_is_moved_aside() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     for n in 0..200 {
@@ -202,7 +202,7 @@ fn a_database_with_a_torn_page_is_set_aside() {
 }
 
 #[test]
-fn a_later_versions_database_is_refused_and_kept() {
+fn a_database_of_a_later_version_is_rejected_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     write(&mut open(dir.path()), &original("a"), &[]).unwrap();
     sql(dir.path(), "PRAGMA user_version = 99");
@@ -234,7 +234,7 @@ fn a_state_directory_below_a_file_is_a_clear_error() {
 }
 
 #[test]
-fn on_a_full_disk_nothing_new_is_promised_and_everything_old_can_be_restored() {
+fn on_a_full_disk_new_originals_fail_and_old_ones_are_readable() {
     let mounted = Mounted::tmpfs("size=512k");
     let mut store = open(mounted.path());
     write(&mut store, &original("kept"), &[]).unwrap();
@@ -242,64 +242,64 @@ fn on_a_full_disk_nothing_new_is_promised_and_everything_old_can_be_restored() {
     let failed = (0..1_000).find_map(|n| write(&mut store, &original(&format!("new-{n}")), &[]).err()).unwrap();
     assert!(matches!(failed, StoreError::Full { .. }), "{failed}");
     assert!(failed.to_string().contains("flowcon.db"), "{failed}");
-    let promised = store.originals().unwrap();
+    let committed = store.originals().unwrap();
     drop(store);
     let mut again = open(mounted.path());
-    assert_eq!(again.originals().unwrap(), promised);
-    assert!(promised.readable.contains(&original("kept")));
+    assert_eq!(again.originals().unwrap(), committed);
+    assert!(committed.readable.contains(&original("kept")));
     fs::remove_file(ballast).unwrap();
     write(&mut again, &original("new"), &[]).unwrap();
 }
 
-/// Leaves these files and no others in `dir`.
+/// Replaces the content of `dir` by these files.
 fn leave(dir: &Path, files: &[(&str, &[u8])]) {
     let _ = fs::remove_dir_all(dir);
     fs::create_dir(dir).unwrap();
     files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).unwrap());
 }
 
-/// A crash of the machine may leave any beginning of the write-ahead log: what was promised by then is there, and nothing else.
+/// A crash of the machine may leave any prefix of the write-ahead log: it must contain exactly the commits up to that point.
 #[test]
-fn a_journal_cut_at_any_byte_holds_every_promise_that_was_kept_before_it() {
+fn a_journal_truncated_at_any_byte_contains_every_earlier_commit() {
     let disk = Mounted::tmpfs("size=64m");
     let (live, cut) = (disk.path().join("live"), disk.path().join("cut"));
     let mut store = open(&live);
     let log_length = || fs::metadata(live.join("flowcon.db-wal")).unwrap().len();
-    let mut promises = vec![(log_length(), store.originals().unwrap().readable)];
+    let mut commits = vec![(log_length(), store.originals().unwrap().readable)];
     for id in ["a", "b", "c"] {
         write(&mut store, &original(id), &[Setting::CpuWeight(CpuWeight::DEFAULT)]).unwrap();
-        promises.push((log_length(), store.originals().unwrap().readable));
+        commits.push((log_length(), store.originals().unwrap().readable));
     }
     let (database, log) = (fs::read(live.join("flowcon.db")).unwrap(), fs::read(live.join("flowcon.db-wal")).unwrap());
-    let begin = promises[0].0 as usize;
-    // Every byte of the last promise, and many of those before.
-    let last = promises[2].0 as usize;
+    let begin = commits[0].0 as usize;
+    // Every byte of the last commit, and a sample of the earlier ones.
+    let last = commits[2].0 as usize;
     for length in (begin..last).step_by(37).chain(last..=log.len()) {
         leave(&cut, &[("flowcon.db", &database), ("flowcon.db-wal", &log[..length])]);
-        let kept = promises.iter().rev().find(|(end, _)| *end as usize <= length).unwrap();
+        let kept = commits.iter().rev().find(|(end, _)| *end as usize <= length).unwrap();
         assert_eq!(open(&cut).originals().unwrap().readable, kept.1, "cut at {length}");
     }
 }
 
-/// The database itself is only ever written in whole pages that were logged before; whatever else happens to it is told.
+/// The database is written only in whole pages that were logged before; other damage must be reported.
 #[test]
-fn a_database_cut_anywhere_is_read_or_set_aside_and_never_believed_in_part() {
+fn a_truncated_database_is_moved_aside_and_never_read_in_part() {
     let disk = Mounted::tmpfs("size=64m");
     let (live, cut) = (disk.path().join("live"), disk.path().join("cut"));
     let mut store = open(&live);
     for id in ["a", "b", "c"] {
         write(&mut store, &original(id), &[Setting::CpuWeight(CpuWeight::DEFAULT)]).unwrap();
     }
-    let promised = store.originals().unwrap().readable;
-    drop(store); // the log goes into the database
+    let committed = store.originals().unwrap().readable;
+    drop(store); // moves the log into the database
     let database = fs::read(live.join("flowcon.db")).unwrap();
     for length in (0..database.len()).step_by(61) {
         leave(&cut, &[("flowcon.db", &database[..length])]);
         let Opened { store, set_aside } = Store::open(&cut).unwrap();
         let found = store.originals().unwrap().readable;
-        // An empty file is a new database, in which nothing was promised.
-        let told = set_aside.is_some() || length == 0;
-        assert!(if told { found.is_empty() } else { found == promised }, "cut at {length}: {set_aside:?} {found:?}");
+        // An empty file is a new database without commits.
+        let is_reported = set_aside.is_some() || length == 0;
+        assert!(if is_reported { found.is_empty() } else { found == committed }, "cut at {length}: {set_aside:?} {found:?}");
     }
 }
 
@@ -311,7 +311,7 @@ fn fill(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn rows_with_impossible_values_are_told_apart_and_not_believed() {
+fn rows_with_invalid_values_are_reported_as_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     for id in ["good", "weight", "quota", "runtime", "time", "path"] {
@@ -338,7 +338,7 @@ fn rows_with_impossible_values_are_told_apart_and_not_believed() {
 }
 
 #[test]
-fn read_positions_come_back_and_those_of_ended_containers_are_dropped() {
+fn read_positions_are_stored_and_those_of_ended_containers_are_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let file = ReadPosition {
         place: LogPlace::File { device: 7, inode: u64::MAX >> 1, born_ns: 1 << 60, offset: 1 << 40 },
@@ -358,7 +358,7 @@ fn read_positions_come_back_and_those_of_ended_containers_are_dropped() {
 }
 
 #[test]
-fn an_impossible_position_is_read_anew() {
+fn an_invalid_position_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let huge = ReadPosition {
         place: LogPlace::File { device: 1, inode: 2, born_ns: 0, offset: 3 },
@@ -377,7 +377,7 @@ fn an_impossible_position_is_read_anew() {
 }
 
 #[test]
-fn a_link_in_the_databases_place_is_not_followed() {
+fn a_symbolic_link_to_a_database_is_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::NamedTempFile::new().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("flowcon.db")).unwrap();
@@ -407,7 +407,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn any_original_comes_back_as_it_was(limits in limits(), name in ".{0,40}", scope: bool) {
+    fn any_original_is_read_as_it_was_written(limits in limits(), name in ".{0,40}", scope: bool) {
         let dir = tempfile::tempdir().unwrap();
         let runtime = if scope { Runtime::Scope } else { Runtime::Docker };
         let engine = (!scope).then_some(EngineLimits { nano_cpus: 5, ..EngineLimits::default() });

@@ -1,4 +1,4 @@
-//! The coordinator on a real Docker Swarm of three nodes: place, move, drain, and what must hold when things break.
+//! Tests of the coordinator on a real Docker Swarm of three nodes: place, move, drain, and failures.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -34,31 +34,31 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     let placed = swarm.wait("train", "running", |job| job["state"] == "running");
     let source = placed["node"].as_str().unwrap();
     let target = other(source);
-    let read_there = swarm.evaluations("train", source, 50);
-    swarm.done(&["move", "train", target]);
+    let evaluations_before = swarm.evaluations("train", source, 50);
+    swarm.stdout_of(&["move", "train", target]);
     let moved = swarm.running_on("train", target);
     assert_eq!((moved["moves"].as_u64(), moved["mark"].as_str()), (Some(1), None));
     assert!(assert_one_writer(&beats) > moved["units"].as_f64().unwrap_or(1.0) as u32 / 2);
-    // Its evaluations before the move are known on the target, those that it printed there besides.
-    let known = swarm.evaluations("train", target, read_there + 1);
+    // The target has its evaluations from before the move in addition to those printed there.
+    let known = swarm.evaluations("train", target, evaluations_before + 1);
     let printed = last_writers_beats(&beats);
-    assert!(known > printed, "{known} evaluations are known, and {printed} were printed there");
+    assert!(known > printed, "{known} evaluations are known, {printed} were printed there");
 
-    swarm.done(&["drain", target, "--wait"]);
+    swarm.stdout_of(&["drain", target, "--wait"]);
     let away = swarm.wait("train", "elsewhere", |job| job["state"] == "running" && job["node"] != target);
     assert_eq!(away["moves"].as_u64(), Some(2));
     assert_one_writer(&beats);
     let refused = swarm.flowctl(&["move", "train", target]);
     assert_eq!(refused.status.code(), Some(6), "{}", String::from_utf8_lossy(&refused.stderr));
-    swarm.done(&["undrain", target]);
+    swarm.stdout_of(&["undrain", target]);
 
-    swarm.done(&["pause", "train"]);
+    swarm.stdout_of(&["pause", "train"]);
     swarm.wait("train", "paused", |job| job["state"] == "paused");
-    swarm.done(&["resume", "train"]);
+    swarm.stdout_of(&["resume", "train"]);
     swarm.wait("train", "running again", |job| job["state"] == "running");
     assert_one_writer(&beats);
 
-    // A short one ends, what comes after it begins, and what can be no job is told why.
+    // A short job ends, the job that depends on it starts, and an invalid job is rejected with a reason.
     let short = swarm.submit("short", 5, &[]);
     swarm.submit("next", 5, &["flowcon.after=short"]);
     let done = swarm.wait("next", "done", |job| job["state"] == "done");
@@ -67,18 +67,18 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     let odd = swarm.wait("odd", "refused", |job| job["state"] == "refused");
     assert!(odd["why"]["text"].as_str().unwrap().contains("expected a number from 1 to 100"), "{odd}");
     assert_eq!(swarm.docker(1, &["service", "inspect", "theirs"]), theirs);
-    assert!(swarm.done(&["history"]).contains("short"));
+    assert!(swarm.stdout_of(&["history"]).contains("short"));
 
     let submission =
-        ["submit", "--name", "asked", "--image", IMAGE, "--checkpoint", "asked:/saved", "--", "sh", "-c", "exit 3"];
-    assert!(swarm.done(&submission).contains("asked waits"));
-    let failed = swarm.wait("asked", "failed", |job| job["state"] == "failed");
+        ["submit", "--name", "report", "--image", IMAGE, "--checkpoint", "report:/saved", "--", "sh", "-c", "exit 3"];
+    assert!(swarm.stdout_of(&submission).contains("report waits"));
+    let failed = swarm.wait("report", "failed", |job| job["state"] == "failed");
     assert_eq!(failed["exit_code"].as_i64(), Some(3));
-    assert!(swarm.done(&["explain", "train"]).contains("progress"));
-    assert!(swarm.done(&["events"]).contains("train"));
+    assert!(swarm.stdout_of(&["explain", "train"]).contains("progress"));
+    assert!(swarm.stdout_of(&["events"]).contains("train"));
 }
 
-/// How many units the last writer has done.
+/// Number of units done by the last writer.
 fn last_writers_beats(beats: &std::path::Path) -> u64 {
     let text = std::fs::read_to_string(beats).unwrap();
     let writers = text.lines().rev().filter_map(|line| line.split_once(' ')).map(|(writer, _)| writer);
@@ -87,12 +87,12 @@ fn last_writers_beats(beats: &std::path::Path) -> u64 {
 }
 
 #[test]
-fn what_services_that_are_no_jobs_reserve_is_not_free() {
+fn reservations_of_other_services_are_not_free() {
     let mut swarm = TestSwarm::start(2);
     let nanos = swarm.docker(1, &["node", "inspect", "self", "--format", "{{.Description.Resources.NanoCPUs}}"]);
     let cores = nanos.parse::<f64>().unwrap() / 1e9;
     let reserve = |part: f64| format!("--reserve-cpu={:.2}", part * cores);
-    // One that runs for ever, and one that is to complete.
+    // A service that runs forever, and one that completes.
     for (mode, part) in [("global", 0.5), ("global-job", 0.4)] {
         let options = ["--detach", "--no-resolve-image", "--name", mode, "--mode", mode, &reserve(part)];
         swarm.docker(1, &[&["service", "create"][..], &options, &[IMAGE, "sleep", "1000"]].concat());
@@ -101,18 +101,18 @@ fn what_services_that_are_no_jobs_reserve_is_not_free() {
     swarm.coordinate();
     let waits = swarm.wait("train", "waiting for room", |job| job["why"]["kind"] == "no-place");
     assert_eq!(waits["state"], "waiting");
-    // Docker 20.10 leaves the task of a removed global-job running: what that reserves stays taken.
+    // Docker 20.10 leaves the task of a removed global-job running, so its reservation stays in use.
     swarm.docker(1, &["service", "rm", "global"]);
     swarm.wait("train", "running", |job| job["state"] == "running");
     assert!(assert_one_writer(&beats) > 0);
 }
 
 #[test]
-fn a_service_made_by_hand_has_the_time_to_save_that_its_label_asks_for() {
+fn a_manually_created_service_gets_the_stop_grace_of_its_label() {
     let mut swarm = TestSwarm::start(1);
     let beats = swarm.dir.join("beats");
     std::fs::create_dir_all(&beats).unwrap();
-    // It saves for longer than the 10 s after which Swarm kills unless told.
+    // Saving takes longer than Swarm's default grace period of 10 s.
     let script = "trap 'sleep 14; echo saved >/beats/slow; exit 143' TERM; i=0; \
         while true; do i=$((i+1)); echo \"epoch $i/100000 loss $((100000-i))\"; sleep 0.2; done";
     let shared = format!("type=bind,source={},target=/beats", beats.display());
@@ -122,13 +122,13 @@ fn a_service_made_by_hand_has_the_time_to_save_that_its_label_asks_for() {
     swarm.docker(1, &[&["service", "create"][..], &options, &labels, &rest, &["sh", "-c", script]].concat());
     swarm.coordinate();
     swarm.wait("slow", "running", |job| job["state"] == "running");
-    swarm.done(&["pause", "slow"]);
+    swarm.stdout_of(&["pause", "slow"]);
     swarm.wait("slow", "paused", |job| job["state"] == "paused");
     assert_eq!(std::fs::read_to_string(beats.join("slow")).unwrap(), "saved\n");
 }
 
 #[test]
-fn a_coordinator_that_dies_in_any_phase_is_continued_by_the_next() {
+fn a_move_is_continued_after_the_coordinator_dies_in_any_phase() {
     let mut swarm = TestSwarm::start(3);
     let beats = swarm.submit("train", LONG, &[]);
     swarm.coordinate();
@@ -136,7 +136,7 @@ fn a_coordinator_that_dies_in_any_phase_is_continued_by_the_next() {
     for phase in ["stopping", "carrying", "starting"] {
         let at = swarm.wait("train", "running", |job| job["state"] == "running");
         let target = other(at["node"].as_str().unwrap());
-        swarm.done(&["move", "train", target]);
+        swarm.stdout_of(&["move", "train", target]);
         swarm.wait("train", phase, |job| job["state"] == phase || job["node"] == target);
         swarm.kill_coordinator();
         std::thread::sleep(Duration::from_secs(1));
@@ -147,22 +147,22 @@ fn a_coordinator_that_dies_in_any_phase_is_continued_by_the_next() {
 }
 
 #[test]
-fn a_node_that_is_cut_off_keeps_its_job_and_nobody_else_gets_it() {
+fn a_disconnected_node_keeps_its_job_and_no_other_node_gets_it() {
     let mut swarm = TestSwarm::start(3);
     let beats = swarm.submit("train", LONG, &["flowcon.priority=10"]);
     assert!(!swarm.doctor(1).0, "no coordinator runs yet");
     swarm.coordinate();
     swarm.wait("train", "placed", |job| job["state"] == "running");
-    let (is_content, checks) = swarm.doctor(1);
+    let (succeeds, checks) = swarm.doctor(1);
     let names: Vec<&str> = checks.iter().filter_map(|check| check["name"].as_str()).collect();
-    assert!(is_content, "{checks:#?}");
+    assert!(succeeds, "{checks:#?}");
     assert_eq!(names, ["swarm", "coordinator", "certificate", "agent", "agent", "agent"]);
     let (_, of_a_worker) = swarm.doctor(2);
     assert_eq!(of_a_worker.last().map(|check| &check["found"]), Some(&"running here; replies only to managers".into()));
     let placed = swarm.wait("train", "running", |job| job["state"] == "running");
     let mut node = placed["node"].as_str().unwrap().to_owned();
     if node == "node-1" {
-        swarm.done(&["move", "train", "node-2"]);
+        swarm.stdout_of(&["move", "train", "node-2"]);
         node = swarm.running_on("train", "node-2")["node"].as_str().unwrap().to_owned();
     }
     let number = node.trim_start_matches("node-").parse().unwrap();
@@ -171,17 +171,17 @@ fn a_node_that_is_cut_off_keeps_its_job_and_nobody_else_gets_it() {
         job["state"] != "running" && job["why"]["text"].as_str().is_some_and(|why| why.contains(&node))
     });
     assert!(lost["to"].is_null() || lost["to"] == node.as_str(), "{lost}");
-    let (is_content, checks) = swarm.doctor(1);
+    let (succeeds, checks) = swarm.doctor(1);
     let failed = checks.iter().find(|check| check["verdict"] == "fail").unwrap();
-    assert!(!is_content && failed["found"].as_str().unwrap().contains(&node), "{checks:#?}");
-    // An operator's word that a node is off is not taken for one that answers.
+    assert!(!succeeds && failed["found"].as_str().unwrap().contains(&node), "{checks:#?}");
+    // node-is-off is rejected for a node that replies.
     assert_eq!(swarm.flowctl(&["node-is-off", "train", "node-1"]).status.code(), Some(6));
     swarm.cut(number, false);
     swarm.wait("train", "running again", |job| job["state"] == "running");
     assert_one_writer(&beats);
 }
 
-/// A certificate with Swarm's names, signed by somebody else.
+/// A certificate with Swarm's names, signed by another authority.
 fn forged(folder: &std::path::Path, cluster: &str) -> Certificates {
     let subject = format!("/O={cluster}/OU=swarm-manager/CN=forged");
     let (key, certificate) = (folder.join("key.pem"), folder.join("crt.pem"));
@@ -198,8 +198,8 @@ fn forged(folder: &std::path::Path, cluster: &str) -> Certificates {
     Certificates::of_files(certificate.clone(), key, certificate)
 }
 
-/// Asks an agent from the manager. The Swarm's network is nobody else's: whoever asks enters it.
-fn ask<T: Send>(
+/// Sends a request to an agent from the manager's network namespace.
+fn request<T: Send>(
     swarm: &TestSwarm,
     identity: Identity,
     node: NodeId,
@@ -207,16 +207,16 @@ fn ask<T: Send>(
     what: impl AsyncFnOnce(Client) -> T + Send,
 ) -> T {
     let manager = std::fs::File::open(swarm.folder(1).join("netns")).unwrap();
-    let ask = || {
+    let send = || {
         rustix::thread::move_into_link_name_space(manager.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
         let client = Client::new(Arc::new(identity), node, address, PORT);
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what(client))
     };
-    std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    std::thread::scope(|scope| scope.spawn(send).join().unwrap())
 }
 
 #[test]
-fn what_does_not_care_that_it_is_told_to_stop_is_alive_until_it_is_killed() {
+fn a_job_that_ignores_sigterm_is_attested_as_alive_until_it_is_killed() {
     const GRACE: Duration = Duration::from_secs(8);
     let swarm = TestSwarm::start(1);
     let beats = swarm.dir.join("deaf");
@@ -232,7 +232,7 @@ fn what_does_not_care_that_it_is_told_to_stop_is_alive_until_it_is_killed() {
     let attest = |patience| {
         let identity = Certificates::of_swarm(&swarm.folder(1).join("data")).load().unwrap();
         let (service, node) = (service.clone(), node.clone());
-        ask(&swarm, identity, node, "10.213.0.1", async move |client| client.attest(&service, None, patience).await)
+        request(&swarm, identity, node, "10.213.0.1", async move |client| client.attest(&service, None, patience).await)
     };
     let lives = (0..300).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
@@ -240,37 +240,37 @@ fn what_does_not_care_that_it_is_told_to_stop_is_alive_until_it_is_killed() {
     });
     assert!(lives, "{:?}", attest(Millis(0)));
     swarm.docker(1, &["service", "scale", "--detach", "deaf=0"]);
-    let told = Instant::now();
-    while told.elapsed() < GRACE / 4 {
-        assert_eq!(attest(Millis(0)), Ok(Attestation::Alive(1)), "{:?} after it was told", told.elapsed());
+    let stopped = Instant::now();
+    while stopped.elapsed() < GRACE / 4 {
+        assert_eq!(attest(Millis(0)), Ok(Attestation::Alive(1)), "{:?} after the stop request", stopped.elapsed());
     }
-    // Asked again while it lives, an agent waits for its end.
+    // The agent waits for the end of the job.
     let gone = (0..10).any(|_| attest(Millis::from_secs(5)) == Ok(Attestation::Gone));
-    let (waited, written) = (told.elapsed(), length());
+    let (waited, written) = (stopped.elapsed(), length());
     assert!(gone && waited >= GRACE, "{waited:?}");
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(length(), written, "it writes after it was attested to be gone");
+    assert_eq!(length(), written, "it wrote after it was attested as gone");
 }
 
 #[test]
-fn agents_answer_managers_of_their_own_swarm_only() {
+fn agents_reply_only_to_managers_of_their_swarm() {
     let swarm = TestSwarm::start(2);
     let id = |node: usize| NodeId(swarm.docker(node, &["info", "--format", "{{.Swarm.NodeID}}"]).into());
     let of = |node: usize| Certificates::of_swarm(&swarm.folder(node).join("data")).load().unwrap();
-    let asked = |identity, node: NodeId, address: &str| {
-        ask(&swarm, identity, node, address, async |client| client.report(&[], Millis::from_secs(60)).await)
+    let report = |identity, node: NodeId, address: &str| {
+        request(&swarm, identity, node, address, async |client| client.report(&[], Millis::from_secs(60)).await)
     };
-    let answered = (0..100).find_map(|_| {
+    let replied = (0..100).find_map(|_| {
         std::thread::sleep(Duration::from_millis(200));
-        asked(of(1), id(2), "10.213.0.2").ok().filter(|report| report.is_governed)
+        report(of(1), id(2), "10.213.0.2").ok().filter(|report| report.is_governed)
     });
-    assert!(answered.is_some(), "{:?}", asked(of(1), id(2), "10.213.0.2"));
+    assert!(replied.is_some(), "{:?}", report(of(1), id(2), "10.213.0.2"));
 
-    let worker = asked(of(2), id(1), "10.213.0.1").unwrap_err();
+    let worker = report(of(2), id(1), "10.213.0.1").unwrap_err();
     assert!(worker.contains("is a worker"), "{worker}");
-    // The node that answers is not the one that was meant.
-    assert!(asked(of(1), id(1), "10.213.0.2").is_err());
+    // The node that replies is not the intended one.
+    assert!(report(of(1), id(1), "10.213.0.2").is_err());
     let folder = tempfile::tempdir().unwrap();
     let cluster = of(1).own.cluster.to_string();
-    assert!(asked(forged(folder.path(), &cluster).load().unwrap(), id(2), "10.213.0.2").is_err());
+    assert!(report(forged(folder.path(), &cluster).load().unwrap(), id(2), "10.213.0.2").is_err());
 }

@@ -1,4 +1,4 @@
-//! Agents as a service of the Swarm: `config/examples/flowcoord-agents.yaml` works as written.
+//! Test of agents as a service of the Swarm, with `config/examples/flowcoord-agents.yaml`.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -12,11 +12,11 @@ use support::daemon::eventually;
 use support::swarm::{TestSwarm, assert_one_writer};
 
 const AGENTS: &str = "localhost:1/agents:1";
-/// The container that the service's task starts.
+/// Filter for the container started by the service's task.
 const BESIDE: &str = "name=^flowcoord-agent$";
 const SOON: Duration = Duration::from_secs(30);
 
-/// An image with these programs, the libraries that they ask for, and a shell.
+/// Creates the files of an image with these programs, their libraries, and a shell.
 fn filesystem(at: &Path, programs: &[&str]) {
     fs::create_dir_all(at.join("bin")).unwrap();
     fs::copy("/bin/busybox", at.join("bin/busybox")).expect("busybox-static");
@@ -24,8 +24,8 @@ fn filesystem(at: &Path, programs: &[&str]) {
     for program in programs {
         let name = Path::new(program).file_name().unwrap();
         fs::copy(program, at.join("bin").join(name)).unwrap();
-        let asked = Command::new("ldd").arg(program).output().unwrap();
-        for library in String::from_utf8_lossy(&asked.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+        let libraries = Command::new("ldd").arg(program).output().unwrap();
+        for library in String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
             let copy = at.join(&library[1..]);
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             fs::copy(library, copy).unwrap();
@@ -34,7 +34,7 @@ fn filesystem(at: &Path, programs: &[&str]) {
 }
 
 #[test]
-fn the_stack_of_agents_answers_managers_and_leaves_nothing_behind() {
+fn the_stack_of_agents_works_and_leaves_nothing_behind() {
     let mut swarm = TestSwarm::without_agents(1);
     let docker = Command::new("sh").args(["-c", "command -v docker"]).output().unwrap();
     let docker = String::from_utf8(docker.stdout).unwrap();
@@ -67,18 +67,18 @@ fn the_stack_of_agents_answers_managers_and_leaves_nothing_behind() {
     };
     let first = eventually("an agent runs", SOON, agent);
 
-    // A pause wants the agent's word that no process of the job is left.
-    swarm.done(&["pause", "train"]);
+    // A pause needs the agent's attestation that no process of the job is left.
+    swarm.stdout_of(&["pause", "train"]);
     swarm.wait("train", "paused", |job| job["state"] == "paused");
-    swarm.done(&["resume", "train"]);
+    swarm.stdout_of(&["resume", "train"]);
     swarm.wait("train", "running again", runs);
     assert!(assert_one_writer(&beats) > 0);
 
-    // A task that is killed leaves its container; the next one begins anew.
+    // A killed task leaves its container; the next task starts a new one.
     let task = swarm.docker(1, &["ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=flowcon_agent"]);
     swarm.docker(1, &["kill", &task]);
     eventually("another agent runs", SOON, || agent().filter(|id| *id != first));
-    swarm.done(&["pause", "train"]);
+    swarm.stdout_of(&["pause", "train"]);
     swarm.wait("train", "paused", |job| job["state"] == "paused");
     assert_one_writer(&beats);
 

@@ -1,4 +1,4 @@
-//! The queue on a real Docker Swarm of three nodes: gangs, elastic workers and priorities, with jobs that tell whoever writes.
+//! Tests of the queue on a real Docker Swarm of three nodes: gangs, elastic workers and priorities, with jobs that write heartbeats.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -10,7 +10,7 @@ use support::swarm::{TestSwarm, assert_one_writer};
 
 const LONG: u32 = 100_000;
 
-/// The workers of a gang, each a service that reserves so much memory.
+/// Submits the workers of a gang, each a service that reserves `memory` bytes.
 fn gang(swarm: &TestSwarm, name: &str, workers: u32, units: u32, memory: u64, labels: &[&str]) -> Vec<PathBuf> {
     let all: Vec<String> =
         [format!("flowcon.gang={name}")].into_iter().chain(labels.iter().map(|l| l.to_string())).collect();
@@ -20,12 +20,12 @@ fn gang(swarm: &TestSwarm, name: &str, workers: u32, units: u32, memory: u64, la
     (1..=workers).map(submit).collect()
 }
 
-/// Workers of a gang that are in this state.
+/// Number of workers of a gang in this state.
 fn count(jobs: &[Value], gang: &str, state: &str) -> usize {
     jobs.iter().filter(|job| job["gang"] == gang && job["state"] == state).count()
 }
 
-/// A part of the memory of a node; all have the machine's.
+/// A fraction of the memory of a node; each node has all memory of the machine.
 fn memory(swarm: &TestSwarm, part: f64) -> u64 {
     let whole: u64 = swarm.docker(1, &["info", "--format", "{{.MemTotal}}"]).parse().unwrap();
     (whole as f64 * part) as u64
@@ -36,10 +36,10 @@ fn assert_all_one_writer(beats: &[PathBuf]) -> u32 {
 }
 
 #[test]
-fn a_gang_gets_the_room_of_elastic_workers_and_they_come_back() {
+fn elastic_workers_are_scaled_down_for_a_gang_and_up_again() {
     let mut swarm = TestSwarm::start(3);
     let most = memory(&swarm, 0.6);
-    // Elastic: it has all three nodes while nobody else wants them.
+    // The elastic gang uses all three nodes while no other job needs them.
     let elastic = gang(&swarm, "elastic", 3, LONG, most, &["flowcon.workers-min=1", "flowcon.workers-max=3"]);
     swarm.coordinate();
     swarm.wait_for_all("scaled up", |jobs| count(jobs, "elastic", "running") == 3);
@@ -49,7 +49,7 @@ fn a_gang_gets_the_room_of_elastic_workers_and_they_come_back() {
     });
     let down =
         swarm.wait("elastic-3", "waiting with a reason", |job| job["state"] == "waiting" && job["why"].is_object());
-    assert!(down["units"].as_f64().unwrap() >= 1.0, "what it had saved is known: {down}");
+    assert!(down["units"].as_f64().unwrap() >= 1.0, "its saved progress is known: {down}");
     swarm.wait_for_all("scaled up again", |jobs| {
         count(jobs, "two", "done") == 2 && count(jobs, "elastic", "running") == 3
     });
@@ -58,7 +58,7 @@ fn a_gang_gets_the_room_of_elastic_workers_and_they_come_back() {
 }
 
 #[test]
-fn two_gangs_that_each_want_more_than_half_take_turns_and_neither_is_ever_half_placed() {
+fn two_gangs_that_do_not_fit_together_run_in_turn_and_are_never_partly_placed() {
     let mut swarm = TestSwarm::start(3);
     let most = memory(&swarm, 0.6);
     swarm.coordinate();
@@ -80,7 +80,7 @@ fn two_gangs_that_each_want_more_than_half_take_turns_and_neither_is_ever_half_p
 }
 
 #[test]
-fn a_more_important_gang_reclaims_a_whole_one_that_goes_on_later_without_losing_anything() {
+fn a_gang_with_higher_priority_reclaims_a_whole_gang_that_later_continues_without_loss() {
     let mut swarm = TestSwarm::start(3);
     let most = memory(&swarm, 0.6);
     swarm.coordinate_with("[cluster]\nreclaim = true\n");
@@ -91,27 +91,27 @@ fn a_more_important_gang_reclaims_a_whole_one_that_goes_on_later_without_losing_
         count(jobs, "high", "running") == 2 && count(jobs, "low", "waiting") == 3
     });
     let before = assert_all_one_writer(&low);
-    swarm.wait_for_all("going on", |jobs| count(jobs, "high", "done") == 2 && count(jobs, "low", "running") == 3);
+    swarm.wait_for_all("continued", |jobs| count(jobs, "high", "done") == 2 && count(jobs, "low", "running") == 3);
     assert_eq!(assert_all_one_writer(&high), 50);
     swarm.wait("low-1", "further", |_| assert_all_one_writer(&low) > before + 3);
-    // A person who stops one worker stops the gang; it goes on as a whole.
-    swarm.done(&["pause", "low-2"]);
+    // Pausing one worker stops the whole gang; it continues as a whole.
+    swarm.stdout_of(&["pause", "low-2"]);
     swarm.wait_for_all("stopped as a whole", |jobs| {
         count(jobs, "low", "waiting") == 2 && count(jobs, "low", "paused") == 1
     });
-    swarm.done(&["resume", "low"]);
+    swarm.stdout_of(&["resume", "low"]);
     swarm.wait_for_all("running again", |jobs| count(jobs, "low", "running") == 3);
     assert_all_one_writer(&low);
 }
 
 #[test]
-fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
+fn an_idle_rented_node_is_closed_and_opened_again_for_a_waiting_job() {
     let mut swarm = TestSwarm::start(3);
     let most = memory(&swarm, 0.6);
     let ran = swarm.dir.join("ran");
     let hook =
         |word: &str| format!("{word}-command = [\"sh\", \"-c\", \"echo {word} $1 >>{}\", \"sh\"]\n", ran.display());
-    // The first is a manager, which is never closed; the third is not rented.
+    // The first node is a manager, which is never closed; the third is not rented.
     for node in ["node-1", "node-2"] {
         swarm.docker(1, &["node", "update", "--label-add", "flowcon.rented=true", node]);
     }
@@ -122,14 +122,14 @@ fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
     let beats = gang(&swarm, "wide", 3, 15, most, &["flowcon.workers-min=3"]);
     swarm.wait_for_all("done on all three", |jobs| count(jobs, "wide", "done") == 3);
     assert_eq!(assert_all_one_writer(&beats), 45);
-    // Its saved state lies there alone until it is done; then nothing keeps the node.
+    // The node has the only copy of a saved state until the job is done; then it can be closed.
     swarm.wait_for_nodes("closed again", |nodes| nodes.iter().any(|node| node["state"] == "closed"));
     let ran = std::fs::read_to_string(&ran).unwrap();
     assert_eq!(ran.lines().collect::<Vec<_>>()[..3], ["close node-2", "open node-2", "close node-2"]);
 }
 
 #[test]
-fn of_two_jobs_that_wait_for_one_room_the_one_that_is_due_first_goes_first() {
+fn of_two_waiting_jobs_the_one_with_the_earlier_deadline_runs_first() {
     let mut swarm = TestSwarm::start(1);
     swarm.coordinate_with("[cluster]\nqueue = \"deadlines\"\n");
     let most = memory(&swarm, 0.6).to_string();
@@ -145,14 +145,14 @@ fn of_two_jobs_that_wait_for_one_room_the_one_that_is_due_first_goes_first() {
     let refused = swarm.wait("odd", "refused", |job| job["state"] == "refused");
     assert!(refused["why"]["text"].as_str().unwrap().contains("label flowcon.deadline=soon: expected"), "{refused}");
     swarm.wait("sooner", "late", |job| job["state"] == "waiting" && job["late"] == true);
-    assert!(swarm.done(&["explain", "sooner"]).contains("in time    no: "));
+    assert!(swarm.stdout_of(&["explain", "sooner"]).contains("in time    no: "));
     swarm.wait("later", "waiting", |job| job["state"] == "waiting" && job["deadline_unix_ms"].is_u64());
-    swarm.done(&["pause", "first"]);
+    swarm.stdout_of(&["pause", "first"]);
     swarm.wait_for_all("done, the nearer deadline first", |jobs| {
         let is = |name: &str, state: &str| jobs.iter().any(|job| job["name"] == name && job["state"] == state);
         assert!(jobs.is_empty() || is("later", "waiting") || is("sooner", "done"), "{jobs:#?}");
         is("sooner", "done") && is("later", "done")
     });
     assert_eq!([&sooner, &later].map(|beats| assert_one_writer(beats)), [10, 10]);
-    assert!(assert_one_writer(&first) > 0 && !odd.exists(), "what is refused is not started");
+    assert!(assert_one_writer(&first) > 0 && !odd.exists(), "a rejected job is not started");
 }

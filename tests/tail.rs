@@ -1,4 +1,4 @@
-//! Many logs followed at once with the real inotify and the real clock: prompt when quiet, cheap when busy, fair to all.
+//! Tests of following many logs with the real inotify and clock: prompt for quiet logs, cheap for busy ones, fair to all.
 
 use flowcon::host::tail::{Budget, JsonLog, Source, Start, Tailer};
 use flowcon::model::ContainerId;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A tailer, and what it has read of each log.
+/// A tailer with the data read from each log.
 struct Reader {
     tailer: Tailer,
     read: BTreeMap<ContainerId, Vec<u8>>,
@@ -28,7 +28,7 @@ impl Reader {
         id
     }
 
-    /// Reads as the daemon does, until the condition holds.
+    /// Reads like the daemon until the condition holds.
     fn until(&mut self, what: &str, mut done: impl FnMut(&BTreeMap<ContainerId, Vec<u8>>) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
@@ -38,7 +38,7 @@ impl Reader {
             if done(&self.read) {
                 return;
             }
-            assert!(Instant::now() < deadline, "never: {what}");
+            assert!(Instant::now() < deadline, "timed out: {what}");
             std::thread::sleep(rest);
         }
     }
@@ -62,8 +62,8 @@ fn append(log: &Path, text: &str) {
 }
 
 #[test]
-fn a_line_in_a_quiet_log_is_read_at_once_and_not_at_the_next_round() {
-    // With so many logs a round takes four seconds and a half.
+fn a_line_in_a_quiet_log_is_read_before_the_next_round() {
+    // With so many logs, a round takes four and a half seconds.
     const LOGS: usize = 450;
     flowcon::host::node::raise_open_files();
     let dir = tempfile::tempdir().unwrap();
@@ -74,20 +74,20 @@ fn a_line_in_a_quiet_log_is_read_at_once_and_not_at_the_next_round() {
             (reader.follow(&number.to_string(), &log), log)
         })
         .collect();
-    // Past the first looks, so that only an event can make the next one early.
+    // After the first reads, only an event can make the next one early.
     let settled = Instant::now() + Duration::from_millis(600);
-    reader.until("the first looks", |_| Instant::now() > settled);
+    reader.until("the first reads", |_| Instant::now() > settled);
     let written: Vec<_> = logs.iter().step_by(LOGS / 20).collect();
     let began = Instant::now();
     written.iter().for_each(|(_, log)| append(log, "loss 1\n"));
     reader.until("the lines", |read| written.iter().all(|(id, _)| !read[id].is_empty()));
-    // An event takes half a second at most; the rest is for a machine that is busy with other things.
+    // An event takes at most half a second; the rest allows for a busy machine.
     assert!(began.elapsed() < Duration::from_millis(2500), "took {:?}", began.elapsed());
     assert!(written.iter().all(|(id, _)| reader.text(id) == "loss 1\n"));
 }
 
 #[test]
-fn a_log_is_followed_through_rotation_removal_and_a_folder_that_comes_later() {
+fn a_log_is_followed_after_rotation_removal_and_late_creation_of_its_folder() {
     let dir = tempfile::tempdir().unwrap();
     let log = log_in(dir.path(), "a");
     let mut reader = Reader::new(Budget::default());
@@ -97,17 +97,17 @@ fn a_log_is_followed_through_rotation_removal_and_a_folder_that_comes_later() {
     fs::rename(&log, log.with_extension("log.1")).unwrap();
     append(&log.with_extension("log.1"), "2\n");
     append(&log, "3\n");
-    reader.until("what was written late to the old file, then the new one", |read| read[&id] == b"1\n2\n3\n");
+    reader.until("a late line in the old file, then the new file", |read| read[&id] == b"1\n2\n3\n");
     fs::remove_file(&log).unwrap();
     append(&log, "4\n");
-    reader.until("a file made anew", |read| read[&id] == b"1\n2\n3\n4\n");
+    reader.until("a recreated file", |read| read[&id] == b"1\n2\n3\n4\n");
     append(&log_in(dir.path(), "b"), "5\n");
-    reader.until("a log whose folder came later", |read| read[&later] == b"5\n");
+    reader.until("a log whose folder was created later", |read| read[&later] == b"5\n");
     assert_eq!(reader.tailer.health(&id).unwrap().rotated, 2);
 }
 
 #[test]
-fn a_flood_in_one_log_does_not_starve_the_others_and_is_skipped_when_hopeless() {
+fn a_flood_in_one_log_does_not_starve_others_and_is_skipped_when_too_far_behind() {
     let dir = tempfile::tempdir().unwrap();
     let budget = Budget { per_log: 64 << 10, per_call: 96 << 10, behind: 1 << 20, keep: 16 << 10 };
     let mut reader = Reader::new(budget);
@@ -122,11 +122,11 @@ fn a_flood_in_one_log_does_not_starve_the_others_and_is_skipped_when_hopeless() 
     reader.until("the end of the flood", |read| read[&loud].ends_with(b"end\n"));
     let health = reader.tailer.health(&loud).unwrap();
     assert!(health.skipped >= 6 << 20, "{health:?}");
-    assert!(reader.text(&loud).lines().all(|line| line == "loud line" || line == "end"), "a line was torn");
+    assert!(reader.text(&loud).lines().all(|line| line == "loud line" || line == "end"), "a line was split");
 }
 
 #[test]
-fn an_engines_log_becomes_what_the_container_wrote() {
+fn an_engines_log_is_decoded_to_the_containers_output() {
     let dir = tempfile::tempdir().unwrap();
     let log = log_in(dir.path(), "a");
     let mut reader = Reader::new(Budget::default());
@@ -143,7 +143,7 @@ fn an_engines_log_becomes_what_the_container_wrote() {
 }
 
 #[test]
-fn the_rest_of_a_log_is_read_at_once_when_its_container_ends() {
+fn the_rest_of_a_log_is_read_immediately_when_its_container_ends() {
     let dir = tempfile::tempdir().unwrap();
     let log = log_in(dir.path(), "a");
     let mut reader = Reader::new(Budget::default());
@@ -171,7 +171,7 @@ fn cpu_time() -> Duration {
 
 #[test]
 fn two_hundred_logs_with_a_line_a_second_cost_little() {
-    // In a process of its own: the other tests' work is not this one's cost. The writer is another process again.
+    // Measured in a separate process, without the cost of other tests. The writer is another process, too.
     let measured = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "measures_two_hundred_logs", "--nocapture"])
         .output()
@@ -180,7 +180,7 @@ fn two_hundred_logs_with_a_line_a_second_cost_little() {
     assert!(measured.status.success(), "{out}");
 }
 
-/// Run by the test above in a process of its own; prints what it measured.
+/// Run by the test above in a separate process; prints its measurements.
 #[test]
 #[ignore = "measures its own process; run by another test"]
 fn measures_two_hundred_logs() {
@@ -206,27 +206,27 @@ fn measures_two_hundred_logs() {
     writer.wait().unwrap();
     let lines: usize = reader.read.values().map(|bytes| bytes.iter().filter(|byte| **byte == b'\n').count()).sum();
     println!("{LOGS} logs: {:.2} % of a core, {polls:.1} polls a second, {lines} lines read", cores * 100.0);
-    println!("while finding out that they are busy: {:.2} %", first_seconds * 100.0);
+    println!("in the first seconds: {:.2} %", first_seconds * 100.0);
     assert!(lines > LOGS * 5, "only {lines} lines were read");
     assert!(polls <= 5.0, "{polls} polls a second");
-    // An unoptimised build may take several times what the service takes.
+    // An unoptimised build may take several times as long as the service.
     assert!(cores < 0.05, "{cores} of a core");
 }
 
-/// In a user namespace of its own, where the kernel's table of watches is as short as wanted.
+/// Runs in a separate user namespace with a small limit of inotify watches.
 #[test]
-fn without_watches_logs_are_read_all_the_same_and_the_reason_is_told() {
+fn without_watches_logs_are_still_read_and_the_reason_is_reported() {
     let script = "echo 1 >/proc/sys/user/max_inotify_watches && exec \"$0\" --ignored --exact one_watch_for_two_logs";
     let this = std::env::current_exe().expect("a test is a program");
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", script]).arg(this);
     let inside = command.output().expect("util-linux");
-    let told = String::from_utf8_lossy(&[inside.stdout, inside.stderr].concat()).into_owned();
-    assert!(inside.status.success() && told.contains("1 passed"), "{told}");
+    let output = String::from_utf8_lossy(&[inside.stdout, inside.stderr].concat()).into_owned();
+    assert!(inside.status.success() && output.contains("1 passed"), "{output}");
 }
 
 #[test]
-#[ignore = "the test above runs it where the kernel has one watch left"]
+#[ignore = "run by the test above with a limit of one watch"]
 fn one_watch_for_two_logs() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut reader = Reader::new(Budget::default());
@@ -234,13 +234,13 @@ fn one_watch_for_two_logs() {
     assert_eq!(reader.tailer.watch_problem(), None);
     let log = log_in(dir.path(), "second");
     let second = reader.follow("second", &log);
-    let problem = reader.tailer.watch_problem().expect("there is one watch only");
+    let problem = reader.tailer.watch_problem().expect("there is only one watch");
     assert!(problem.contains("fs.inotify.max_user_watches"), "{problem}");
 
-    append(&log, "by the clock\n");
-    reader.until("the second log is read", |read| read[&second] == b"by the clock\n");
+    append(&log, "polled\n");
+    reader.until("the second log is read", |read| read[&second] == b"polled\n");
     reader.tailer.unfollow(&first);
     append(&log, "watched\n");
     reader.until("the rest of it", |read| read[&second].ends_with(b"watched\n"));
-    assert_eq!(reader.tailer.watch_problem(), None, "its watch is the second's now");
+    assert_eq!(reader.tailer.watch_problem(), None, "the second log has its watch now");
 }

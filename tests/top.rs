@@ -1,7 +1,7 @@
-//! `flowctl top` on a real pseudo-terminal, with a real daemon and a real job behind it: keys, silence, signals, and the terminal
-//! as it was before. Wants root, as the daemon does.
+//! Tests of `flowctl top` on a real pseudo-terminal, with a real daemon and a real job: keys, silence, signals, and the restored
+//! terminal. Needs root, like the daemon.
 
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 mod pty;
 mod served;
@@ -19,14 +19,14 @@ use support::daemon::Daemon;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A training without an engine: `flowctl run` in a cgroup of its own.
+/// A training without an engine, under `flowctl run`.
 struct Job {
     child: Child,
 }
 
 impl Job {
     fn start(daemon: &Daemon, name: &str) -> Job {
-        // Told to end, it ends with its `sleep`, so that nothing is left in the cgroup.
+        // Ends on SIGTERM after its `sleep`, so that nothing is left in the cgroup.
         let script = "trap 'exit 0' TERM; for epoch in $(seq 1 500); do echo Epoch $epoch/500 - loss: 0.$((999 - epoch)); sleep 0.2; done";
         let child = std::process::Command::new(env!("CARGO_BIN_EXE_flowctl"))
             .arg("--socket")
@@ -36,14 +36,14 @@ impl Job {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        daemon.job_that(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
+        daemon.wait_for_job(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
         Job { child }
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // `flowctl run` passes it on to the command and removes the cgroup.
+        // `flowctl run` forwards the signal to the command and removes the cgroup.
         let _ = std::process::Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }
@@ -57,41 +57,41 @@ fn top(socket: PathBuf, arguments: &[&str]) -> Pty {
     Pty::start(&Start { socket, arguments, rows: 24, columns: 80, environment: &[] })
 }
 
-fn assert_given_back(pty: &Pty, code: i32) {
+fn assert_restored(pty: &Pty, code: i32) {
     let (ended, before, after) = pty.end();
     assert_eq!(ended, code, "exit code");
     assert_eq!(before, after, "the terminal's settings");
-    pty.eventually("the first screen and the cursor", |_| pty.is_taken() == (false, false));
+    pty.eventually("the normal screen and the cursor", |_| pty.is_taken() == (false, false));
 }
 
 #[test]
-fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
+fn keys_sort_filter_pause_and_resume_and_q_restores_the_terminal() {
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let name = name("keys");
     let _job = Job::start(&daemon, &name);
     let mut pty = top(daemon.socket(), &["-d", "0.2"]);
-    pty.shows(&name);
+    pty.wait_for(&name);
     assert_eq!(pty.is_taken(), (true, true));
 
     pty.press("p");
-    pty.shows("is released");
-    let held = daemon.job_that(&name, "is paused", SOON, |job| job["hold"]["kind"] == "operator");
+    pty.wait_for("is released");
+    let held = daemon.wait_for_job(&name, "is paused", SOON, |job| job["hold"]["kind"] == "operator");
     assert_eq!(held["name"], name);
     pty.eventually("the flag of a paused job", |screen| screen.lines().any(|line| line.starts_with(">P")));
     pty.press("p");
-    daemon.job_that(&name, "is governed again", SOON, |job| job["hold"]["kind"] != "operator");
+    daemon.wait_for_job(&name, "is governed again", SOON, |job| job["hold"]["kind"] != "operator");
 
     pty.press("/nothing-like-that\r");
-    pty.shows("no job has");
+    pty.wait_for("no job matches");
     pty.press("\x1b");
     pty.eventually("all rows again", |screen| !screen.contains("filter") && screen.contains(&name));
     pty.press("?");
-    pty.shows("seconds between two looks");
+    pty.wait_for("seconds between updates");
     pty.press("x");
     pty.press("s");
-    pty.shows("Sort by");
+    pty.wait_for("Sort by");
     pty.press("\x1b[H\r");
-    pty.shows("by name");
+    pty.wait_for("by name");
 
     pty.press("\r");
     let detail = pty.eventually("the detail with curve, lines and events", |screen| {
@@ -102,106 +102,106 @@ fn keys_look_sort_filter_pause_and_resume_and_q_gives_the_terminal_back() {
     });
     assert!(detail.contains("share") && detail.contains("progress"), "{detail}");
     pty.press("q");
-    pty.shows("by name");
+    pty.wait_for("by name");
     pty.press("q");
-    assert_given_back(&pty, 0);
+    assert_restored(&pty, 0);
 }
 
 #[test]
-fn a_silent_daemon_is_told_of_keys_still_work_and_a_restarted_one_is_found_again() {
+fn with_a_silent_daemon_keys_still_work_and_a_restarted_one_is_reconnected() {
     let mut daemon = Daemon::start("off", &[]);
     let mut pty = top(daemon.socket(), &["-d", "0.2"]);
-    pty.shows("No job is governed yet");
+    pty.wait_for("No job is governed yet");
     daemon.signal("STOP");
-    pty.shows("no answer for 3 s");
+    pty.wait_for("no reply for 3 s");
     pty.press("?");
-    pty.shows("seconds between two looks");
+    pty.wait_for("seconds between updates");
     pty.press("q");
     daemon.signal("CONT");
-    pty.eventually("an answer again", |screen| !screen.contains("no answer"));
+    pty.eventually("a reply again", |screen| !screen.contains("no reply"));
 
     daemon.end("KILL");
-    pty.shows("no daemon answers");
+    pty.wait_for("no daemon answers");
     daemon.boot();
-    pty.eventually("the new daemon", |screen| !screen.contains("no answer") && screen.contains("No job is governed"));
+    pty.eventually("the new daemon", |screen| !screen.contains("no reply") && screen.contains("No job is governed"));
     pty.press("\x03");
-    assert_given_back(&pty, 0);
+    assert_restored(&pty, 0);
 }
 
 #[test]
-fn signals_give_the_terminal_back_and_a_suspended_screen_comes_again() {
+fn signals_restore_the_terminal_and_a_suspended_screen_is_redrawn() {
     let served = Served::new(busy_node());
     let mut pty = top(served.socket.clone(), &[]);
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     pty.press("\x1a");
-    pty.eventually("the first screen", |_| pty.is_taken() == (false, false));
+    pty.eventually("the normal screen", |_| pty.is_taken() == (false, false));
     pty.eventually("a stopped process", |_| pty.state() == 'T');
     pty.signal("CONT");
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     assert_eq!(pty.is_taken(), (true, true));
     assert!(pty.is_coloured());
 
     pty.signal("TSTP");
     pty.eventually("a stopped process", |_| pty.state() == 'T');
     pty.signal("CONT");
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     pty.signal("TERM");
-    assert_given_back(&pty, 0);
+    assert_restored(&pty, 0);
 }
 
 #[test]
-fn a_hang_up_gives_the_terminal_back() {
+fn a_hang_up_restores_the_terminal() {
     let served = Served::new(busy_node());
     for signal in ["HUP", "INT"] {
         let pty = top(served.socket.clone(), &[]);
-        pty.shows("mnist-vae");
+        pty.wait_for("mnist-vae");
         pty.signal(signal);
-        assert_given_back(&pty, 0);
+        assert_restored(&pty, 0);
     }
 }
 
 #[test]
-fn a_storm_of_sizes_down_to_one_cell_leaves_a_whole_screen_and_gives_the_terminal_back() {
+fn many_resizes_down_to_one_cell_leave_a_complete_screen_and_restore_the_terminal() {
     let served = Served::new(busy_node());
     let mut pty = top(served.socket.clone(), &["-d", "0.1"]);
-    pty.shows("mnist-vae");
+    pty.wait_for("mnist-vae");
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    for storm in 0..200u16 {
-        let (rows, columns) = match storm % 20 {
+    for round in 0..200u16 {
+        let (rows, columns) = match round % 20 {
             0 => (1, 1),
             10 => (500, 500),
             _ => (random.random_range(1..60), random.random_range(1..200)),
         };
         pty.resize(rows, columns);
-        // Some are drawn, some are passed over, and keys come in between.
-        std::thread::sleep(Duration::from_millis(u64::from(storm % 8)));
-        if storm % 9 == 0 {
+        // Some sizes are drawn, some are skipped, with keys in between.
+        std::thread::sleep(Duration::from_millis(u64::from(round % 8)));
+        if round % 9 == 0 {
             pty.press("?");
         }
     }
     pty.resize(24, 80);
     pty.press("\x1b");
     pty.eventually("the whole list", |screen| {
-        screen.contains("mnist-vae") && screen.contains("Quit") && !screen.contains("seconds between two looks")
+        screen.contains("mnist-vae") && screen.contains("Quit") && !screen.contains("seconds between updates")
     });
     assert_eq!(pty.is_taken(), (true, true));
     pty.resize(1, 1);
     pty.press("q");
     let (code, before, after) = pty.end();
-    let settings = |told: &str| told.split_once("line =").map(|(_, rest)| rest.to_owned());
-    assert_eq!((code, settings(&before)), (0, settings(&after)), "all but its size is as it was");
-    pty.eventually("the first screen and the cursor", |_| pty.is_taken() == (false, false));
+    let settings = |stty: &str| stty.split_once("line =").map(|(_, rest)| rest.to_owned());
+    assert_eq!((code, settings(&before)), (0, settings(&after)), "only the size has changed");
+    pty.eventually("the normal screen and the cursor", |_| pty.is_taken() == (false, false));
 }
 
 #[test]
-fn where_the_terminal_has_only_ascii_it_gets_nothing_else() {
+fn an_ascii_terminal_gets_only_ascii() {
     let served = Served::new(busy_node());
     let seen = |arguments: &[&str], environment: &[(&str, &str)]| {
         let start = Start { socket: served.socket.clone(), arguments, rows: 24, columns: 80, environment };
         let mut pty = Pty::start(&start);
         let screen = pty.eventually("the list", |screen| screen.contains("mnist-vae") && screen.contains("Quit"));
         pty.press("q");
-        assert_given_back(&pty, 0);
+        assert_restored(&pty, 0);
         screen
     };
     assert!(!seen(&[], &[]).is_ascii());
@@ -211,14 +211,14 @@ fn where_the_terminal_has_only_ascii_it_gets_nothing_else() {
 }
 
 #[test]
-fn after_so_many_looks_it_ends_by_itself() {
+fn it_exits_after_the_given_number_of_updates() {
     let served = Served::new(busy_node());
     let pty = top(served.socket.clone(), &["-d", "0.1", "-n", "3"]);
-    assert_given_back(&pty, 0);
+    assert_restored(&pty, 0);
 }
 
 #[test]
-fn names_and_lines_from_containers_cannot_drive_the_terminal_and_no_color_is_obeyed() {
+fn names_and_lines_from_containers_cannot_control_the_terminal_and_no_color_is_respected() {
     let served = Served::new(busy_node());
     let start = Start {
         socket: served.socket.clone(),
@@ -228,11 +228,11 @@ fn names_and_lines_from_containers_cannot_drive_the_terminal_and_no_color_is_obe
         environment: &[("NO_COLOR", "1")],
     };
     let mut pty = Pty::start(&start);
-    let screen = pty.shows("模型训练-大型语言模");
+    let screen = pty.wait_for("模型训练-大型语言模");
     assert!(screen.contains("resnet50-cifar-basel"), "{screen}");
     assert!(!pty.is_coloured());
     pty.press("q");
-    assert_given_back(&pty, 0);
+    assert_restored(&pty, 0);
 }
 
 fn flowctl(served: &Served, arguments: &[&str]) -> Command {
@@ -242,11 +242,11 @@ fn flowctl(served: &Served, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn where_no_screen_can_be_drawn_it_says_what_to_use_instead() {
+fn without_a_usable_terminal_the_error_names_alternatives() {
     let served = Served::new(busy_node());
     let refused = flowctl(&served, &["top"]).assert().code(2);
-    let told = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(told.contains("no terminal") && told.contains("top -b") && told.contains("status --watch"), "{told}");
+    let text = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(text.contains("not a terminal") && text.contains("top -b") && text.contains("status --watch"), "{text}");
     flowctl(&served, &["top", "-o", "json"]).assert().code(2);
 
     let start = Start {
@@ -257,11 +257,11 @@ fn where_no_screen_can_be_drawn_it_says_what_to_use_instead() {
         environment: &[("TERM", "dumb")],
     };
     let pty = Pty::start(&start);
-    assert_given_back(&pty, 2);
+    assert_restored(&pty, 2);
     assert!(pty.screen().contains("TERM=dumb"), "{}", pty.screen());
 
     let nobody = Start { socket: "/nonexistent/flowcond.sock".into(), environment: &[], ..start };
-    assert_given_back(&Pty::start(&nobody), 3);
+    assert_restored(&Pty::start(&nobody), 3);
 }
 
 #[test]
@@ -278,40 +278,40 @@ fn a_batch_is_plain_text_with_every_job() {
 }
 
 #[test]
-fn a_pinned_share_is_held_in_the_kernel_until_it_is_unpinned_and_no_longer_than_the_daemon_runs() {
+fn a_pinned_share_is_enforced_in_the_kernel_until_it_is_unpinned_or_the_daemon_ends() {
     let mut daemon = Daemon::start("off", &["policy.interval=2s"]);
     let (name, other) = (name("pin"), name("second"));
     let _jobs = (Job::start(&daemon, &name), Job::start(&daemon, &other));
     let mut pty = top(daemon.socket(), &["-d", "0.2", "--filter", &name]);
     pty.eventually("the job", |screen| screen.lines().any(|line| line.starts_with('>')));
     pty.press("x20%\r");
-    pty.shows("is pinned to 20 %");
-    // Two jobs have a weight of 200 together.
-    daemon.job_that(&name, "has a fifth of the weight", SOON, |job| job["cpu_weight"] == 40);
-    daemon.job_that(&other, "has the rest", SOON, |job| job["cpu_weight"] == 160);
+    pty.wait_for("is pinned to 20 %");
+    // The weights of two jobs add up to 200.
+    daemon.wait_for_job(&name, "has a fifth of the weight", SOON, |job| job["cpu_weight"] == 40);
+    daemon.wait_for_job(&other, "has the rest", SOON, |job| job["cpu_weight"] == 160);
     pty.eventually("the flag of a pinned job", |screen| screen.lines().any(|line| line.starts_with(">=")));
-    let told = daemon.told(&["explain", &name]);
-    assert!(told.contains("pinned") && told.contains("20% of the node") && told.contains("flowctl unpin"), "{told}");
+    let text = daemon.stdout_of(&["explain", &name]);
+    assert!(text.contains("pinned") && text.contains("20% of the node") && text.contains("flowctl unpin"), "{text}");
 
-    daemon.told(&["pin", &other]);
-    daemon.job_that(&other, "is held where it is", SOON, |job| {
+    daemon.stdout_of(&["pin", &other]);
+    daemon.wait_for_job(&other, "is pinned to its current share", SOON, |job| {
         job["pinned_share"].as_f64().is_some_and(|pin| (pin - 0.8).abs() < 0.01)
     });
-    daemon.told(&["pin", &other, "--share", "100%"]);
-    daemon.job_that(&other, "shares what two pins ask for together", SOON, |job| job["cpu_weight"] == 167);
+    daemon.stdout_of(&["pin", &other, "--share", "100%"]);
+    daemon.wait_for_job(&other, "shares the node in proportion to both pins", SOON, |job| job["cpu_weight"] == 167);
 
     pty.press("x");
-    pty.shows("is no longer pinned");
-    daemon.told(&["unpin", &other]);
-    daemon.job_that(&name, "is decided about again", SOON, |job| job["pinned_share"].is_null());
-    assert_eq!(daemon.flowctl(&["unpin", &other]).status.code(), Some(6), "what is not pinned");
-    daemon.told(&["pin", &name, "--share", "0.2"]);
+    pty.wait_for("is no longer pinned");
+    daemon.stdout_of(&["unpin", &other]);
+    daemon.wait_for_job(&name, "is no longer pinned", SOON, |job| job["pinned_share"].is_null());
+    assert_eq!(daemon.flowctl(&["unpin", &other]).status.code(), Some(6), "a job that is not pinned");
+    daemon.stdout_of(&["pin", &name, "--share", "0.2"]);
     daemon.end("TERM");
     daemon.boot();
-    let found = daemon.job_that(&name, "is found again", SOON, |_| true);
+    let found = daemon.wait_for_job(&name, "is found again", SOON, |_| true);
     assert!(found["pinned_share"].is_null(), "{found}");
-    daemon.told(&["policy", "fair"]);
-    assert_eq!(daemon.flowctl(&["pin", &name]).status.code(), Some(6), "a policy that changes nothing");
+    daemon.stdout_of(&["policy", "fair"]);
+    assert_eq!(daemon.flowctl(&["pin", &name]).status.code(), Some(6), "a policy that changes no limits");
     pty.press("q");
-    assert_given_back(&pty, 0);
+    assert_restored(&pty, 0);
 }

@@ -1,6 +1,6 @@
-//! Taking flowcon away: the scripts of the packages put original limits back first, and delete no journal that may still hold some.
+//! Tests of uninstalling: the scripts of the packages restore original limits first, and delete no journal that may still contain some.
 //!
-//! In a root of their own, with a `flowcond` that does as a test says, and with the real one.
+//! They run in a private root, with a fake `flowcond` and with the real one.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -9,11 +9,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// An installation below a folder.
+/// An installation in a temporary root.
 struct Root(tempfile::TempDir);
 
 impl Root {
-    /// With a journal, and a `flowcond` that writes down its arguments and ends like this.
+    /// Creates an installation with a journal, and a fake `flowcond` that records its arguments and runs this script.
     fn with(flowcond: &str) -> Root {
         let root = Root(tempfile::tempdir().unwrap());
         let program = root.at("usr/bin/flowcond");
@@ -21,7 +21,7 @@ impl Root {
             fs::create_dir_all(root.at(folder)).unwrap();
         }
         fs::write(root.at("var/lib/flowcon/flowcon.db"), "").unwrap();
-        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>{}\n{flowcond}\n", root.at("asked").display())).unwrap();
+        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>{}\n{flowcond}\n", root.at("arguments").display())).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         root
     }
@@ -34,13 +34,13 @@ impl Root {
         self.at(path).exists()
     }
 
-    /// A script of the Debian package.
+    /// Runs a script of the Debian package.
     fn deb(&self, script: &str, argument: &str) -> Output {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/package/deb").join(script);
         Command::new("sh").arg(path).arg(argument).env("DPKG_ROOT", self.0.path()).output().unwrap()
     }
 
-    /// The tarball's script, unpacked.
+    /// Runs the uninstall script of the unpacked tarball.
     fn uninstall(&self) -> Output {
         let unpacked = self.at("unpacked");
         fs::create_dir_all(unpacked.join("usr/bin")).unwrap();
@@ -53,51 +53,51 @@ impl Root {
     }
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn the_tarball_is_not_uninstalled_while_original_limits_cannot_be_put_back() {
+fn the_tarball_is_not_uninstalled_while_original_limits_cannot_be_restored() {
     let root = Root::with("echo job: no engine >&2; exit 1");
     let refused = root.uninstall();
-    assert!(!refused.status.success() && told(&refused).contains("flowcond restore"), "{}", told(&refused));
+    assert!(!refused.status.success() && stderr(&refused).contains("flowcond restore"), "{}", stderr(&refused));
     assert!(root.has("usr/bin/flowcond") && root.has("var/lib/flowcon/flowcon.db"));
     let root = Root::with("exit 0");
     let done = root.uninstall();
-    assert!(done.status.success() && !root.has("usr/bin/flowcond"), "{}", told(&done));
-    assert!(fs::read_to_string(root.at("asked")).unwrap().starts_with("restore"));
+    assert!(done.status.success() && !root.has("usr/bin/flowcond"), "{}", stderr(&done));
+    assert!(fs::read_to_string(root.at("arguments")).unwrap().starts_with("restore"));
 }
 
 #[test]
-fn the_debian_package_is_not_removed_while_original_limits_cannot_be_put_back() {
+fn the_debian_package_is_not_removed_while_original_limits_cannot_be_restored() {
     let root = Root::with("exit 1");
     let refused = root.deb("prerm", "remove");
-    assert!(!refused.status.success() && told(&refused).contains("flowcond restore"), "{}", told(&refused));
+    assert!(!refused.status.success() && stderr(&refused).contains("flowcond restore"), "{}", stderr(&refused));
     let root = Root::with("exit 0");
     let done = root.deb("prerm", "remove");
-    assert!(done.status.success(), "{}", told(&done));
-    assert!(fs::read_to_string(root.at("asked")).unwrap().starts_with("restore"));
+    assert!(done.status.success(), "{}", stderr(&done));
+    assert!(fs::read_to_string(root.at("arguments")).unwrap().starts_with("restore"));
     assert!(root.deb("prerm", "upgrade").status.success());
 }
 
 #[test]
-fn a_purge_deletes_the_state_only_where_everything_was_restored_before() {
+fn a_purge_deletes_the_state_only_if_everything_was_restored() {
     let root = Root::with("exit 0");
     let kept = root.deb("postrm", "purge");
-    assert!(root.has("var/lib/flowcon/flowcon.db") && told(&kept).contains("flowcond restore"), "{}", told(&kept));
+    assert!(root.has("var/lib/flowcon/flowcon.db") && stderr(&kept).contains("flowcond restore"), "{}", stderr(&kept));
     assert!(root.deb("prerm", "remove").status.success());
-    // Installed again, it may have changed limits again.
+    // After a reinstallation, limits may have been changed again.
     let _ = root.deb("postinst", "triggered");
     root.deb("postrm", "purge");
     assert!(root.has("var/lib/flowcon/flowcon.db"));
     assert!(root.deb("prerm", "remove").status.success());
     let done = root.deb("postrm", "purge");
-    assert!(done.status.success() && !root.has("var/lib/flowcon") && !root.has("etc/flowcon"), "{}", told(&done));
+    assert!(done.status.success() && !root.has("var/lib/flowcon") && !root.has("etc/flowcon"), "{}", stderr(&done));
 }
 
 #[test]
-fn a_restore_that_leaves_something_behind_fails_and_one_without_a_journal_makes_none() {
+fn an_incomplete_restore_fails_and_a_restore_without_a_journal_creates_none() {
     let folder = tempfile::tempdir().unwrap();
     let restore = |state: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
@@ -119,5 +119,5 @@ fn a_restore_that_leaves_something_behind_fails_and_one_without_a_journal_makes_
     journal.execute("INSERT INTO written VALUES (?1, 'cpu-weight', 40)", [&id]).unwrap();
     drop(journal);
     let failed = restore(&state);
-    assert!(!failed.status.success() && told(&failed).contains("job: "), "{}", told(&failed));
+    assert!(!failed.status.success() && stderr(&failed).contains("job: "), "{}", stderr(&failed));
 }

@@ -1,4 +1,4 @@
-//! The built-in trainings really train: losses fall, and a seed decides every digit, whatever the number of threads.
+//! Tests of the built-in trainings: losses fall, and results depend only on the seed, not on the number of threads.
 
 use flowcon::lab::workload::{Amount, Kind, train};
 use flowcon::model::{Direction, Directives, Learning, Millis};
@@ -6,11 +6,11 @@ use flowcon::progress::Tracker;
 
 fn log_of(kind: Kind, amount: Amount) -> String {
     let mut log = Vec::new();
-    train(kind, amount, &mut log).expect("a Vec takes every byte");
+    train(kind, amount, &mut log).expect("writing to a Vec succeeds");
     String::from_utf8(log).expect("logs are text")
 }
 
-/// Little enough for an unoptimised build, enough to see the loss fall.
+/// A small amount for an unoptimised build, large enough that the loss falls.
 fn small(kind: Kind) -> Amount {
     let (size, epochs) = match kind {
         Kind::Mlp => (256, 12),
@@ -58,13 +58,13 @@ fn every_loss_falls() {
 }
 
 #[test]
-fn the_digits_classifier_is_right_more_and_more_often() {
+fn the_accuracy_of_the_digits_classifier_rises() {
     let accuracies = numbers_after(&log_of(Kind::Mlp, small(Kind::Mlp)), "accuracy: ");
     assert!(accuracies[accuracies.len() - 1] > 1.5 * accuracies[0], "{accuracies:?}");
 }
 
 #[test]
-fn a_seed_decides_every_digit_of_the_log() {
+fn the_log_is_determined_by_the_seed() {
     for kind in Kind::ALL {
         let amount = Amount { epochs: 1, ..small(kind) };
         let log = without_times(&log_of(kind, amount));
@@ -74,7 +74,7 @@ fn a_seed_decides_every_digit_of_the_log() {
 }
 
 #[test]
-fn threads_change_no_digit_of_the_log() {
+fn the_log_does_not_depend_on_the_number_of_threads() {
     for kind in Kind::ALL {
         let amount = Amount { epochs: 1, ..small(kind) };
         let alone = without_times(&log_of(kind, amount));
@@ -84,17 +84,17 @@ fn threads_change_no_digit_of_the_log() {
 }
 
 #[test]
-fn more_epochs_go_on_where_fewer_stop() {
+fn more_epochs_give_a_longer_log() {
     for kind in Kind::ALL {
         let amount = Amount { epochs: 1, ..small(kind) };
         let shorter = log_of(kind, amount).lines().count();
         let longer = log_of(kind, Amount { epochs: 2, ..amount }).lines().count();
-        assert!(longer > shorter, "{kind}: {longer} lines against {shorter}");
+        assert!(longer > shorter, "{kind}: {longer} lines compared with {shorter}");
     }
 }
 
 #[test]
-fn names_are_read_back_and_a_wrong_one_lists_the_right_ones() {
+fn names_can_be_parsed_and_an_unknown_one_lists_the_valid_ones() {
     for kind in Kind::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
@@ -102,7 +102,7 @@ fn names_are_read_back_and_a_wrong_one_lists_the_right_ones() {
     assert!(error.contains("mlp, vae, boosting, gru, softmax, factors"), "{error}");
 }
 
-/// What the governor's reader makes of a whole log, without any label.
+/// The reading of a whole log by the governor's reader, without labels.
 fn learning_from(log: &str) -> Learning {
     let mut tracker = Tracker::new(&Directives::default());
     for (second, line) in log.lines().enumerate() {
@@ -112,7 +112,7 @@ fn learning_from(log: &str) -> Learning {
 }
 
 #[test]
-fn the_reader_understands_each_log_without_labels() {
+fn the_reader_parses_each_log_without_labels() {
     for kind in Kind::ALL {
         let log = log_of(kind, small(kind));
         let learning = learning_from(&log);
@@ -127,12 +127,12 @@ fn the_reader_understands_each_log_without_labels() {
 }
 
 #[test]
-fn the_reader_sees_the_end_coming_where_the_log_names_a_total() {
+fn the_reader_finds_the_total_if_the_log_contains_one() {
     for kind in [Kind::Mlp, Kind::Vae, Kind::Gru, Kind::Factors] {
         let log = log_of(kind, small(kind));
         let progress = learning_from(&log).progress.unwrap_or_else(|| panic!("{kind}: no progress read"));
         match (kind, progress.total) {
-            // The PyTorch example counts epochs without saying how many there will be.
+            // The PyTorch example counts epochs without printing a total.
             (Kind::Vae, total) => assert_eq!(total, None, "{kind}: {progress:?}"),
             (_, Some(total)) => {
                 let done = progress.current / total;

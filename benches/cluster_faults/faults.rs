@@ -160,7 +160,7 @@ impl Broken {
             // Whoever scaled it by hand gives it back to the coordinator.
             ScaledToOne | ScaledToZero => {
                 let name = self.job.filter(|name| trials.names().contains(name)).unwrap_or_default();
-                swarm.told(&["resume", &name]);
+                swarm.stdout_of(&["resume", &name]);
             }
             ClockJumped => swarm.set_clock(self.node, RIGHT),
         }

@@ -64,7 +64,7 @@ impl Moves {
                 }
                 let others: Vec<usize> = NODES.into_iter().filter(|&other| other != node).collect();
                 let to = others[self.rng.random_range(0..others.len())];
-                if swarm.told(&["move", &name, &format!("node-{to}")]) {
+                if swarm.stdout_of(&["move", &name, &format!("node-{to}")]) {
                     newest = Instant::now();
                     self.under_way.insert(name, Move { to, asked: newest });
                     self.result.asked += 1;

@@ -1,5 +1,5 @@
-//! Whoever sees little sees this page too: the contrast of every colour on its background, from the style sheets themselves, by WCAG 2.1
-//! AA: 4.5 to 1 for text (1.4.3), 3 to 1 for lines and areas that tell something (1.4.11).
+//! Checks the contrast of every colour in the style sheets on its background against WCAG 2.1 AA: 4.5 to 1 for text (1.4.3), 3 to 1 for
+//! lines and areas that carry information (1.4.11).
 
 use crate::chart::STYLE;
 use regex::Regex;
@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const TEXT: f64 = 4.5;
 const GRAPHICS: f64 = 3.0;
-/// Lines that tell nothing: those behind the numbers of a picture, and those around boxes.
+/// Lines without information: grid lines and borders.
 const DECORATION: [&str; 2] = ["grid", "edge"];
 
 type Colour = [f64; 3];
 
-/// The colours of one sheet under one scheme: by property, and by class for `--c`.
+/// The colours of one sheet in one scheme: by property, and by class for `--c`.
 struct Sheet {
     properties: BTreeMap<String, String>,
     classes: BTreeMap<String, String>,
@@ -40,7 +40,7 @@ impl Sheet {
         self.properties.extend(property.captures_iter(rules).map(|found| (found[1].to_owned(), found[2].to_owned())));
     }
 
-    /// `#abc`, `#aabbcc` or `var(--name)` as parts of 1.
+    /// Parses `#abc`, `#aabbcc` or `var(--name)` into components of 0 to 1.
     fn colour(&self, value: &str) -> Colour {
         if let Some(name) = value.strip_prefix("var(--").and_then(|rest| rest.strip_suffix(')')) {
             return self.colour(self.properties.get(name).unwrap_or_else(|| panic!("no colour is called {name}")));
@@ -51,14 +51,14 @@ impl Sheet {
         [0, 2, 4].map(|at| f64::from(u8::from_str_radix(&wide[at..at + 2], 16).expect("a colour")) / 255.0)
     }
 
-    /// The properties that rules use in this way.
+    /// Properties used in rules that match a pattern.
     fn used(&self, how: &str) -> BTreeSet<String> {
         let used = Regex::new(how).expect("a pattern");
         used.captures_iter(&self.rules).map(|found| found[1].to_owned()).collect()
     }
 }
 
-/// A colour that is let through by so much, over another.
+/// A colour with this opacity on a background.
 fn over(colour: Colour, opacity: f64, ground: Colour) -> Colour {
     [0, 1, 2].map(|at| colour[at] * opacity + ground[at] * (1.0 - opacity))
 }
@@ -74,13 +74,13 @@ fn contrast(one: Colour, other: Colour) -> f64 {
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-/// What is told with too little contrast, as `dark: text dim on bg: 3.1`; and how much was looked at.
+/// Colours with too little contrast, as `dark: text dim on bg: 3.1`, and the number of checked colours.
 fn weak(sheet: &str, scheme: &str) -> (Vec<String>, usize) {
     let sheet = Sheet::of(sheet, scheme == "dark");
-    let mut looked = 0;
+    let mut checked = 0;
     let mut weak = Vec::new();
-    let mut look = |what: String, colour: Colour, ground: &str, least: f64| {
-        looked += 1;
+    let mut check = |what: String, colour: Colour, ground: &str, least: f64| {
+        checked += 1;
         let found = contrast(colour, sheet.colour(&format!("var(--{ground})")));
         if found < least {
             weak.push(format!("{scheme}: {what} on {ground}: {found:.2}"));
@@ -90,40 +90,40 @@ fn weak(sheet: &str, scheme: &str) -> (Vec<String>, usize) {
     texts.extend(sheet.used(r"svg text[a-z.]*\{fill:var\(--([a-z]+)\)"));
     for name in texts {
         for ground in ["bg", "card"] {
-            look(format!("text {name}"), sheet.colour(&format!("var(--{name})")), ground, TEXT);
+            check(format!("text {name}"), sheet.colour(&format!("var(--{name})")), ground, TEXT);
         }
     }
     for name in sheet.used(r"(?:stroke|outline)[^;}]*var\(--([a-z]{2,})\)") {
         if !DECORATION.contains(&name.as_str()) {
-            look(format!("line {name}"), sheet.colour(&format!("var(--{name})")), "card", GRAPHICS);
+            check(format!("line {name}"), sheet.colour(&format!("var(--{name})")), "card", GRAPHICS);
         }
     }
-    let let_through = sheet
+    let opacity = sheet
         .used(r"\.area\{[^}]*fill-opacity:([0-9.]+)")
         .pop_first()
         .map_or(1.0, |part| part.parse().expect("a part"));
     let card = sheet.colour("var(--card)");
     for (class, value) in &sheet.classes {
         let colour = sheet.colour(value);
-        look(format!("line {class}"), colour, "card", GRAPHICS);
-        look(format!("area {class}"), over(colour, let_through, card), "card", GRAPHICS);
+        check(format!("line {class}"), colour, "card", GRAPHICS);
+        check(format!("area {class}"), over(colour, opacity, card), "card", GRAPHICS);
     }
-    (weak, looked)
+    (weak, checked)
 }
 
 #[test]
 fn all_text_lines_and_areas_have_enough_contrast_in_light_and_dark() {
     let sheet = format!("{STYLE}\n{}", include_str!("page.css"));
-    assert!(!sheet.contains("{opacity:"), "what lets everything behind it through has no contrast of its own");
+    assert!(!sheet.contains("{opacity:"), "the contrast of an element with opacity cannot be checked");
     for scheme in ["light", "dark"] {
-        let (weak, looked) = weak(&sheet, scheme);
-        assert!(looked > 30, "only {looked} colours were found");
+        let (weak, checked) = weak(&sheet, scheme);
+        assert!(checked > 30, "only {checked} colours were found");
         assert_eq!(weak, [] as [String; 0]);
     }
 }
 
 #[test]
-fn the_measure_is_that_of_the_standard() {
+fn contrast_is_computed_as_in_the_standard() {
     let (black, white, grey) = ([0.0; 3], [1.0; 3], [119.0 / 255.0; 3]);
     assert!((contrast(black, white) - 21.0).abs() < 1e-9);
     assert!((contrast(grey, white) - 4.48).abs() < 0.005, "#777777, the standard's famous near miss");

@@ -1,6 +1,6 @@
-//! Pictures and pages that need nothing from elsewhere: SVG, and the HTML page around it.
+//! Self-contained charts and pages: SVG, and the HTML page around it.
 //!
-//! Colours are CSS classes, so that one picture fits light and dark pages: `s0` … `s11` are series (jobs or policies), `grid`, `axis`,
+//! Colours are CSS classes, so that a chart fits light and dark pages: `s0` … `s11` are series (jobs or policies), `grid`, `axis`,
 //! `good`, `bad`. [`STYLE`] defines them. Imports: nothing of this crate.
 
 #[cfg(test)]
@@ -11,10 +11,10 @@ mod svg;
 pub use page::document;
 pub use svg::{Margins, Plot, series};
 
-/// The classes' colours, for light and dark surroundings.
+/// Style sheet with the colours of the classes, for light and dark pages.
 pub const STYLE: &str = include_str!("svg.css");
 
-/// Text that is safe between tags and in attributes.
+/// Escapes text for use between tags and in attributes.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hostile_name_cannot_leave_its_text() {
+    fn a_hostile_name_is_escaped() {
         assert_eq!(escaped("</text><script>\"&\u{7}"), "&lt;/text&gt;&lt;script&gt;&quot;&amp; ");
     }
 }

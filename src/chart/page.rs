@@ -1,13 +1,13 @@
-//! The HTML page around pictures and tables: one file, no script, nothing from elsewhere. Imports: its styles.
+//! The HTML page around charts and tables: one file without scripts or external resources. Imports: its styles.
 
 use super::{STYLE, escaped};
 
 const PAGE_STYLE: &str = include_str!("page.css");
 
-/// A whole document. `body` is HTML with whatever came from elsewhere [`escaped`]; `title` is plain text.
+/// Renders a whole document. `body` is HTML in which untrusted text is [`escaped`]; `title` is plain text.
 pub fn document(title: &str, body: &str) -> String {
     let title = escaped(title);
-    // Nothing may be loaded or run, whatever a name holds.
+    // The policy forbids loading and running anything, whatever a name contains.
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\

@@ -5,10 +5,10 @@
 use super::{STYLE, escaped};
 use std::fmt::Write;
 
-/// Number of series colours; series beyond it begin anew, with a dashed line.
+/// Number of series colours; further series reuse them with a dashed line.
 pub const SERIES: usize = 12;
 
-/// A straight mapping of values to pixels.
+/// A linear mapping of values to pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     from: f64,
@@ -39,7 +39,7 @@ impl Scale {
     }
 }
 
-/// Pixels around the plot's field.
+/// Margins around the plot area in pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct Margins {
     /// Above.
@@ -52,21 +52,21 @@ pub struct Margins {
     pub left: f64,
 }
 
-/// A picture being drawn.
+/// A plot under construction.
 #[derive(Clone, Debug)]
 pub struct Plot {
     width: f64,
     height: f64,
     margins: Margins,
-    /// Horizontal scale of the field.
+    /// Horizontal scale of the plot area.
     pub x: Scale,
-    /// Vertical scale of the field; grows upwards.
+    /// Vertical scale of the plot area; grows upwards.
     pub y: Scale,
     body: String,
 }
 
 impl Plot {
-    /// An empty plot of `width` × `height` pixels with the ranges of its axes.
+    /// Creates an empty plot of `width` × `height` pixels with the ranges of its axes.
     pub fn new(width: f64, height: f64, margins: Margins, x: (f64, f64), y: (f64, f64)) -> Plot {
         Plot {
             width,
@@ -78,7 +78,7 @@ impl Plot {
         }
     }
 
-    /// Vertical grid lines with labels below, and what they count.
+    /// Draws vertical grid lines with labels below, and the unit.
     pub fn x_axis(&mut self, unit: &str, label: impl Fn(f64) -> String) {
         let (top, bottom) = (self.margins.top, self.height - self.margins.bottom);
         for tick in self.x.ticks(6) {
@@ -89,7 +89,7 @@ impl Plot {
         self.text(self.width - self.margins.right, bottom + 28.0, "label end", unit);
     }
 
-    /// Horizontal grid lines with labels at the left.
+    /// Draws horizontal grid lines with labels at the left.
     pub fn y_axis(&mut self, label: impl Fn(f64) -> String) {
         let (left, right) = (self.margins.left, self.width - self.margins.right);
         for tick in self.y.ticks(4) {
@@ -103,20 +103,20 @@ impl Plot {
         let _ = write!(self.body, r#"<line class="grid" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#);
     }
 
-    /// A line through values.
+    /// Draws a line through values.
     pub fn line(&mut self, points: &[(f64, f64)], class: &str, title: &str) {
         let path = self.path(points);
         let _ = write!(self.body, r#"<path class="line {class}" d="{path}">{}</path>"#, titled(title));
     }
 
-    /// The field between two lines of values that have the same horizontal positions.
+    /// Draws the area between two lines with the same horizontal positions.
     pub fn area(&mut self, lower: &[(f64, f64)], upper: &[(f64, f64)], class: &str, title: &str) {
         let around: Vec<(f64, f64)> = upper.iter().chain(lower.iter().rev()).copied().collect();
         let path = self.path(&around);
         let _ = write!(self.body, r#"<path class="area {class}" d="{path}Z">{}</path>"#, titled(title));
     }
 
-    /// A rectangle between values on both axes.
+    /// Draws a rectangle between values on both axes.
     pub fn bar(&mut self, x: (f64, f64), y: (f64, f64), class: &str, title: &str) {
         let (x0, x1) = (self.x.at(x.0).min(self.x.at(x.1)), self.x.at(x.0).max(self.x.at(x.1)));
         let (y0, y1) = (self.y.at(y.0).min(self.y.at(y.1)), self.y.at(y.0).max(self.y.at(y.1)));
@@ -128,7 +128,7 @@ impl Plot {
         );
     }
 
-    /// A short vertical mark at a value, `half` pixels up and down.
+    /// Draws a short vertical mark at a value, `half` pixels up and down.
     pub fn mark(&mut self, x: f64, y: f64, half: f64, title: &str) {
         let (x, y) = (self.x.at(x), self.y.at(y));
         let (y1, y2) = (y - half, y + half);
@@ -139,18 +139,18 @@ impl Plot {
         );
     }
 
-    /// A vertical line through the whole field at a value.
+    /// Draws a vertical line through the whole plot area at a value.
     pub fn rule(&mut self, x: f64) {
         let (x, top, bottom) = (self.x.at(x), self.margins.top, self.height - self.margins.bottom);
         let _ = write!(self.body, r#"<line class="axis" x1="{x:.1}" y1="{top:.1}" x2="{x:.1}" y2="{bottom:.1}"/>"#);
     }
 
-    /// Text at a pixel.
+    /// Draws text at a pixel position.
     pub fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
         let _ = write!(self.body, r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{}</text>"#, escaped(text));
     }
 
-    /// Names with their colours in rows below the field, from `top` pixels on; returns the height used.
+    /// Draws names with their colours in rows below the plot area, from `top` pixels on; returns the height used.
     pub fn legend(&mut self, top: f64, names: &[String]) -> f64 {
         let (mut x, mut y) = (self.margins.left, top);
         for (number, name) in names.iter().enumerate() {
@@ -170,14 +170,14 @@ impl Plot {
         y + 16.0 - top
     }
 
-    /// The picture for a page that includes [`STYLE`].
+    /// The SVG for a page that includes [`STYLE`].
     pub fn inline(self, title: &str) -> String {
         let Plot { width, height, body, .. } = self;
         let title = escaped(title);
         format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}">{body}</svg>"#)
     }
 
-    /// The picture for a page that includes [`STYLE`], with a name and a description that a screen reader tells.
+    /// The SVG for a page that includes [`STYLE`], with a title and a description for screen readers.
     pub fn described(self, id: &str, title: &str, description: &str) -> String {
         let Plot { width, height, body, .. } = self;
         let (id, title, description) = (escaped(id), escaped(title), escaped(description));
@@ -186,7 +186,7 @@ impl Plot {
         )
     }
 
-    /// The picture as a file of its own.
+    /// The SVG as a separate file, including [`STYLE`].
     pub fn standalone(self, title: &str) -> String {
         let (width, height) = (self.width, self.height);
         let open = format!(r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}""#);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_of_its_own_carries_its_style() {
+    fn a_standalone_svg_includes_its_style() {
         let margins = Margins { top: 0.0, right: 0.0, bottom: 0.0, left: 0.0 };
         let mut plot = Plot::new(100.0, 50.0, margins, (0.0, 10.0), (0.0, 1.0));
         plot.line(&[(0.0, 0.0), (10.0, 1.0)], "s0", "a > b");

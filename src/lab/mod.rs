@@ -1,4 +1,4 @@
-//! Real trainings, and what compares policies on them: `flowctl demo`, `flowcoord demo`, `flowctl bench`, and the trainings that both run.
+//! Comparison of policies on real trainings: `flowctl demo`, `flowcoord demo`, `flowctl bench`, and the trainings that they run.
 //!
 //! Imports: api, chart, config, daemon, host, progress, term.
 

@@ -1,6 +1,6 @@
-//! `flowctl train`: one of the built-in trainings, as a command like any other that a governor may find on a machine.
+//! `flowctl train`: runs one of the built-in trainings as an ordinary command.
 //!
-//! Hidden: the demos and the benchmarks start it. Imports: workload, tokio.
+//! The command is hidden: the demos and the benchmarks start it. Imports: workload, tokio.
 
 use crate::lab::workload::{Amount, Keeper, Kind, Snapshot, train, train_kept};
 use clap::Args;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// How many samples, parameters or characters a training may be made of.
+/// Allowed numbers of examples, table rows or ratings of a training.
 pub const SIZES: std::ops::RangeInclusive<i64> = 64..=10_000_000;
 
-/// What to train and how much of it.
+/// Arguments of `flowctl train`.
 #[derive(Args, Clone, Debug)]
 pub struct TrainArgs {
     /// mlp, vae, boosting, gru, softmax or factors
@@ -25,16 +25,16 @@ pub struct TrainArgs {
     /// Examples, table rows or ratings [default: the kind's usual number]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(SIZES))]
     pub size: Option<u32>,
-    /// Threads that share the work; the result does not depend on it
+    /// Number of threads; the result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
-    /// Seed of the data and of everything drawn at random
+    /// Seed of the data and all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Go on from the state in this folder; SIGTERM saves it there after the epoch that is under way
+    /// Resume from the state in DIR; on SIGTERM, save the state there after the current epoch
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
-    /// Add a line `HOST EPOCH SECONDS` to this file after each epoch
+    /// Append a line `HOST EPOCH SECONDS` to FILE after each epoch
     #[arg(long, value_name = "FILE", requires = "save")]
     pub heartbeat: Option<PathBuf>,
 }
@@ -51,10 +51,10 @@ impl TrainArgs {
     }
 }
 
-/// Trains to the end, its log on standard output.
+/// Runs the training to the end; its log goes to standard output.
 ///
 /// # Errors
-/// The output or the state could not be written or read; a reader that went away is not an error.
+/// The output or the state cannot be written or read. A closed pipe on the output is not an error.
 pub fn run(args: &TrainArgs) -> io::Result<()> {
     let log = &mut io::stdout().lock();
     let ended = match &args.save {
@@ -62,11 +62,11 @@ pub fn run(args: &TrainArgs) -> io::Result<()> {
         Some(_) if !args.kind.resumes() => {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
-                format!("--save: {} cannot go on from a state", args.kind),
+                format!("--save: {} cannot resume from a saved state", args.kind),
             ));
         }
         Some(folder) => {
-            let mut keeper = Kept { folder, heartbeat: args.heartbeat.as_deref(), must_stop: told_to_stop()? };
+            let mut keeper = StateFolder { folder, heartbeat: args.heartbeat.as_deref(), must_stop: stop_on_sigterm()? };
             train_kept(args.kind, args.amount(), log, &mut keeper)
         }
     };
@@ -76,30 +76,30 @@ pub fn run(args: &TrainArgs) -> io::Result<()> {
     }
 }
 
-/// Whether SIGTERM has come, from now on.
-fn told_to_stop() -> io::Result<Arc<AtomicBool>> {
-    let told = Arc::new(AtomicBool::new(false));
+/// Returns a flag that is set by SIGTERM.
+fn stop_on_sigterm() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let mut terminate = {
         let _entered = runtime.enter();
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?
     };
-    let tell = Arc::clone(&told);
+    let set_stop = Arc::clone(&stop);
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         runtime.block_on(terminate.recv());
-        tell.store(true, Ordering::Relaxed);
+        set_stop.store(true, Ordering::Relaxed);
     })?;
-    Ok(told)
+    Ok(stop)
 }
 
-/// The state in a folder.
-struct Kept<'a> {
+/// Keeps the state in a folder.
+struct StateFolder<'a> {
     folder: &'a Path,
     heartbeat: Option<&'a Path>,
     must_stop: Arc<AtomicBool>,
 }
 
-impl Kept<'_> {
+impl StateFolder<'_> {
     fn beat(&self, file: &Path, epoch: u32) -> io::Result<()> {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let host = rustix::system::uname();
@@ -108,7 +108,7 @@ impl Kept<'_> {
     }
 }
 
-impl Keeper for Kept<'_> {
+impl Keeper for StateFolder<'_> {
     fn resume(&mut self) -> io::Result<Option<Snapshot>> {
         match fs::read(self.folder.join("state")) {
             Ok(bytes) => Snapshot::of_bytes(&bytes).map(Some),
@@ -131,7 +131,7 @@ impl Keeper for Kept<'_> {
         fs::rename(new, state)?;
         Err(io::Error::new(
             ErrorKind::Interrupted,
-            "told to stop: its state is saved, the next start goes on from there",
+            "stopped by SIGTERM: the state is saved and the next start resumes from it",
         ))
     }
 }

@@ -1,10 +1,10 @@
-//! What invented programs print beside and between their evaluations: times, settings, tables, warnings. Imports: its siblings.
+//! Other output of invented programs: times, settings, tables, warnings. Imports: its siblings.
 
 use super::names::one;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// A number beside the evaluation that is none: name and value; new at each call for the same name.
+/// The value of a decoy next to an evaluation, by name; different at each call.
 pub fn beside(rng: &mut ChaCha8Rng, name: &str, step: usize) -> String {
     let jitter: f64 = rng.random_range(0.9..1.1);
     match name {
@@ -35,7 +35,7 @@ pub const BESIDE: &[&str] = &[
     "data_time",
 ];
 
-/// What stands before the first evaluation.
+/// Lines before the first evaluation.
 pub fn preamble(rng: &mut ChaCha8Rng, epochs: Option<usize>) -> Vec<String> {
     let mut lines = Vec::new();
     if rng.random_bool(0.6) {
@@ -82,7 +82,7 @@ pub fn preamble(rng: &mut ChaCha8Rng, epochs: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// What comes between two evaluations, sometimes.
+/// An occasional line between two evaluations.
 pub fn between(rng: &mut ChaCha8Rng, step: usize, best: f64) -> Option<String> {
     if rng.random_bool(0.75) {
         return None;
@@ -100,7 +100,7 @@ pub fn between(rng: &mut ChaCha8Rng, step: usize, best: f64) -> Option<String> {
     })
 }
 
-/// What stands before every line of a program, or of the engine that ran it. `{}` is replaced by a running clock.
+/// Prefixes of every line, from the program or its engine. `{}` is replaced by the minute of a running clock.
 pub const PREFIXES: &[&str] = &[
     "",
     "",

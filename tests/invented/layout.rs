@@ -1,11 +1,11 @@
-//! How an invented program puts numbers into a line, or several. Imports: random numbers.
+//! Layout of the lines of an invented program. Imports: random numbers.
 
 use super::names::one;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::fmt::Write as _;
 
-/// One thing to print.
+/// An item to print.
 #[derive(Clone, Debug)]
 pub enum Cell {
     Count {
@@ -13,7 +13,7 @@ pub enum Cell {
         current: usize,
         total: Option<usize>,
     },
-    /// An evaluation, or a decoy, as it will stand there.
+    /// An evaluation or a decoy, formatted.
     Value {
         name: String,
         text: String,
@@ -53,7 +53,7 @@ pub const FORMS: [Form; 14] = [
     Form::Block,
 ];
 
-/// The choices of one kind of line.
+/// The format of a line.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub form: Form,
@@ -78,10 +78,10 @@ impl Layout {
         }
     }
 
-    /// A line of its own kind, as most programs have.
+    /// A free-form line, as in most programs.
     pub fn line(rng: &mut ChaCha8Rng) -> Layout {
         let mut layout = Layout::new(rng, Form::Line);
-        // `loss 0.5 acc 0.6`: only names without blanks bear blanks on all sides.
+        // `loss 0.5 acc 0.6` is ambiguous if names contain blanks.
         if layout.divide == " " && layout.assign.starts_with(' ') {
             layout.divide = ", ";
         }
@@ -93,13 +93,13 @@ impl Layout {
         if form == Form::Line { Layout::line(rng) } else { Layout::new(rng, form) }
     }
 
-    /// Columns whose names are told nowhere.
+    /// Columns without a header.
     pub fn headless(rng: &mut ChaCha8Rng) -> Layout {
         let form = [Form::Blanks, Form::Tabs, Form::Commas, Form::Bars][rng.random_range(0..4)];
         Layout { head_every: 0, count: 1, ..Layout::new(rng, form) }
     }
 
-    /// Whether a total stands beside its counter.
+    /// Whether totals are printed with their counters.
     pub fn shows_totals(&self) -> bool {
         match self.form {
             Form::Line | Form::Block => self.count < 5,
@@ -109,7 +109,7 @@ impl Layout {
         }
     }
 
-    /// The lines that show these cells, without a newline at the end.
+    /// Renders the cells as lines, without a newline at the end.
     pub fn render(&mut self, cells: &[Cell]) -> String {
         self.rows += 1;
         match self.form {
@@ -215,7 +215,7 @@ fn text(cell: &Cell) -> String {
     }
 }
 
-/// Without a unit: as programs print numbers into tables and objects.
+/// The value without its unit, as printed in tables and objects.
 fn bare(cell: &Cell) -> String {
     let text = text(cell);
     if text.contains(':') { text } else { text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%').to_owned() }

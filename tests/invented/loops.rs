@@ -1,4 +1,4 @@
-//! How the loops of an invented program nest, one function a kind. Each returns the counters that tell how far it came.
+//! The nested loops of an invented program, one function per kind. Each returns the counters that show its progress.
 //!
 //! Imports: its siblings.
 
@@ -212,7 +212,7 @@ impl Program {
     pub fn ranks(&mut self, rng: &mut ChaCha8Rng, stop: usize) -> Vec<Counted> {
         let (ranks, form) = (rng.random_range(2..5usize), rng.random_range(0..4));
         let of = self.epochs;
-        // A header once for each worker would be another program's.
+        // With several workers, a table would need one header per worker.
         if matches!(self.layout.form, Form::Blanks | Form::Bars | Form::Tabs | Form::Commas) {
             self.layout = Layout::line(rng);
         }

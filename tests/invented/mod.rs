@@ -1,8 +1,8 @@
-//! Training programs that never existed, and the truth about their logs: what no list of known frameworks can be fitted to.
+//! Generates logs of invented training programs together with the expected readings, so that the reader cannot be fitted to them.
 //!
-//! A seed makes a program: its names, its layout, how its loops nest, what it prints beside and between. It then runs, and each
-//! number that matters is noted as it is printed. Used by `tests/reader_invented.rs` (fixed seeds) and
-//! `benches/reader_invented.rs` (fresh seeds). Imports: the library's public reader, random numbers.
+//! A seed determines a program: its names, its layout, its loops and its other output. The program then runs, and each relevant
+//! number is recorded as it is printed. Used by `tests/reader_invented.rs` (fixed seeds) and `benches/reader_invented.rs` (new
+//! seeds). Imports: the library's public reader, random numbers.
 
 mod decoys;
 mod layout;
@@ -16,36 +16,36 @@ use flowcon::progress::{LogReading, Survey};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What a program is like; accuracy is told per kind.
+/// Kind of a program; accuracy is reported per kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Epochs, one line each.
     Plain,
     /// Steps inside epochs, on one line.
     Steps,
-    /// An epoch's heading, then lines that count only inside it.
+    /// A heading for each epoch, then lines that count only within it.
     UnderHeading,
-    /// A bar redrawn inside each epoch.
+    /// A progress bar redrawn in each epoch.
     Bars,
-    /// An evaluation with a loop of its own after each epoch.
+    /// An evaluation with a separate loop after each epoch.
     Evaluations,
-    /// The same name for two parts of the data, on lines of their own.
+    /// The same name for two parts of the data, on separate lines.
     TwoSeries,
     /// Folds of epochs.
     Folds,
-    /// Stopped, and resumed from a checkpoint that is a little older.
+    /// Stopped, and resumed from a slightly older checkpoint.
     Resumed,
     /// Several workers write to one log.
     Ranks,
-    /// Names that mean nothing, or none at all.
+    /// Metrics with meaningless names.
     Unknown,
-    /// What counts has a name that means nothing.
+    /// A counter with a meaningless name.
     UnknownCount,
     /// Columns without a header.
     Headless,
-    /// Words of other languages.
+    /// Words in other languages.
     Foreign,
-    /// No training at all.
+    /// Not a training.
     Nothing,
 }
 
@@ -66,45 +66,45 @@ pub const KINDS: [Kind; 14] = [
     Kind::Nothing,
 ];
 
-/// A series that a practitioner might watch, as it was printed.
+/// A printed series of a metric.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub name: String,
     pub direction: Direction,
-    /// In the order of printing, redraws that were overwritten left out.
+    /// Values in the order of printing, without overwritten redraws.
     pub values: Vec<f64>,
-    /// All renderings.
+    /// Values including overwritten redraws.
     pub redrawn: Vec<f64>,
 }
 
-/// A counter that tells how far the job is.
+/// A counter that shows the progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     pub current: f64,
     pub total: Option<f64>,
-    /// The total stands only in a configuration: not knowing it is right too.
+    /// Whether the total is printed only in a configuration, so that not finding it is right, too.
     pub only_declared: bool,
 }
 
-/// A log and the truth about it.
+/// A log with the expected readings.
 pub struct Invented {
     pub log: String,
-    /// Each of them is right; none: nothing may be reported.
+    /// Acceptable series; if empty, nothing may be reported.
     pub series: Vec<Series>,
-    /// Each of them is right.
+    /// Acceptable progress.
     pub progress: Vec<Counted>,
 }
 
-/// What the reader made of it.
+/// Result of the reader.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What is wrong, in words; empty: fully right.
+    /// Descriptions of the errors; empty if everything is right.
     pub faults: Vec<String>,
-    /// A wrong series or direction, told with a confidence of 0.8 or more.
+    /// Whether a wrong series or direction was reported with a confidence of 0.8 or more.
     pub confidently_wrong: bool,
 }
 
-/// The program of this kind that the seed makes, run once.
+/// Generates a program of this kind from the seed and runs it.
 pub fn invent(kind: Kind, seed: u64) -> Invented {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ (kind as u64) << 56);
     match kind {
@@ -113,7 +113,7 @@ pub fn invent(kind: Kind, seed: u64) -> Invented {
     }
 }
 
-/// Reads the log as `flowctl logs` does, and compares with the truth.
+/// Reads the log like `flowctl logs` and compares the result with the expected readings.
 pub fn judge(invented: &Invented) -> Verdict {
     let mut survey = Survey::new(&Directives::default());
     survey.push(invented.log.as_bytes());
@@ -129,18 +129,18 @@ const MISSED: &str = "values are missing";
 
 fn evaluation(invented: &Invented, reading: &LogReading) -> Vec<String> {
     let values: Vec<f64> = reading.observations.iter().map(|observation| observation.value).collect();
-    let told =
+    let reported =
         format!("{:?} with {} values from {:?} to {:?}", reading.metric, values.len(), values.first(), values.last());
     if invented.series.is_empty() {
-        return if reading.metric.is_some() { vec![format!("{told} where there is none")] } else { Vec::new() };
+        return if reading.metric.is_some() { vec![format!("{reported}, but there is none")] } else { Vec::new() };
     }
     let part_of = |series: &&Series| !values.is_empty() && values.iter().all(|value| series.redrawn.contains(value));
-    let Some(series) = invented.series.iter().find(|series| is(series, &values)) else {
+    let Some(series) = invented.series.iter().find(|series| matches_series(series, &values)) else {
         if invented.series.iter().any(|series| part_of(&series)) {
-            return vec![MISSED.to_owned(), told];
+            return vec![MISSED.to_owned(), reported];
         }
         let wanted: Vec<_> = invented.series.iter().map(|series| (&series.name, series.values.len())).collect();
-        return vec![format!("{told}, wanted one of {wanted:?}")];
+        return vec![format!("{reported}, wanted one of {wanted:?}")];
     };
     if reading.direction == Some(series.direction) {
         return Vec::new();
@@ -148,8 +148,8 @@ fn evaluation(invented: &Invented, reading: &LogReading) -> Vec<String> {
     vec![format!("direction {:?} of {:?}, wanted {:?}", reading.direction, reading.metric, series.direction)]
 }
 
-/// Between the final state of each line and every redraw, two in a hundred may be missing, as in the judge of the real logs.
-fn is(series: &Series, values: &[f64]) -> bool {
+/// Whether these are the values of the series, with or without redraws; two per cent may be missing, as for the real logs.
+fn matches_series(series: &Series, values: &[f64]) -> bool {
     let slack = (series.redrawn.len() / 50).max(1);
     let count = values.len() + slack >= series.values.len() && values.len() <= series.redrawn.len() + slack;
     let first = values.first() == series.values.first() || values.first() == series.redrawn.first();

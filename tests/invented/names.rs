@@ -1,9 +1,9 @@
-//! The words that invented programs use. Imports: random numbers.
+//! Vocabulary of the invented programs. Imports: random numbers.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// One of a list.
+/// A random element of a list.
 pub fn one<'a>(rng: &mut ChaCha8Rng, list: &[&'a str]) -> &'a str {
     list[rng.random_range(0..list.len())]
 }
@@ -77,7 +77,7 @@ pub const UNKNOWN: &[&str] = &[
     "discr", "fitq", "mu_q2", "aa", "twist", "brel",
 ];
 
-/// Words that no vocabulary has, for what a program counts.
+/// Names of counters that are not in the reader's vocabulary.
 pub const TALLIES: &[&str] = &[
     "lap", "tour", "visit", "stage_no", "Zyklus", "k", "outer", "nth", "turn", "wave", "t_idx", "block", "phase", "kth",
 ];
@@ -91,7 +91,7 @@ pub const ROUNDS: &[&str] =
 pub const STEPS: &[&str] =
     &["step", "Step", "batch", "Batch", "iter", "iteration", "it", "minibatch", "global_step", "update", "batch_idx"];
 
-/// Language by language: epoch, step, loss, score, validation, "of".
+/// For each language: epoch, step, loss, score, validation, "of".
 pub const FOREIGN: &[[&str; 6]] = &[
     ["Epoche", "Schritt", "Verlust", "Genauigkeit", "Validierung", "von"],
     ["époque", "étape", "perte", "précision", "validation", "sur"],
@@ -105,7 +105,7 @@ pub const FOREIGN: &[[&str; 6]] = &[
     ["epoka", "krok", "strata", "dokładność", "walidacja", "z"],
 ];
 
-/// Validation of a training name: `loss` → `val_loss`.
+/// The validation name of a training metric: `loss` → `val_loss`.
 pub fn validation(rng: &mut ChaCha8Rng, name: &str) -> String {
     let bare = ["train_", "train/", "train ", "tr_"].iter().find_map(|head| name.strip_prefix(head)).unwrap_or(name);
     match rng.random_range(0..5) {

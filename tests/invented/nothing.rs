@@ -1,4 +1,4 @@
-//! Logs of jobs that do not learn: nothing may be reported. Imports: its siblings.
+//! Logs of jobs that are not trainings: nothing may be reported. Imports: its siblings.
 
 use super::Invented;
 use rand::RngExt;

@@ -1,4 +1,4 @@
-//! An invented program: its loops, what it prints in them, and the truth noted as it prints. Imports: its siblings.
+//! An invented program: its loops and its output; the expected readings are recorded as it prints. Imports: its siblings.
 
 use super::decoys;
 use super::layout::{Cell, Form, Layout};
@@ -8,7 +8,7 @@ use flowcon::model::Direction;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// One quantity that learns.
+/// A metric that improves.
 pub struct Metric {
     pub name: String,
     pub direction: Direction,
@@ -22,7 +22,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The text of its value after `done` of the work, 0 ..= 1.
+    /// Its formatted value after the fraction `done` of the work, 0 ..= 1.
     pub fn text(&self, rng: &mut ChaCha8Rng, done: f64) -> String {
         let left = (-self.speed * done).exp();
         let noise = rng.random_range(-0.03..0.03) * (self.from - self.to);
@@ -65,15 +65,16 @@ pub struct Program {
     pub beside: Vec<&'static str>,
     pub first: usize,
     pub epochs: usize,
-    /// Lines inside an epoch, and steps between two of them.
+    /// Lines per epoch.
     pub lines: usize,
+    /// Steps between two lines.
     pub stride: usize,
     pub log: Log,
     /// The work done so far, 0 ..= 1.
     pub done: f64,
 }
 
-/// Makes a program of this kind, and runs it.
+/// Generates a program of this kind and runs it.
 pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
     let mut program = Program::new(kind, rng);
     let shows = program.layout.shows_totals();
@@ -81,7 +82,7 @@ pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
     for line in decoys::preamble(rng, declared.then_some(program.epochs)) {
         program.log.line(&line);
     }
-    // Some are still running.
+    // Some programs are still running.
     let stop = if rng.random_bool(0.3) { program.epochs - program.epochs / 4 } else { program.epochs };
     let ends = match kind {
         Kind::Plain | Kind::Unknown | Kind::UnknownCount | Kind::Headless | Kind::Foreign => {
@@ -144,7 +145,7 @@ impl Program {
             let name = match kind {
                 Kind::Unknown => one(rng, names::UNKNOWN),
                 Kind::Foreign => words[if falls { 2 } else { 3 }],
-                // `valid: train_loss=0.5` would contradict itself.
+                // `valid: train_loss=0.5` would be contradictory.
                 Kind::TwoSeries if falls => one(rng, &names::LOSSES[..6]),
                 Kind::TwoSeries => one(rng, &names::SCORES[..10]),
                 _ if falls => one(rng, names::LOSSES),
@@ -183,7 +184,7 @@ impl Program {
         vec![Counted { current: (self.first + at) as f64, total, only_declared: false }]
     }
 
-    /// The metrics' cells, noted, and what stands beside them.
+    /// Records the metrics' values and returns their cells, with decoys.
     pub fn values(&mut self, rng: &mut ChaCha8Rng, last: bool) -> Vec<Cell> {
         let mut cells = Vec::new();
         for metric in &self.metrics {
@@ -193,7 +194,7 @@ impl Program {
         }
         for name in &self.beside {
             let text = decoys::beside(rng, name, (self.done * 100.0) as usize);
-            let at = if self.layout.form == Form::Block { cells.len() } else { rng_free_place(name, cells.len()) };
+            let at = if self.layout.form == Form::Block { cells.len() } else { fixed_position(name, cells.len()) };
             cells.insert(at, Cell::Value { name: (*name).to_owned(), text });
         }
         cells
@@ -228,8 +229,8 @@ impl Program {
     }
 }
 
-/// The same place for the same name in each line of a program.
-fn rng_free_place(name: &str, places: usize) -> usize {
+/// A position that is the same for a name in each line of a program.
+fn fixed_position(name: &str, places: usize) -> usize {
     name.len() * 7 % (places + 1)
 }
 

@@ -1,6 +1,6 @@
-//! A real pseudo-terminal (util-linux's `script`) around the real `flowctl top`, and what a person would see on it.
+//! Runs `flowctl` on a real pseudo-terminal (util-linux's `script`) and emulates its screen.
 
-#![allow(dead_code, reason = "each program uses its own part")]
+#![allow(dead_code, reason = "each test binary needs only a part of it")]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A terminal with `flowctl` on it, between two looks at its settings.
+/// A terminal that runs `flowctl`; its settings are recorded before and after.
 pub struct Pty {
     child: Child,
     keys: ChildStdin,
@@ -21,7 +21,7 @@ pub struct Pty {
     dir: tempfile::TempDir,
 }
 
-/// What to start.
+/// Options of [`Pty::start`].
 pub struct Start<'a> {
     pub socket: PathBuf,
     pub arguments: &'a [&'a str],
@@ -31,14 +31,14 @@ pub struct Start<'a> {
 }
 
 impl Pty {
-    /// Starts `flowctl top` on a terminal of this size.
+    /// Starts `flowctl top` on a terminal.
     pub fn start(start: &Start<'_>) -> Pty {
         let flowctl = env!("CARGO_BIN_EXE_flowctl");
         let command = format!("{flowctl} --socket {} top {}", start.socket.display(), start.arguments.join(" "));
         Pty::run(&command, start.rows, start.columns, start.environment)
     }
 
-    /// Starts a command, as a shell reads it, on a terminal of this size.
+    /// Starts a shell command on a terminal of this size.
     pub fn run(command: &str, rows: u16, columns: u16, environment: &[(&str, &str)]) -> Pty {
         let dir = tempfile::tempdir().expect("folder");
         let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
@@ -76,17 +76,17 @@ impl Pty {
         Pty { child, keys, parser, written, dir }
     }
 
-    /// Bytes that came to the terminal so far.
+    /// Number of bytes written to the terminal so far.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// What stands on the screen.
+    /// The content of the screen.
     pub fn screen(&self) -> String {
         self.parser.lock().expect("whole").screen().contents()
     }
 
-    /// Whether the screen is the program's own one, and whether the cursor is hidden.
+    /// Whether the alternate screen is active, and whether the cursor is hidden.
     pub fn is_taken(&self) -> (bool, bool) {
         let parser = self.parser.lock().expect("whole");
         (parser.screen().alternate_screen(), parser.screen().hide_cursor())
@@ -102,18 +102,18 @@ impl Pty {
         cells.filter_map(|(row, column)| parser.screen().cell(row, column)).any(coloured)
     }
 
-    /// Types.
+    /// Types keys.
     pub fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("the terminal listens");
-        self.keys.flush().expect("the terminal listens");
+        self.keys.write_all(keys.as_bytes()).expect("the terminal is open");
+        self.keys.flush().expect("the terminal is open");
     }
 
-    /// Waits until the screen fits, and gives it.
-    pub fn eventually(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+    /// Waits until the screen satisfies the condition, and returns it.
+    pub fn eventually(&self, what: &str, condition: impl Fn(&str) -> bool) -> String {
         let until = Instant::now() + Duration::from_secs(180);
         loop {
             let screen = self.screen();
-            if fits(&screen) {
+            if condition(&screen) {
                 return screen;
             }
             assert!(Instant::now() < until, "not in time: {what}; the screen:\n{screen}");
@@ -121,8 +121,8 @@ impl Pty {
         }
     }
 
-    /// Waits until the screen has these words, and gives it.
-    pub fn shows(&self, words: &str) -> String {
+    /// Waits until the screen contains these words, and returns it.
+    pub fn wait_for(&self, words: &str) -> String {
         self.eventually(words, |screen| screen.contains(words))
     }
 
@@ -131,7 +131,7 @@ impl Pty {
         self.file("pid").trim().parse().expect("a number")
     }
 
-    /// Gives the terminal another size, as a window's frame does when it is dragged.
+    /// Resizes the terminal.
     pub fn resize(&self, rows: u16, columns: u16) {
         let terminal = fs::File::options().read(true).write(true).open(self.file("tty").trim()).expect("a terminal");
         let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -144,19 +144,19 @@ impl Pty {
         Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status().expect("kill");
     }
 
-    /// The letter for the state of `flowctl`, as `ps` has it: `S`, `T`, …
+    /// The state of `flowctl` as a letter like in `ps`: `S`, `T`, …
     pub fn state(&self) -> char {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
         stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
     }
 
-    /// Waits for the end of `flowctl`: its exit code, and the terminal's settings before and after.
+    /// Waits for the end of `flowctl`; returns its exit code, and the terminal's settings before and after.
     pub fn end(&self) -> (i32, String, String) {
         let code = self.file("code").trim().parse().expect("a number");
         (code, self.file("before"), self.file("after"))
     }
 
-    /// A file that the shell writes, once it is there.
+    /// Waits for a file written by the shell, and returns its content.
     fn file(&self, name: &str) -> String {
         let until = Instant::now() + Duration::from_secs(180);
         loop {
@@ -179,7 +179,7 @@ impl Drop for Pty {
         if let Some(pid) = pid.ok().filter(|_| !self.dir.path().join("code").exists()) {
             let _ = Command::new("kill").args(["-KILL", pid.trim()]).stderr(Stdio::null()).status();
         }
-        let _ = self.child.kill(); // it may be gone
+        let _ = self.child.kill(); // it may have exited
         let _ = self.child.wait();
     }
 }

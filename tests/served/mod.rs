@@ -1,6 +1,6 @@
-//! The real server on a real Unix socket, fed by hand: what the API's and the command line's tests share.
+//! A real API server on a Unix socket with handmade data, shared by the tests of the API and the command line.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, reason = "each test binary needs only a part of it")]
 
 use flowcon::api::{self, Access, ApiLimits, Command, Feed, Refusal, Request};
 use flowcon::model::*;
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-/// A group number that no account of the machine has.
+/// A group id that no account of the machine has.
 pub const READERS: u32 = 54_321;
 
-/// A server with a daemon behind it that answers commands as a script says.
+/// A server with a fake daemon that replies to commands.
 pub struct Served {
     pub socket: PathBuf,
     pub status: watch::Sender<Arc<NodeStatus>>,
@@ -28,22 +28,22 @@ pub struct Served {
 }
 
 impl Served {
-    /// With the default limits.
+    /// Starts a server with the default limits.
     pub fn new(status: NodeStatus) -> Served {
         Served::with(status, ApiLimits::default())
     }
 
-    /// With other limits. Everybody may connect, so that peer credentials decide alone.
+    /// Starts a server with other limits. Every user may connect, so that only peer credentials decide.
     pub fn with(status: NodeStatus, limits: ApiLimits) -> Served {
         let folder = tempfile::tempdir().expect("folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("open folder");
         let socket = folder.path().join("flowcond.sock");
         let (status, published) = watch::channel(Arc::new(status));
-        let (commands, asked) = mpsc::channel(8);
+        let (commands, requests) = mpsc::channel(8);
         let events = broadcast::channel(64).0;
         let recent = Arc::new(Mutex::new(VecDeque::new()));
-        let recordings = mpsc::channel(1).0; // nobody records here
-        let history = mpsc::channel(1).0; // nobody remembers here
+        let recordings = mpsc::channel(1).0; // recording is not tested here
+        let history = mpsc::channel(1).0; // there is no history here
         let configuration = watch::channel(Arc::from("[policy]\n")).1;
         let feed = Feed {
             status: published,
@@ -54,15 +54,15 @@ impl Served {
             recordings,
             history,
         };
-        let given = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel();
         let (ready, bound) = std::sync::mpsc::channel();
-        let (path, log) = (socket.clone(), given.clone());
+        let (path, log) = (socket.clone(), received.clone());
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             runtime.expect("runtime").block_on(async move {
                 let socket = api::bind(&path, None, 0o666).expect("bound");
-                tokio::spawn(answer(asked, log));
+                tokio::spawn(reply_to_commands(requests, log));
                 ready.send(()).expect("the test waits");
                 let shutdown = async { drop(stopped.await) };
                 api::serve(socket, feed, Access::new([], Some(READERS)), limits, shutdown).await;
@@ -72,7 +72,7 @@ impl Served {
         Served {
             socket,
             status,
-            commands: given,
+            commands: received,
             recent,
             events,
             stop: Some(stop),
@@ -81,8 +81,8 @@ impl Served {
         }
     }
 
-    /// Lets something happen, as the daemon does: kept first, then sent.
-    pub fn happen(&self, sequence: u64, text: &str) {
+    /// Publishes an event like the daemon: stored first, then sent.
+    pub fn publish(&self, sequence: u64, text: &str) {
         let event = Event {
             sequence,
             unix_ms: 1_700_000_000_000 + sequence,
@@ -92,20 +92,20 @@ impl Served {
             text: text.to_owned(),
         };
         self.recent.lock().expect("lock").push_back(event.clone());
-        // Without a subscriber there is nobody to tell.
+        // Fails without subscribers.
         let _ = self.events.send(event);
     }
 
-    /// Forgets the oldest events, as a bounded queue does.
+    /// Drops the oldest events, like a bounded queue.
     pub fn forget(&self, count: usize) {
         self.recent.lock().expect("lock").drain(..count);
     }
 
-    /// Stops the server and waits until it is gone.
+    /// Stops the server and waits for its end.
     pub fn stop(&mut self) {
         self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take() {
-            thread.join().expect("the server ends in order");
+            thread.join().expect("the server ends cleanly");
         }
     }
 }
@@ -116,21 +116,21 @@ impl Drop for Served {
     }
 }
 
-/// Refuses to resume what runs, fails to restore, never answers a reload, and does the rest.
-async fn answer(mut asked: mpsc::Receiver<Request>, log: Arc<Mutex<Vec<(Command, String)>>>) {
-    let mut never = Vec::new();
-    while let Some(Request { command, asked_by, reply }) = asked.recv().await {
+/// Replies to commands: rejects a resume, fails to restore, never replies to a reload, and accepts the rest.
+async fn reply_to_commands(mut requests: mpsc::Receiver<Request>, log: Arc<Mutex<Vec<(Command, String)>>>) {
+    let mut pending = Vec::new();
+    while let Some(Request { command, asked_by, reply }) = requests.recv().await {
         log.lock().expect("lock").push((command.clone(), asked_by));
-        let answer = match command {
+        let result = match command {
             Command::Reload => {
-                never.push(reply);
+                pending.push(reply);
                 continue;
             }
             Command::Resume(None) => Err(Refusal::Refused("nothing is released".to_owned())),
             Command::Restore => Err(Refusal::Failed("cpu.weight of vae: permission denied".to_owned())),
             other => Ok(format!("done: {other:?}")),
         };
-        let _ = reply.send(answer);
+        let _ = reply.send(result);
     }
 }
 
@@ -146,7 +146,7 @@ pub fn as_user(uid: u32, gid: u32, extra_groups: Option<u32>, arguments: &[&str]
     command
 }
 
-/// The binary under test, where every user can run it.
+/// Copies the binary under test to a place where every user can run it.
 pub fn public_flowctl(folder: &Path) -> PathBuf {
     let copy = folder.join("flowctl");
     fs::copy(env!("CARGO_BIN_EXE_flowctl"), &copy).expect("copied");
@@ -155,7 +155,7 @@ pub fn public_flowctl(folder: &Path) -> PathBuf {
     copy
 }
 
-/// A node on which nothing is governed.
+/// A node without governed jobs.
 pub fn idle_node() -> NodeStatus {
     NodeStatus {
         now: Millis::from_secs(1000),
@@ -176,7 +176,7 @@ pub fn idle_node() -> NodeStatus {
     }
 }
 
-/// A node with one job of each sort.
+/// A node with one job of each kind.
 pub fn busy_node() -> NodeStatus {
     let mut node = idle_node();
     node.interval = Millis::from_secs(40);
@@ -189,7 +189,7 @@ pub fn busy_node() -> NodeStatus {
     node
 }
 
-/// A job that has only just been found.
+/// A newly discovered job.
 pub fn job(id: &str, name: &str) -> JobStatus {
     let weight = Limits {
         cpu_weight: Some(CpuWeight::DEFAULT),

@@ -1,7 +1,7 @@
-//! Agents without a Swarm: certificates as Swarm issues them, and an engine that answers what it is told to.
+//! Agents without a Swarm: certificates like those issued by Swarm, and a fake engine with scripted replies.
 
-#![allow(dead_code)] // each user takes a part of it
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(dead_code)] // each user needs only a part of it
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 use axum::Router;
 use axum::body::Bytes;
@@ -15,11 +15,11 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Whoever signs the certificates of one cluster, `c`.
+/// The certificate authority of one cluster, `c`.
 pub struct Authority(PathBuf);
 
 impl Authority {
-    /// Its files lie in this folder.
+    /// Creates an authority with its files in this folder.
     pub fn in_folder(folder: &Path) -> Authority {
         fs::write(folder.join("openssl.cnf"), "[req]\ndistinguished_name = names\n[names]\n").unwrap();
         let authority = Authority(folder.to_owned());
@@ -32,12 +32,12 @@ impl Authority {
         authority
     }
 
-    /// One whose files lie there already.
+    /// An authority whose files are already in this folder.
     pub fn of_folder(folder: &Path) -> Authority {
         Authority(folder.to_owned())
     }
 
-    /// A certificate for a node with the role `swarm-manager` or `swarm-worker`. All nodes have the same key.
+    /// Issues a certificate for a node with the role `swarm-manager` or `swarm-worker`. All nodes have the same key.
     pub fn issue(&self, node: &str, role: &str) {
         self.openssl(&format!(
             "req -x509 -new -config openssl.cnf -key node.key -CA ca.crt -CAkey ca.key -days 2 -subj /O=c/OU={role}/CN={node} \
@@ -61,7 +61,7 @@ impl Authority {
     }
 }
 
-/// An engine at this socket, which answers each path with a document, as long as this process lives.
+/// Starts a fake engine at this socket that replies to each path with a document, until this process ends.
 pub fn engine(socket: &Path, answer: impl Fn(&str) -> Bytes + Clone + Send + Sync + 'static) {
     let listener = UnixListener::bind(socket).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -75,15 +75,15 @@ pub fn engine(socket: &Path, answer: impl Fn(&str) -> Bytes + Clone + Send + Syn
     });
 }
 
-/// What an engine in the Swarm `c` tells of itself.
+/// Reply to `/info` of an engine in the Swarm `c`.
 pub const INFO: &str = r#"{"DockerRootDir": "/var/lib/docker", "Swarm": {"NodeID": "n0", "NodeAddr": "127.0.0.1",
     "ControlAvailable": true, "Cluster": {"ID": "c"}}}"#;
 
-/// `flowcoord` with its files in a folder; it is killed when dropped.
+/// A running `flowcoord` with its files in a folder; killed when dropped.
 pub struct Flowcoord(pub Child);
 
 impl Flowcoord {
-    /// `flowcoord VERB` as this node, with an engine at `engine.sock` in the folder.
+    /// Starts `flowcoord VERB` as this node, with an engine at `engine.sock` in the folder.
     pub fn start(folder: &Path, verb: &str, files: &CertificateFiles, port: u16) -> Flowcoord {
         let path = |name: &str| folder.join(name).display().to_string();
         let CertificateFiles { certificate, key, authority } = files;
@@ -109,11 +109,11 @@ impl Drop for Flowcoord {
     }
 }
 
-/// Waits until there is something.
-pub fn eventually<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+/// Polls until `probe` returns a value; panics after `within`.
+pub fn eventually<T>(what: &str, within: Duration, mut probe: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = probe() {
             return found;
         }
         assert!(began.elapsed() < within, "not within {} s: {what}", within.as_secs());

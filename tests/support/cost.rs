@@ -1,11 +1,11 @@
-//! What a process costs, as the kernel counts it. For benchmarks.
+//! CPU time and memory of a process, for benchmarks.
 
-#![allow(dead_code)] // each benchmark uses a part of it
-#![allow(clippy::unwrap_used)] // a benchmark fails by panicking
+#![allow(dead_code)] // each benchmark needs only a part of it
+#![allow(clippy::unwrap_used)] // benchmarks fail by panicking
 
 use std::fs;
 
-/// CPU seconds of whole processes, their ended threads included.
+/// CPU seconds of whole processes, including their ended threads.
 pub fn cpu_of(pids: &[u32]) -> f64 {
     let ticks = |pid: &u32| -> Option<f64> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -15,14 +15,14 @@ pub fn cpu_of(pids: &[u32]) -> f64 {
     pids.iter().filter_map(ticks).sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// MiB in memory.
+/// Resident memory in MiB.
 pub fn resident(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
-/// MiB that no other process shares.
+/// Memory not shared with other processes, in MiB.
 pub fn private(pid: u32) -> f64 {
     let maps = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let lines = maps.lines().filter(|line| line.starts_with("Private_"));

@@ -1,7 +1,7 @@
-//! A real `flowcond` of a test's own, asked through the real `flowctl`.
+//! A private `flowcond` for a test, used through `flowctl`.
 
-#![allow(dead_code)] // each test binary uses a part of it
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(dead_code)] // each test binary needs only a part of it
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 use serde_json::Value;
 use std::fs;
@@ -10,14 +10,14 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How much longer than on an idle machine a wait may take: a generous end costs nothing where what is waited for comes.
-pub const BUSY: u32 = 6;
+/// Factor by which timeouts are extended for busy machines; it costs nothing if the awaited condition occurs.
+pub const BUSY_FACTOR: u32 = 6;
 
-/// Looks again and again until `look` answers; panics with `what` long after `within`.
-pub fn eventually<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + within * BUSY;
+/// Polls until `probe` returns a value; panics with `what` after `within * BUSY_FACTOR`.
+pub fn eventually<T>(what: &str, within: Duration, mut probe: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + within * BUSY_FACTOR;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = probe() {
             return found;
         }
         assert!(Instant::now() < until, "not within {within:?}: {what}");
@@ -25,25 +25,25 @@ pub fn eventually<T>(what: &str, within: Duration, mut look: impl FnMut() -> Opt
     }
 }
 
-/// A running daemon with a socket and a state directory of its own.
+/// A running daemon with a private socket and state directory.
 pub struct Daemon {
     dir: tempfile::TempDir,
     address: String,
     settings: Vec<String>,
-    /// Variables of its environment, besides those of the test.
+    /// Additional environment variables.
     environment: Vec<(String, String)>,
-    /// A program, with arguments, that starts it: a tracer.
+    /// A program, with arguments, that starts it, such as a tracer.
     under: Vec<String>,
     child: Option<Child>,
 }
 
 impl Daemon {
-    /// Starts a daemon for the engine at `address` (`off` = none) and waits until it answers.
+    /// Starts a daemon for the engine at `address` (`off` = none) and waits until it replies.
     pub fn start(address: &str, settings: &[&str]) -> Daemon {
         Daemon::start_configured(address, settings, "")
     }
 
-    /// The same with a configuration file of this content, at [`Daemon::config`].
+    /// Like [`Daemon::start`], with this content of the configuration file at [`Daemon::config`].
     pub fn start_configured(address: &str, settings: &[&str], config: &str) -> Daemon {
         let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
         fs::write(dir.path().join("flowcond.toml"), config).unwrap();
@@ -60,7 +60,7 @@ impl Daemon {
         daemon
     }
 
-    /// The same without an engine, with its state in a folder that the test has prepared.
+    /// Starts a daemon without an engine, with its state in a prepared folder.
     pub fn start_over(state: &std::path::Path, settings: &[&str]) -> Daemon {
         let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
         std::os::unix::fs::symlink(state, dir.path().join("state")).unwrap();
@@ -78,7 +78,7 @@ impl Daemon {
         daemon
     }
 
-    /// The same without an engine, with these variables in its environment.
+    /// Starts a daemon without an engine, with additional environment variables.
     pub fn start_with(environment: &[(&str, &str)], settings: &[&str]) -> Daemon {
         let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
         fs::write(dir.path().join("flowcond.toml"), "").unwrap();
@@ -90,22 +90,22 @@ impl Daemon {
         daemon
     }
 
-    /// Starts it (again), over the same state, and waits until it answers.
+    /// Starts the daemon (again) with the same state and waits until it replies.
     pub fn boot(&mut self) {
         self.launch();
-        eventually("flowcond answers", Duration::from_secs(20), || {
+        eventually("flowcond replies", Duration::from_secs(20), || {
             self.flowctl(&["ps"]).status.success().then_some(())
         });
     }
 
-    /// Starts it under another program and waits for nothing. The program must leave it as its own child: `strace --daemonize`.
+    /// Starts the daemon under another program without waiting. The daemon must stay this process's child: `strace --daemonize`.
     pub fn launch_under(&mut self, under: &[&str]) {
         self.under = under.iter().map(|word| (*word).to_owned()).collect();
         self.launch();
         self.under.clear();
     }
 
-    /// Starts it and waits for nothing.
+    /// Starts the daemon without waiting.
     pub fn launch(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let words = self.under.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_flowcond")]);
@@ -139,7 +139,7 @@ impl Daemon {
         self.dir.path().join("state")
     }
 
-    /// What it logged.
+    /// The content of its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
@@ -148,36 +148,36 @@ impl Daemon {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// Runs `flowctl` against it.
+    /// Runs `flowctl` with this daemon.
     pub fn flowctl(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_flowctl")).arg("--socket").arg(self.socket()).args(arguments).output().unwrap()
     }
 
-    /// Runs `flowctl`, which must succeed.
-    pub fn told(&self, arguments: &[&str]) -> String {
+    /// Runs `flowctl`, which must succeed, and returns its standard output.
+    pub fn stdout_of(&self, arguments: &[&str]) -> String {
         let output = self.flowctl(arguments);
         assert!(output.status.success(), "flowctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// All governed containers of one instant, as the API tells them.
+    /// All governed containers as reported by the API.
     pub fn jobs(&self) -> Vec<Value> {
-        let listed: Value = serde_json::from_str(&self.told(&["ps", "-o", "json"])).unwrap();
+        let listed: Value = serde_json::from_str(&self.stdout_of(&["ps", "-o", "json"])).unwrap();
         listed.get("containers").unwrap_or(&listed).as_array().unwrap().clone()
     }
 
-    /// The governed container of that name.
+    /// The governed container with this name.
     pub fn job(&self, name: &str) -> Option<Value> {
         self.jobs().into_iter().find(|job| job["name"] == name)
     }
 
-    /// Waits until the container of that name fits, and gives it.
-    pub fn job_that(&self, name: &str, what: &str, within: Duration, mut fits: impl FnMut(&Value) -> bool) -> Value {
+    /// Waits until the container with this name satisfies `condition`, and returns it.
+    pub fn wait_for_job(&self, name: &str, what: &str, within: Duration, mut condition: impl FnMut(&Value) -> bool) -> Value {
         let mut last = None;
-        let until = Instant::now() + within * BUSY;
+        let until = Instant::now() + within * BUSY_FACTOR;
         while Instant::now() < until {
             last = self.job(name);
-            if let Some(job) = last.as_ref().filter(|job| fits(job)) {
+            if let Some(job) = last.as_ref().filter(|job| condition(job)) {
                 return job.clone();
             }
             sleep(Duration::from_millis(100));
@@ -190,23 +190,23 @@ impl Daemon {
         Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status().unwrap();
     }
 
-    /// Ends it with a signal and waits.
+    /// Ends it with a signal and waits for its exit.
     pub fn end(&mut self, signal: &str) {
         let Some(mut child) = self.child.take() else { return };
         Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
         child.wait().unwrap();
     }
 
-    /// `flowcond restore` over its state, as the unit does after a crash.
+    /// Runs `flowcond restore` with its state, as the unit does after a crash.
     pub fn restore(&self) -> String {
-        let output = self.restoring().output().unwrap();
+        let output = self.restore_command().output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         text
     }
 
-    /// The command that [`Daemon::restore`] runs.
-    pub fn restoring(&self) -> Command {
+    /// The command of [`Daemon::restore`].
+    pub fn restore_command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
         command.args(["restore", "--state-dir"]).arg(self.state_dir());
         command.args(["--set", &format!("engine.address={}", self.address)]);
@@ -216,7 +216,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // What a failed test leaves to whoever reads of it in CI. Not `told`: a second panic would end everything at once.
+        // Diagnostics of a failed test. Not `stdout_of`: a second panic would abort the process.
         if std::thread::panicking() && self.child.is_some() {
             let status = self.flowctl(&["status", "-o", "json"]).stdout;
             eprintln!("its status: {}\nits log:\n{}", String::from_utf8_lossy(&status), self.log());

@@ -1,7 +1,7 @@
-//! A real dockerd of a test's own: data, socket and cgroups apart from the machine's engine, gone when dropped.
+//! A private dockerd for a test: its data, socket and cgroups are separate from the machine's engine and removed when dropped.
 
-#![allow(dead_code)] // each test binary uses a part of it
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(dead_code)] // each test binary needs only a part of it
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 use std::fs;
 use std::io::Write;
@@ -19,34 +19,34 @@ const APPLETS: [&str; 20] = [
     "stty", "tail", "true", "usleep", "yes",
 ];
 
-/// Loss falls by one tenth, ten times a second, for as long as anybody looks.
+/// Script of a job whose loss falls by one tenth, ten times a second, for fifteen minutes.
 pub const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000-10*i)); \
     echo \"step $i/9000 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; done";
-/// Loss falls for two seconds and then stays where it is.
+/// Script of a job whose loss falls for two seconds and then stays constant.
 pub const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
     echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
 
-/// What FlowCon leaves a converged job of that original weight beside one that grows and has the default: a quarter of what the other may
-/// claim, of the sum of both weights.
+/// The weight that FlowCon leaves a converged job with this original weight next to a growing one with the default weight: the converged
+/// job may claim a quarter as much, relative to the original weights, and the sum of both weights is kept.
 pub fn limited_weight(original: u32) -> u32 {
     let claim = 0.25 * f64::from(original) / 100.0;
     ((100.0 + f64::from(original)) * claim / (1.0 + claim)).round() as u32
 }
 
-/// What to start in a container.
+/// The container to start.
 #[derive(Clone, Debug, Default)]
 pub struct RunSpec<'a> {
-    /// `--name`; empty = the engine chooses.
+    /// `--name`; if empty, the engine chooses a name.
     pub name: &'a str,
     /// `--label key=value`.
     pub labels: &'a [&'a str],
-    /// More options of `docker run`: `&["--cpus", "1.5"]`.
+    /// Additional options of `docker run`: `&["--cpus", "1.5"]`.
     pub options: &'a [&'a str],
-    /// Runs under `sh -c`; empty = sleeps until it is stopped.
+    /// Script for `sh -c`; if empty, the container sleeps until it is stopped.
     pub script: &'a str,
 }
 
-/// How dockerd is started.
+/// Options of dockerd.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Containers outlive the engine.
@@ -58,7 +58,7 @@ pub struct Engine {
     dir: tempfile::TempDir,
     cgroup_parent: String,
     options: Options,
-    /// Of its own, as on real machines: it outlives a crash of dockerd.
+    /// A separate containerd, as on real machines, which survives a crash of dockerd.
     containerd: Option<Child>,
     dockerd: Option<Child>,
 }
@@ -69,7 +69,7 @@ impl Engine {
         Self::start_with(Options::default())
     }
 
-    /// Starts an engine and gives it an image with a shell.
+    /// Starts an engine and imports an image with a shell.
     pub fn start_with(options: Options) -> Engine {
         let mut engine = Self::stopped(options);
         engine.boot();
@@ -77,7 +77,7 @@ impl Engine {
         engine
     }
 
-    /// An engine that is not started yet: see [`Engine::boot`].
+    /// Creates an engine without starting it: see [`Engine::boot`].
     pub fn stopped(options: Options) -> Engine {
         for program in ["containerd", "dockerd", "docker", "busybox"] {
             assert!(which(program).is_some(), "{program} is missing; as root: {INSTALL}");
@@ -88,7 +88,7 @@ impl Engine {
         Engine { dir, cgroup_parent: format!("/flowcon-test-{unique}"), options, containerd: None, dockerd: None }
     }
 
-    /// Starts dockerd, with its containerd the first time, and waits until it answers.
+    /// Starts dockerd, and containerd the first time, and waits until it replies.
     pub fn boot(&mut self) {
         if self.containerd.is_none() {
             self.boot_containerd();
@@ -158,7 +158,7 @@ impl Engine {
         self.path("engine.sock")
     }
 
-    /// The socket as `DOCKER_HOST` names it.
+    /// The address of the socket for `DOCKER_HOST`.
     pub fn address(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
@@ -168,7 +168,7 @@ impl Engine {
         self.dir.path()
     }
 
-    /// Runs a docker command that must succeed, and gives its trimmed output.
+    /// Runs a docker command that must succeed, and returns its trimmed output.
     pub fn docker(&self, args: &[&str]) -> String {
         let output = self.try_docker(args);
         assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -180,7 +180,7 @@ impl Engine {
         self.command(args).output().unwrap()
     }
 
-    /// Starts a container and gives its full id.
+    /// Starts a container and returns its full id.
     pub fn run(&self, spec: RunSpec<'_>) -> String {
         let mut args = vec!["run", "--detach", "--network", "none"];
         if !spec.name.is_empty() {
@@ -190,18 +190,18 @@ impl Engine {
             args.extend(["--label", label]);
         }
         args.extend(spec.options);
-        // As process 1 a shell ignores SIGTERM: an own trap lets `docker stop` be quick.
+        // As process 1, a shell ignores SIGTERM: the trap makes `docker stop` fast.
         let waits = "trap 'exit 0' TERM; sleep 1000000 & wait";
         args.extend([IMAGE, "sh", "-c", if spec.script.is_empty() { waits } else { spec.script }]);
         self.docker(&args)
     }
 
-    /// The first process of a container.
+    /// The process id of a container's first process.
     pub fn pid_of(&self, id: &str) -> u32 {
         self.docker(&["inspect", "--format", "{{.State.Pid}}", id]).parse().unwrap()
     }
 
-    /// The cgroup directory of a container: of one v1 controller (`cpu`, `memory`), or the only one of v2.
+    /// The cgroup directory of a container: that of one v1 controller (`cpu`, `memory`), or the only one of v2.
     pub fn cgroup_of(&self, id: &str, controller: &str) -> PathBuf {
         let text = fs::read_to_string(format!("/proc/{}/cgroup", self.pid_of(id))).unwrap();
         let path_of = |wanted: &str| {
@@ -217,13 +217,13 @@ impl Engine {
         PathBuf::from(format!("/sys/fs/cgroup{}", path_of("").unwrap()))
     }
 
-    /// A file in the container's cgroup, trimmed.
+    /// The trimmed content of a file in the container's cgroup.
     pub fn cgroup_file(&self, id: &str, controller: &str, file: &str) -> String {
         let path = self.cgroup_of(id, controller).join(file);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
     }
 
-    /// The kernel's weight of a container, on the scale of `cpu.weight`.
+    /// The CPU weight of a container in the kernel, on the scale of `cpu.weight`.
     pub fn cpu_weight(&self, id: &str) -> u32 {
         if Engine::is_cgroup_v1() {
             let shares: f64 = self.cgroup_file(id, "cpu", "cpu.shares").parse().unwrap();
@@ -233,35 +233,35 @@ impl Engine {
         }
     }
 
-    /// Whether containers are in cgroup v1 hierarchies here.
+    /// Whether this machine uses cgroup v1.
     pub fn is_cgroup_v1() -> bool {
         !Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
     }
 
-    /// Ends dockerd as a service manager does, and waits.
+    /// Stops dockerd with SIGTERM, as a service manager does, and waits.
     pub fn terminate(&mut self) {
         self.signal("TERM");
         self.wait_gone();
     }
 
-    /// Ends dockerd as a crash does, and waits.
+    /// Kills dockerd, as a crash does, and waits.
     pub fn kill(&mut self) {
         self.signal("KILL");
         self.wait_gone();
     }
 
-    /// SIGTERM and a new start.
+    /// Stops dockerd with SIGTERM and starts it again.
     pub fn restart(&mut self) {
         self.terminate();
         self.boot();
     }
 
-    /// Stops dockerd where it is: it hangs.
+    /// Suspends dockerd, so that it hangs.
     pub fn freeze(&self) {
         self.signal("STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes dockerd.
     pub fn thaw(&self) {
         self.signal("CONT");
     }
@@ -331,7 +331,7 @@ impl Drop for Engine {
     }
 }
 
-/// A tar archive of a root file system with a static busybox: nothing is pulled.
+/// Builds a tar archive of a root file system with a static busybox, so that nothing is pulled.
 pub fn root_file_system() -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     let busybox = which("busybox").expect("checked before the start");
@@ -346,7 +346,7 @@ pub fn root_file_system() -> Vec<u8> {
     archive.into_inner().unwrap()
 }
 
-/// Removes what an engine can leave: shims and containers, mounts, cgroups.
+/// Removes everything that an engine can leave behind: shims and containers, mounts, cgroups.
 pub fn sweep(dir: &Path, cgroup_parent: &str) {
     for pid in processes(dir, cgroup_parent) {
         send("KILL", pid);
@@ -361,7 +361,7 @@ pub fn sweep(dir: &Path, cgroup_parent: &str) {
     }
 }
 
-/// Shims name the directory in their arguments; containers are in the cgroups.
+/// Finds shims by the directory in their arguments, and containers by their cgroups.
 fn processes(dir: &Path, cgroup_parent: &str) -> Vec<u32> {
     let ours = dir.to_string_lossy().into_owned();
     let mut found = Vec::new();
@@ -409,7 +409,7 @@ fn remove_cgroups(dir: &Path) {
         remove_cgroups(&entry.path());
     }
     for _ in 0..100 {
-        // Processes that were killed a moment ago still hold it.
+        // Recently killed processes may still be in the cgroup.
         if fs::remove_dir(dir).is_ok() || !dir.exists() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What the tests on real engines share.
+//! Support code shared by the tests with real engines.
 
 pub mod cost;
 pub mod daemon;

@@ -1,7 +1,7 @@
-//! A real Podman service of a test's own: storage, socket and cgroups apart, gone when dropped.
+//! A private Podman service for a test: its storage, socket and cgroups are separate and removed when dropped.
 
-#![allow(dead_code)] // each test binary uses a part of it
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(dead_code)] // each test binary needs only a part of it
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ pub struct Podman {
 }
 
 impl Podman {
-    /// Starts the service and gives it an image with a shell.
+    /// Starts the service and imports an image with a shell.
     pub fn start() -> Podman {
         assert!(Command::new("podman").arg("--version").output().is_ok(), "podman is missing; as root: {INSTALL}");
         let dir = tempfile::Builder::new().prefix("flowcon-podman-").tempdir().unwrap();
@@ -34,7 +34,7 @@ impl Podman {
         fs::write(dir.path().join("containers.conf"), containers).unwrap();
         let unique = dir.path().file_name().unwrap().to_string_lossy().replace("flowcon-podman-", "");
         let address = format!("unix://{at}/podman.sock");
-        // First: two podmans that find an empty store at once disturb each other.
+        // Import first: two podman processes that initialise an empty store at once interfere.
         import_image(dir.path());
         let mut service = command(dir.path());
         service.args(["system", "service", "--time", "0", &address]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -42,25 +42,25 @@ impl Podman {
         let podman = Podman { cgroup_parent: format!("/flowcon-podman-{unique}"), service, dir };
         let began = Instant::now();
         while !podman.dir.path().join("podman.sock").exists() {
-            assert!(began.elapsed() < Duration::from_secs(180), "podman system service makes no socket");
+            assert!(began.elapsed() < Duration::from_secs(180), "podman system service created no socket");
             std::thread::sleep(Duration::from_millis(50));
         }
         podman
     }
 
-    /// The socket as `DOCKER_HOST` names it.
+    /// The address of the socket for `DOCKER_HOST`.
     pub fn address(&self) -> String {
         format!("unix://{}/podman.sock", self.dir.path().display())
     }
 
-    /// Starts a labelled container and gives its full id.
+    /// Starts a labelled container and returns its full id.
     pub fn run(&self, name: &str, label: &str, script: &str) -> String {
         let run = ["run", "--detach", "--network", "none", "--ulimit", "host", "--cgroup-parent", &self.cgroup_parent];
         let what = ["--name", name, "--label", label, IMAGE, "sh", "-c", script];
         self.podman(&[run.as_slice(), what.as_slice()].concat())
     }
 
-    /// Runs a podman command that must succeed, and gives its trimmed output.
+    /// Runs a podman command that must succeed, and returns its trimmed output.
     pub fn podman(&self, args: &[&str]) -> String {
         let output = command(self.dir.path()).args(args).output().unwrap();
         assert!(output.status.success(), "podman {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -81,10 +81,10 @@ fn import_image(dir: &Path) {
     let mut import = command(dir);
     import.args(["import", "--change", "ENV PATH=/bin", "-", IMAGE]).stdin(Stdio::piped());
     let mut import = import.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // Whoever refuses the image says why.
-    let given = import.stdin.take().unwrap().write_all(&super::engine::root_file_system());
+    // If the import fails, its error output is shown below.
+    let written = import.stdin.take().unwrap().write_all(&super::engine::root_file_system());
     let ended = import.wait_with_output().unwrap();
-    assert!(given.is_ok() && ended.status.success(), "podman import: {}", String::from_utf8_lossy(&ended.stderr));
+    assert!(written.is_ok() && ended.status.success(), "podman import: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
 fn command(dir: &Path) -> Command {

@@ -1,8 +1,8 @@
-//! A Unix socket between a client and the engine that loses, delays and adds what it is told: connections break on
-//! real machines too, but not when a test wants it.
+//! A proxy on a Unix socket between a client and the engine that drops, delays and injects data on request, to test broken
+//! connections.
 
-#![allow(dead_code)] // each test binary uses a part of it
-#![allow(clippy::unwrap_used)] // a test fails by panicking, in its support too
+#![allow(dead_code)] // each test binary needs only a part of it
+#![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -11,68 +11,68 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
-/// Sees each request's first line before the engine does; what it returns is answered in the engine's place.
+/// Called with each request's first line before the engine; if it returns a body, this is the reply instead of the engine's.
 type Before = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What happens to the connections that are open.
+/// A fault injected into all open connections.
 #[derive(Clone, Debug)]
-enum Meddle {
+enum Fault {
     Cut,
     Swallow,
     Inject(String),
 }
 
-/// The proxy; it ends when dropped.
+/// The proxy; stops when dropped.
 pub struct Proxy {
     path: PathBuf,
-    meddle: broadcast::Sender<Meddle>,
+    faults: broadcast::Sender<Fault>,
     requests: Arc<Mutex<Vec<String>>>,
     accepting: JoinHandle<()>,
 }
 
 impl Proxy {
-    /// Listens at `path` and passes everything on to `engine`.
+    /// Listens at `path` and forwards everything to `engine`.
     pub fn start(path: &Path, engine: &Path) -> Proxy {
         Self::start_with(path, engine, Arc::new(|_| None))
     }
 
-    /// The same, and shows each request's first line to `before` first.
+    /// Like [`Proxy::start`], but calls `before` with each request's first line.
     pub fn start_with(path: &Path, engine: &Path, before: Before) -> Proxy {
         let listener = UnixListener::bind(path).unwrap();
-        let (meddle, _) = broadcast::channel(256);
+        let (faults, _) = broadcast::channel(256);
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (engine, sender, seen) = (engine.to_owned(), meddle.clone(), requests.clone());
+        let (engine, sender, seen) = (engine.to_owned(), faults.clone(), requests.clone());
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (engine, orders) = (engine.clone(), sender.subscribe());
+                let (engine, faults) = (engine.clone(), sender.subscribe());
                 let (before, seen) = (before.clone(), seen.clone());
-                tokio::spawn(async move { pass(client, &engine, orders, &before, &seen).await });
+                tokio::spawn(async move { pass(client, &engine, faults, &before, &seen).await });
             }
         });
-        Proxy { path: path.to_owned(), meddle, requests, accepting }
+        Proxy { path: path.to_owned(), faults, requests, accepting }
     }
 
-    /// Breaks all open connections.
+    /// Closes all open connections.
     pub fn cut(&self) {
-        let _ = self.meddle.send(Meddle::Cut);
+        let _ = self.faults.send(Fault::Cut);
     }
 
-    /// What the engine says from now on in open connections never arrives; they stay open.
+    /// Discards all further data from the engine on open connections, which stay open.
     pub fn swallow(&self) {
-        let _ = self.meddle.send(Meddle::Swallow);
+        let _ = self.faults.send(Fault::Swallow);
     }
 
-    /// Adds one chunk to what the engine says in open connections: answers without end are chunked.
+    /// Injects a chunk into the engine's replies on open connections; endless replies are chunked.
     pub fn inject(&self, line: &str) {
-        let _ = self.meddle.send(Meddle::Inject(format!("{:x}\r\n{line}\n\r\n", line.len() + 1)));
+        let _ = self.faults.send(Fault::Inject(format!("{:x}\r\n{line}\n\r\n", line.len() + 1)));
     }
 
-    /// First lines of all requests so far.
+    /// The first lines of all requests so far.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Where it listens, as `DOCKER_HOST` names it.
+    /// The address of its socket for `DOCKER_HOST`.
     pub fn address(&self) -> String {
         format!("unix://{}", self.path.display())
     }
@@ -89,7 +89,7 @@ impl Drop for Proxy {
 async fn pass(
     mut client: UnixStream,
     engine: &Path,
-    mut orders: broadcast::Receiver<Meddle>,
+    mut faults: broadcast::Receiver<Fault>,
     before: &Before,
     seen: &Mutex<Vec<String>>,
 ) {
@@ -110,9 +110,9 @@ async fn pass(
     let (mut up, mut down) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
         tokio::select! {
-            order = orders.recv() => match order {
-                Ok(Meddle::Swallow) => swallowing = true,
-                Ok(Meddle::Inject(chunk)) => if client.write_all(chunk.as_bytes()).await.is_err() { return },
+            fault = faults.recv() => match fault {
+                Ok(Fault::Swallow) => swallowing = true,
+                Ok(Fault::Inject(chunk)) => if client.write_all(chunk.as_bytes()).await.is_err() { return },
                 _ => return,
             },
             read = server.read(&mut down) => match read {

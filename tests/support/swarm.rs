@@ -1,5 +1,5 @@
-//! A Docker Swarm for one test: engines in network namespaces, each node with its flowcond and its agent, and a coordinator.
-#![allow(dead_code)] // each test binary uses a part of it
+//! A Docker Swarm for one test: engines in network namespaces, a flowcond and an agent on each node, and a coordinator.
+#![allow(dead_code)] // each test binary needs only a part of it
 
 use serde_json::Value;
 use std::fs::{self, File};
@@ -9,13 +9,13 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Two Swarms at once would make each other slow.
+/// Only one Swarm runs at a time, because two would slow each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The image of the jobs. Nobody listens at that registry, which the engines learn at once; what they have is used then.
+/// The image of the jobs. Nothing listens at this registry, so the engines fail to pull immediately and use the imported image.
 pub const IMAGE: &str = "localhost:1/job:1";
 
-/// How the service of a job is started again and told to stop.
+/// Restart and stop options of a job's service.
 pub const RESTARTS: [&str; 6] =
     ["--restart-condition", "on-failure", "--restart-max-attempts", "2", "--stop-grace-period", "20s"];
 
@@ -28,7 +28,7 @@ pub struct TestSwarm {
 }
 
 impl TestSwarm {
-    /// So many nodes, the first of them a manager, governed and with agents; no coordinator runs yet.
+    /// Starts a Swarm of `nodes` governed nodes with agents, the first of them a manager, without a coordinator.
     pub fn start(nodes: usize) -> TestSwarm {
         let mut swarm = TestSwarm::without_agents(nodes);
         for node in 1..=nodes {
@@ -39,7 +39,7 @@ impl TestSwarm {
         swarm
     }
 
-    /// The same with no agents.
+    /// Like [`TestSwarm::start`], without agents.
     pub fn without_agents(nodes: usize) -> TestSwarm {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut script = Command::new(root().join("integration/cluster/with-swarm"))
@@ -51,7 +51,7 @@ impl TestSwarm {
             .expect("integration/cluster/with-swarm runs: as root, with docker.io and iproute2");
         let mut line = String::new();
         BufReader::new(script.stdout.as_mut().expect("piped")).read_line(&mut line).expect("the script's folder");
-        assert!(!line.trim().is_empty(), "the Swarm did not come up");
+        assert!(!line.trim().is_empty(), "the Swarm did not start");
         let mut swarm =
             TestSwarm { _alone: alone, script, dir: line.trim().into(), daemons: Vec::new(), coordinator: None };
         for node in 1..=nodes {
@@ -74,12 +74,12 @@ impl TestSwarm {
         fs::create_dir_all(files.join("bin")).expect("a folder");
         fs::copy("/bin/busybox", files.join("bin/busybox")).expect("busybox-static");
         for name in ["sh", "sleep", "cat", "echo", "hostname", "dd"] {
-            let _ = std::os::unix::fs::symlink("busybox", files.join("bin").join(name)); // made for the node before
+            let _ = std::os::unix::fs::symlink("busybox", files.join("bin").join(name)); // may exist from the previous node
         }
         self.import(node, &files, IMAGE);
     }
 
-    /// Makes an image of a folder.
+    /// Imports a folder as an image.
     pub fn import(&self, node: usize, files: &Path, image: &str) {
         let tar = Command::new("tar").arg("-C").arg(files).args(["-c", "."]).stdout(Stdio::piped()).spawn();
         let tar = tar.expect("tar").stdout.expect("piped");
@@ -89,7 +89,7 @@ impl TestSwarm {
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     }
 
-    /// flowcond of one node.
+    /// Starts the flowcond of one node.
     fn govern(&mut self, node: usize) {
         let folder = self.folder(node);
         let log = File::create(folder.join("flowcond.log")).expect("a log");
@@ -105,7 +105,7 @@ impl TestSwarm {
         self.daemons.push(flowcond.expect("flowcond"));
     }
 
-    /// A `flowcoord` in the namespace of a node.
+    /// A command in the network namespace of a node, with the options of `flowcoord`.
     fn inside(&self, node: usize, program: &str) -> Command {
         let folder = self.folder(node);
         let mut command = Command::new("nsenter");
@@ -125,7 +125,7 @@ impl TestSwarm {
         self.coordinate_with("");
     }
 
-    /// The same with more lines in its configuration.
+    /// Like [`TestSwarm::coordinate`], with additional lines in its configuration.
     pub fn coordinate_with(&mut self, lines: &str) {
         let log =
             fs::OpenOptions::new().create(true).append(true).open(self.dir.join("coordinator.log")).expect("a log");
@@ -137,7 +137,7 @@ impl TestSwarm {
         self.coordinator = Some(command.spawn().expect("the coordinator"));
     }
 
-    /// kill -9.
+    /// Kills the coordinator with SIGKILL.
     pub fn kill_coordinator(&mut self) {
         if let Some(mut coordinator) = self.coordinator.take() {
             coordinator.kill().expect("it ran");
@@ -152,7 +152,7 @@ impl TestSwarm {
         String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
     }
 
-    /// `flowctl cluster` on the manager.
+    /// Runs `flowctl cluster` on the manager.
     pub fn flowctl(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_flowctl"))
             .args(["cluster", "--socket"])
@@ -162,7 +162,7 @@ impl TestSwarm {
             .expect("flowctl")
     }
 
-    /// What `flowctl cluster doctor` finds on a node, and whether it is content.
+    /// Runs `flowctl cluster doctor` on a node; returns whether it succeeded, and its checks.
     pub fn doctor(&self, node: usize) -> (bool, Vec<Value>) {
         let folder = self.folder(node);
         let output = Command::new("nsenter")
@@ -176,24 +176,25 @@ impl TestSwarm {
         (output.status.success(), report["checks"].as_array().expect("checks").clone())
     }
 
-    pub fn done(&self, arguments: &[&str]) -> String {
+    /// Runs `flowctl cluster` on the manager, which must succeed, and returns its standard output.
+    pub fn stdout_of(&self, arguments: &[&str]) -> String {
         let output = self.flowctl(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// One job as `flowctl cluster status` has it; nothing while no coordinator answers.
+    /// One job in `flowctl cluster status`; `None` while no coordinator replies.
     pub fn job(&self, name: &str) -> Option<Value> {
         self.jobs().into_iter().find(|job| job["name"] == name)
     }
 
-    /// Waits until a job is as wanted, and returns it.
-    pub fn wait(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until a job satisfies the condition, and returns it.
+    pub fn wait(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         let mut last = None;
-        while began.elapsed() < super::daemon::BUSY * Duration::from_secs(30) {
+        while began.elapsed() < super::daemon::BUSY_FACTOR * Duration::from_secs(30) {
             last = self.job(name).or(last);
-            if let Some(job) = last.as_ref().filter(|job| is_so(job)) {
+            if let Some(job) = last.as_ref().filter(|job| condition(job)) {
                 return job.clone();
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -206,7 +207,7 @@ impl TestSwarm {
         self.wait(name, &format!("running on {node}"), |job| job["state"] == "running" && job["node"] == node)
     }
 
-    /// How many evaluations of a job the flowcond of a node like `node-2` knows; waits until there are so many.
+    /// Waits until the flowcond of a node such as `node-2` has `at_least` evaluations of a job, and returns their number.
     pub fn evaluations(&self, name: &str, node: &str, at_least: u64) -> u64 {
         let number = node.trim_start_matches("node-").parse().expect("node-N");
         let socket = self.folder(number).join("flowcond.sock");
@@ -224,7 +225,7 @@ impl TestSwarm {
         };
         let began = Instant::now();
         let mut last = None;
-        while began.elapsed() < super::daemon::BUSY * Duration::from_secs(30) {
+        while began.elapsed() < super::daemon::BUSY_FACTOR * Duration::from_secs(30) {
             last = known().or(last);
             if let Some(known) = last.filter(|known| *known >= at_least) {
                 return known;
@@ -232,10 +233,10 @@ impl TestSwarm {
             std::thread::sleep(Duration::from_millis(100));
         }
         let log = fs::read_to_string(self.folder(number).join("flowcond.log")).unwrap_or_default();
-        panic!("{node} knows {last:?} evaluations of {name}, not {at_least}\n{log}");
+        panic!("{node} has {last:?} evaluations of {name}, not {at_least}\n{log}");
     }
 
-    /// Cuts a node off from the others, or puts it back.
+    /// Disconnects a node from the others, or reconnects it.
     pub fn cut(&self, node: usize, is_cut: bool) {
         let netns = format!("--net={}", self.folder(node).join("netns").display());
         let state = if is_cut { "down" } else { "up" };
@@ -249,12 +250,12 @@ impl TestSwarm {
         }
     }
 
-    /// A training that writes a heartbeat for each unit, saves on SIGTERM, and goes on from there.
+    /// Submits a training that writes a heartbeat for each unit, saves its state on SIGTERM, and resumes from it.
     pub fn submit(&self, name: &str, units: u32, labels: &[&str]) -> PathBuf {
         self.submit_with(name, units, labels, &[])
     }
 
-    /// The same with more options of `docker service create`.
+    /// Like [`TestSwarm::submit`], with additional options of `docker service create`.
     pub fn submit_with(&self, name: &str, units: u32, labels: &[&str], options: &[&str]) -> PathBuf {
         let beats = self.dir.join("beats");
         fs::create_dir_all(&beats).expect("a folder");
@@ -285,7 +286,7 @@ impl TestSwarm {
         beats.join(name)
     }
 
-    /// All jobs as `flowctl cluster status` has them; none while no coordinator answers.
+    /// All jobs in `flowctl cluster status`; none while no coordinator replies.
     pub fn jobs(&self) -> Vec<Value> {
         self.status("jobs")
     }
@@ -296,20 +297,20 @@ impl TestSwarm {
         status.and_then(|status| status[what].as_array().cloned()).unwrap_or_default()
     }
 
-    /// Waits until all jobs together are as wanted.
-    pub fn wait_for_all(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) {
-        self.wait_until("jobs", what, is_so);
+    /// Waits until the list of jobs satisfies the condition.
+    pub fn wait_for_all(&self, what: &str, condition: impl Fn(&[Value]) -> bool) {
+        self.wait_until("jobs", what, condition);
     }
 
-    /// Waits until all nodes together are as wanted.
-    pub fn wait_for_nodes(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) {
-        self.wait_until("nodes", what, is_so);
+    /// Waits until the list of nodes satisfies the condition.
+    pub fn wait_for_nodes(&self, what: &str, condition: impl Fn(&[Value]) -> bool) {
+        self.wait_until("nodes", what, condition);
     }
 
-    fn wait_until(&self, of: &str, what: &str, is_so: impl Fn(&[Value]) -> bool) {
+    fn wait_until(&self, of: &str, what: &str, condition: impl Fn(&[Value]) -> bool) {
         let began = Instant::now();
-        while began.elapsed() < super::daemon::BUSY * Duration::from_secs(30) {
-            if is_so(&self.status(of)) {
+        while began.elapsed() < super::daemon::BUSY_FACTOR * Duration::from_secs(30) {
+            if condition(&self.status(of)) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -320,7 +321,7 @@ impl TestSwarm {
     }
 }
 
-/// Heartbeats: never two writers, and no unit lost or done twice.
+/// Checks in the heartbeats that there were never two writers and no unit was lost or repeated; returns the last unit.
 pub fn assert_one_writer(beats: &Path) -> u32 {
     let text = fs::read_to_string(beats).expect("heartbeats");
     let (mut ended, mut writer, mut last) = (Vec::new(), "", 0);

@@ -1,7 +1,7 @@
-//! What the texts for people tell them to type: README, topics and `--help` of the programs, comments of shipped configuration.
+//! Finds the commands in user-facing texts: README, help topics, `--help` of the programs, comments in shipped configuration.
 //!
-//! Everything that stands in backticks or as code is either a word that is no command, or a command. There is nothing between: what is
-//! not known to be a word is a command, and somebody has to run it.
+//! All code and text in backticks is either a known word or a command. Anything that is not a known word counts as a command and must
+//! be run by a test.
 
 use flowcon::config::{KEYS, LABEL_PREFIX, LABELS};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Single words in backticks that are values, names or programs of others.
+/// Words in backticks that are values, names or other programs.
 const WORDS: [&str; 17] = [
     "auto",
     "balanced",
@@ -30,7 +30,7 @@ const WORDS: [&str; 17] = [
     "zsh",
 ];
 
-/// Shipped files whose comments and messages are texts.
+/// Shipped files whose comments and messages are checked.
 const COMMENTED: [&str; 9] = [
     "config/flowcond.toml",
     "config/examples/bench.toml",
@@ -45,12 +45,12 @@ const COMMENTED: [&str; 9] = [
 
 const TOPICS: [&str; 7] = ["labels", "policy", "limits", "operations", "gpu", "cluster", "security"];
 
-/// Every command of every text, as it is to be typed; placeholders are words in capitals.
+/// All commands in all texts; placeholders are in capitals.
 pub fn commands() -> BTreeSet<String> {
     let mut found = Vec::new();
     found.extend(of_markdown(&read(&root().join("README.md"))));
-    TOPICS.iter().for_each(|topic| found.extend(of_topic(&said(env!("CARGO_BIN_EXE_flowctl"), &["help", topic]))));
-    found.extend(of_prose(&said(env!("CARGO_BIN_EXE_flowctl"), &["config", "keys", "-o", "wide"])));
+    TOPICS.iter().for_each(|topic| found.extend(of_topic(&stdout_of(env!("CARGO_BIN_EXE_flowctl"), &["help", topic]))));
+    found.extend(of_prose(&stdout_of(env!("CARGO_BIN_EXE_flowctl"), &["config", "keys", "-o", "wide"])));
     helps().iter().for_each(|help| found.extend(of_prose(help)));
     COMMENTED
         .iter()
@@ -78,7 +78,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn said(program: &str, arguments: &[&str]) -> String {
+fn stdout_of(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).env("COLUMNS", "100").output().expect("the program runs");
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
@@ -87,7 +87,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
 /// The help of every program and command that has a manual page.
 fn helps() -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
-    said(env!("CARGO_BIN_EXE_flowctl"), &["__manual", &folder.path().to_string_lossy()]);
+    stdout_of(env!("CARGO_BIN_EXE_flowctl"), &["__manual", &folder.path().to_string_lossy()]);
     let names =
         ["man1", "man8"].into_iter().flat_map(|section| fs::read_dir(folder.path().join(section)).expect("pages"));
     let names =
@@ -101,7 +101,7 @@ fn helps() -> Vec<String> {
                 _ => vec![name],
             });
             let arguments = [verb.unwrap_or_default(), vec!["--help"]].concat();
-            said(&binaries.join(program).to_string_lossy(), &arguments)
+            stdout_of(&binaries.join(program).to_string_lossy(), &arguments)
         })
         .collect()
 }
@@ -111,7 +111,7 @@ fn of_markdown(text: &str) -> Vec<String> {
     for (at, block) in text.split("```").enumerate() {
         match (at % 2, block.strip_prefix("sh\n")) {
             (1, Some(code)) => found.extend(code.lines().filter_map(typed)),
-            (1, None) => {} // a picture
+            (1, None) => {} // a diagram
             _ => {
                 let (rows, prose): (Vec<&str>, Vec<&str>) = block.lines().partition(|line| line.starts_with("| `flow"));
                 found.extend(rows.iter().flat_map(|row| of_row(row)));
@@ -122,7 +122,7 @@ fn of_markdown(text: &str) -> Vec<String> {
     found
 }
 
-/// A row of a table of commands: `resume` after `flowctl release` is `flowctl govern`, and an option belongs to the first command.
+/// Commands in a table row: a word after `flowctl release` belongs to the same program, and an option belongs to the first command.
 fn of_row(row: &str) -> Vec<String> {
     let codes = in_backticks(row);
     let first = codes.first().cloned().unwrap_or_default();
@@ -143,7 +143,7 @@ fn of_topic(text: &str) -> Vec<String> {
     found
 }
 
-/// Comments and messages of a configuration file; a comment that begins with one of our programs is a command without backticks.
+/// Commands in a configuration file; a comment that starts with one of our programs is a command without backticks.
 fn of_comments(text: &str) -> Vec<String> {
     let bare: Vec<&str> = text.lines().map(|line| line.trim_start().trim_start_matches('#').trim_start()).collect();
     let is_typed = |line: &&str| ["flowctl ", "flowsim ", "flowcond "].iter().any(|program| line.starts_with(program));
@@ -152,7 +152,7 @@ fn of_comments(text: &str) -> Vec<String> {
     found
 }
 
-/// An option by itself is one of `flowctl status`.
+/// Commands in prose; an option on its own belongs to `flowctl status`.
 fn of_prose(text: &str) -> Vec<String> {
     let whole =
         |code: String| if code.starts_with('-') && code.len() > 1 { format!("flowctl status {code}") } else { code };
@@ -165,14 +165,14 @@ fn in_backticks(text: &str) -> Vec<String> {
     codes.map(|code| names(&code.split_whitespace().collect::<Vec<_>>().join(" "))).collect()
 }
 
-/// A line of code without what is said about it behind it.
+/// A line of code without its trailing comment.
 fn typed(line: &str) -> Option<String> {
     let line = line.split(" # ").next().unwrap_or(line);
     let line = line.split("   ").find(|part| !part.trim().is_empty())?;
     Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `help labels|policy` is two commands.
+/// Expands `help labels|policy` to two commands.
 fn alternatives(command: &str) -> Vec<String> {
     let Some(word) = command.split(' ').find(|word| word.contains('|') && word.len() > 1) else {
         return vec![command.to_owned()];

@@ -1,4 +1,4 @@
-//! The report's pictures, one function each, drawn for the width of a phone and scaled up elsewhere.
+//! The report's charts, one function each, drawn for the width of a phone and scaled up on larger screens.
 //!
 //! Imports: sim's drawing primitives.
 
@@ -9,26 +9,26 @@ use crate::term::text;
 
 const WIDTH: f64 = 460.0;
 const FIELD: f64 = 190.0;
-/// Room for names of jobs.
+/// Width reserved for job names.
 const NAMES: f64 = 112.0;
 const NAME_LONGEST: usize = 14;
 const ROW: f64 = 18.0;
-/// Points of a line; more would be thinner than a pixel.
+/// Points in a line; more would be less than a pixel apart.
 const POINTS: usize = 240;
 
 fn margins(left: f64) -> Margins {
     Margins { top: 8.0, right: 16.0, bottom: 36.0, left }
 }
 
-/// A unit of time in which the report's length is a handy number.
+/// A unit of time in which the report's length is a small number.
 #[derive(Clone, Copy)]
 pub struct Unit {
     seconds: f64,
-    /// `minutes`.
+    /// Name of the unit, for example `minutes`.
     pub name: &'static str,
 }
 
-/// The unit for a length.
+/// Returns the unit for a length of time.
 pub fn unit(length_s: f64) -> Unit {
     let (seconds, name) = match length_s {
         s if s <= 600.0 => (1.0, "seconds"),
@@ -47,7 +47,7 @@ fn percent(value: f64) -> String {
     format!("{:.0} %", 100.0 * value)
 }
 
-/// The jobs that are drawn, with the colours of their places.
+/// The jobs that are drawn; a job's position determines its colour.
 pub struct Drawn<'a> {
     data: &'a Data,
     jobs: Vec<&'a Series>,
@@ -55,7 +55,7 @@ pub struct Drawn<'a> {
 }
 
 impl<'a> Drawn<'a> {
-    /// Those that used the most CPU, at most so many, in the order of their start.
+    /// Selects the `most` jobs that used the most CPU, ordered by start.
     pub fn new(data: &'a Data, most: usize) -> Drawn<'a> {
         let used = |series: &Series| series.work.last().map_or(0.0, |last| last.1);
         let mut jobs: Vec<&Series> = data.jobs.iter().collect();
@@ -65,12 +65,12 @@ impl<'a> Drawn<'a> {
         Drawn { data, jobs, unit: unit(data.length_s()) }
     }
 
-    /// Their names, in the order of their colours.
+    /// Names of the drawn jobs, in the order of their colours.
     pub fn names(&self) -> Vec<String> {
         self.jobs.iter().map(|series| name(series)).collect()
     }
 
-    /// Their curves.
+    /// Curves of the drawn jobs.
     pub fn jobs(&self) -> &[&'a Series] {
         &self.jobs
     }
@@ -91,14 +91,14 @@ impl<'a> Drawn<'a> {
         Plot::new(WIDTH, count as f64 * ROW + 44.0, margins(NAMES), (from, to), (0.0, count as f64))
     }
 
-    /// When each job ran, with a mark at 95 % of its improvement.
+    /// Draws when each job ran, with a mark at 95 % of its improvement.
     pub fn gantt(&self) -> String {
         let mut plot = self.rows(0.0, self.x(self.data.length_s()), self.jobs.len());
         plot.x_axis(self.unit.name, number);
         for (place, series_of) in self.jobs.iter().enumerate() {
             let y = row(self.jobs.len(), place);
             let end = series_of.seen_s;
-            let open = if series_of.end_s.is_none() { ", runs on" } else { "" };
+            let open = if series_of.end_s.is_none() { ", still running" } else { "" };
             let title = format!("{}: {}{open}", name(series_of), text::duration(end - series_of.start_s));
             plot.bar((self.x(series_of.start_s), self.x(end)), (y - 0.33, y + 0.33), &series(place), &title);
             if let Some(quality) = series_of.quality_s {
@@ -106,11 +106,11 @@ impl<'a> Drawn<'a> {
             }
             label(&mut plot, y, series_of);
         }
-        let description = "One bar for each job, from its start to its end; the mark on a bar is where it had 95 % of its improvement.";
+        let description = "One bar for each job, from its start to its end; the mark on a bar shows when it reached 95 % of its improvement.";
         plot.described("gantt", "When each job ran", description)
     }
 
-    /// Completion times as they were, and beneath each the estimate of plain sharing with its doubt.
+    /// Draws the measured completion times, and beneath each the estimate for plain sharing with its uncertainty.
     pub fn completions(&self) -> String {
         let ended = self.ended();
         let took = |job: &Series| job.end_s.unwrap_or(job.seen_s) - job.start_s;
@@ -137,18 +137,18 @@ impl<'a> Drawn<'a> {
             plot.line(&[(plain.low / unit.seconds, y - 0.17), (high / unit.seconds, y - 0.17)], "doubt", &estimated);
             label(&mut plot, y, job);
         }
-        let description = "For each job that ended, the time that it took, and beneath it in grey the estimate for plain sharing; the line is the doubt.";
+        let description = "For each job that ended, the time it took, and beneath it in grey the estimate for plain sharing; the line is its uncertainty.";
         plot.described("completions", "Completion times", description)
     }
 
-    /// What each job is estimated to have gained or lost, best first.
+    /// Draws the estimated gain or cost of each job, best first.
     pub fn gains(&self) -> String {
         let mut gains: Vec<(&Series, Range)> =
             self.ended().iter().map(|(_, job, plain)| (*job, gain(job, *plain))).collect();
         gains.sort_by(|a, b| a.1.likely.total_cmp(&b.1.likely));
         let widest = gains.iter().map(|(_, gain)| gain.low.abs().max(gain.high.abs())).fold(0.1, f64::max).min(2.0);
         let mut plot = self.rows(-widest, widest, gains.len());
-        plot.x_axis("completion time against plain sharing", |tick| format!("{:+.0} %", 100.0 * tick));
+        plot.x_axis("completion time compared with plain sharing", |tick| format!("{:+.0} %", 100.0 * tick));
         plot.rule(0.0);
         for (place, (job, gain)) in gains.iter().enumerate() {
             let y = row(gains.len(), place);
@@ -165,12 +165,12 @@ impl<'a> Drawn<'a> {
             plot.line(&ends, "doubt", &title);
             label(&mut plot, y, job);
         }
-        let description = "For each job that ended, how much less or more time it took than plain sharing is estimated to have given; \
-                           left is faster, the line is the doubt, grey bars are within it.";
+        let description = "For each job that ended, the estimated change of its completion time compared with plain sharing; \
+                                   left is faster, the line is the uncertainty, grey bars are within it.";
         plot.described("gains", "Estimated gain or cost of each job", description)
     }
 
-    /// Jobs that ended, with their colour and the estimate of their completion.
+    /// Jobs that ended, with their colour and their estimated completion time.
     fn ended(&self) -> Vec<(usize, &'a Series, Range)> {
         let estimated = |job: &Series| {
             let place = self.data.jobs.iter().position(|known| known.job.number == job.job.number)?;
@@ -180,18 +180,18 @@ impl<'a> Drawn<'a> {
         self.jobs.iter().enumerate().filter_map(with).collect()
     }
 
-    /// Planned parts of the node, one on top of the other.
+    /// Draws the planned shares of the node, stacked.
     pub fn shares(&self) -> String {
         let times = self.times();
         let part =
             |job: &Series, at: f64| if at < job.start_s || at > job.seen_s { 0.0 } else { held(&job.shares, at) };
         let mut plot = self.over_time(1.0, percent);
         self.stack(&mut plot, &times, true, part);
-        let description = "How the governor divided the node when every job wanted more than its part, over time, one job on top of the other.";
+        let description = "How the governor divided the node over time when every job wanted more than its share; jobs are stacked.";
         plot.described("shares", "Shares of the node over time", description)
     }
 
-    /// Cores used, one on top of the other.
+    /// Draws the cores used, stacked.
     pub fn cpu(&self) -> String {
         let times = self.times();
         let used = |job: &Series, from: f64, to: f64| (at_work(job, to) - at_work(job, from)) / (to - from).max(1e-9);
@@ -210,7 +210,7 @@ impl<'a> Drawn<'a> {
             plot.area(&lower, &upper, &series(place), &name(job));
             lower = upper;
         }
-        let description = "Cores that each job really used over time, one job on top of the other.";
+        let description = "Cores that each job used over time; jobs are stacked.";
         plot.described("cpu", "CPU used over time", description)
     }
 
@@ -246,7 +246,7 @@ impl<'a> Drawn<'a> {
         times
     }
 
-    /// Evaluations as parts of each job's improvement.
+    /// Draws the evaluations as fractions of each job's improvement.
     pub fn evaluations(&self) -> String {
         let mut plot = self.over_time(1.05, percent);
         for (place, job) in self.jobs.iter().enumerate() {
@@ -259,11 +259,11 @@ impl<'a> Drawn<'a> {
                 plot.line(&points, &series(place), &name(job));
             }
         }
-        let description = "Each job's evaluations over time, as parts of the way from its first to its best.";
+        let description = "Each job's evaluations over time, as fractions of the way from its first to its best.";
         plot.described("evaluations", "Evaluation curves", description)
     }
 
-    /// The node's pressure.
+    /// Draws the node's pressure.
     pub fn pressure(&self) -> String {
         let mut plot = self.over_time(1.0, percent);
         type Of = fn(&crate::api::wire::NodeSample) -> Option<f64>;
@@ -276,18 +276,18 @@ impl<'a> Drawn<'a> {
             let at = |unix_ms: u64| (unix_ms as f64 - self.data.since as f64).max(0.0) / 1000.0;
             let mut points: Vec<(f64, f64)> =
                 self.data.node.iter().filter_map(|node| Some((self.x(at(node.unix_ms)), of(node)?))).collect();
-            // A reading stands until the next one.
+            // A reading holds until the next one.
             points.extend(points.last().map(|last| (self.x(self.data.length_s()), last.1)));
             if points.len() > 1 {
                 plot.line(&points, &series(place), name);
             }
         }
-        let description = "The part of the time in which some task of the node waited for CPU, memory or block I/O.";
+        let description = "The fraction of time in which some task on the node waited for CPU, memory or block I/O.";
         plot.described("pressure", "Pressure on the node", description)
     }
 }
 
-/// The change of a job's completion time against plain sharing: negative is faster.
+/// The relative change of a job's completion time compared with plain sharing: negative is faster.
 pub fn gain(job: &Series, plain: Range) -> Range {
     let real = job.end_s.unwrap_or(job.seen_s) - job.start_s;
     let against = |plain: f64| if plain > 0.0 && plain.is_finite() { real / plain - 1.0 } else { -1.0 };
@@ -298,7 +298,7 @@ pub fn gain(job: &Series, plain: Range) -> Range {
     }
 }
 
-/// `-23% (-31% to -12%)`.
+/// Formats a gain as `-23% (-31% to -12%)`.
 pub fn words(gain: Range) -> String {
     let signed = |part: f64| {
         let percent = (100.0 * part).round();
@@ -307,7 +307,7 @@ pub fn words(gain: Range) -> String {
     format!("{} ({} to {})", signed(gain.likely), signed(gain.low), signed(gain.high))
 }
 
-/// A job's name, safe to show.
+/// A job's name without control characters.
 pub fn name(series: &Series) -> String {
     text::clean(&series.job.name)
 }
@@ -325,7 +325,7 @@ fn at_work(job: &Series, at: f64) -> f64 {
     super::estimate::at(&job.work, at)
 }
 
-/// The value that stood at an instant.
+/// The value of a step function at an instant; 0 before its first step.
 pub fn held(steps: &[(f64, f64)], at: f64) -> f64 {
     let after = steps.partition_point(|step| step.0 <= at);
     after.checked_sub(1).map_or(0.0, |n| steps[n].1)

@@ -1,4 +1,4 @@
-//! The history of a span as the report needs it: each job's curves in seconds since the report's beginning.
+//! The data of a report: the history of a time span, with each job's curves in seconds since the start of the report.
 //!
 //! Imports: the API's client, wire types.
 
@@ -9,92 +9,93 @@ use crate::api::wire::{BlockRecord, Event, JobRecord, NodeSample, NodeSamples, P
 use crate::cli::history::{jobs, past_blocks, past_events, samples, span};
 use crate::term::exit::Failure;
 
-/// Samples asked for, all jobs together, and of one job at least and at most.
+/// Samples requested for all jobs together.
 const SAMPLES: u64 = 60_000;
+/// Smallest and largest number of samples requested for one job.
 const SAMPLES_A_JOB: (u64, u64) = (20, 600);
-/// Evaluations without which nothing is said of quality.
-const EVALUATIONS_AT_LEAST: usize = 5;
+/// Minimum number of evaluations needed to report the time to 95 % of the improvement.
+const MIN_EVALUATIONS: usize = 5;
 
-/// Of a job that has done less than this part, its whole work is a guess.
-const PART_AT_LEAST: f64 = 0.05;
+/// The total work of a running job is extrapolated only from this fraction of its progress on.
+const MIN_PROGRESS: f64 = 0.05;
 
-/// Everything that the page shows.
+/// Everything shown on the page.
 pub struct Data {
     /// The node's name.
     pub hostname: String,
-    /// Where the report begins and ends, Unix milliseconds.
+    /// Start of the report, Unix milliseconds.
     pub since: u64,
-    /// The end.
+    /// End of the report, Unix milliseconds.
     pub until: u64,
-    /// The node's readings.
+    /// Samples of the node.
     pub node: Vec<NodeSample>,
     /// The jobs, ordered by start.
     pub jobs: Vec<Series>,
     /// Commands, holds and notices.
     pub events: Vec<Event>,
-    /// What plain sharing would have given.
+    /// Estimated completion times under plain sharing.
     pub estimate: Estimate,
-    /// What it did give, in blocks of time that were held back.
+    /// Effect of governing, measured against control periods.
     pub measured: Measurement,
-    /// What is held back now.
-    pub holdback: Told,
+    /// The current holdback settings.
+    pub holdback: Holdback,
 }
 
-/// One job's curves; times in seconds since the report's beginning.
+/// One job's curves; times in seconds since the start of the report.
 pub struct Series {
-    /// Who.
+    /// Its record in the history.
     pub job: JobRecord,
-    /// When it started; 0 where that was before.
+    /// When it started; 0 if that was before the report.
     pub start_s: f64,
     /// When it ended.
     pub end_s: Option<f64>,
-    /// Where its bar ends: its end, or when it was last seen.
+    /// Its end, or when it was last seen.
     pub seen_s: f64,
     /// CPU time since `start_s`, core-seconds.
     pub work: Vec<(f64, f64)>,
-    /// Planned parts of the node, each until the next.
+    /// Planned shares of the node, each until the next.
     pub shares: Vec<(f64, f64)>,
-    /// CPU weights that stood, each until the next.
+    /// CPU weights in force, each until the next.
     pub weights: Vec<(f64, f64)>,
-    /// Parts of its improvement, 0 ..= 1.
+    /// Evaluations as fractions of its improvement, 0 ..= 1.
     pub improvement: Vec<(f64, f64)>,
-    /// When it had 95 % of it.
+    /// When it reached 95 % of its improvement.
     pub quality_s: Option<f64>,
     /// First and last evaluation.
     pub values: Option<(f64, f64)>,
-    /// GPUs that it used on average, where it used one.
+    /// Mean number of GPUs used; `None` if it used none.
     pub gpus: Option<f64>,
-    /// The most GPU memory that it held, in bytes.
+    /// Peak GPU memory in bytes.
     pub gpu_memory: Option<u64>,
-    /// What was kept of it.
+    /// Its samples from the history.
     pub samples: Vec<Sample>,
 }
 
-/// What the daemon is told to hold back now.
+/// The daemon's holdback settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Told {
-    /// The part of the time.
+pub struct Holdback {
+    /// Fraction of time spent in control periods.
     pub part: f64,
-    /// How long a block is, in seconds.
+    /// Length of a block in seconds.
     pub block_s: f64,
 }
 
 impl Data {
-    /// The report's length.
+    /// Length of the report in seconds.
     pub fn length_s(&self) -> f64 {
         self.until.saturating_sub(self.since) as f64 / 1000.0
     }
 
-    /// The node's cores, as last read.
+    /// Number of cores in the latest sample of the node.
     pub fn cores(&self) -> f64 {
         self.node.last().map_or(1.0, |node| node.cores).max(0.01)
     }
 }
 
-/// Asks the daemon for all of it.
-pub async fn asked(client: &Client, since: u64, until: u64) -> Result<Data, Failure> {
+/// Fetches the data of a report from the daemon.
+pub async fn fetch(client: &Client, since: u64, until: u64) -> Result<Data, Failure> {
     let jobs = jobs(client, &span(since, until), None).await?;
-    // The report begins with its first job.
+    // The report starts with its first job.
     let first = jobs.iter().map(|job| job.started_unix_ms.max(since)).min().unwrap_or(since);
     let since = first.min(until);
     let span = span(since, until);
@@ -105,13 +106,13 @@ pub async fn asked(client: &Client, since: u64, until: u64) -> Result<Data, Fail
     let events = events.into_iter().filter(|event| matches!(event.kind.as_str(), "command" | "hold" | "notice"));
     let blocks = past_blocks(client, &span).await?;
     let policy: Policy = client.get("/v1/policy").await?;
-    let mut data = assembled(node, jobs, &samples, events.collect(), &blocks, since, until);
-    data.holdback = Told { part: policy.holdback, block_s: policy.holdback_block_s };
+    let mut data = assemble(node, jobs, &samples, events.collect(), &blocks, since, until);
+    data.holdback = Holdback { part: policy.holdback, block_s: policy.holdback_block_s };
     Ok(data)
 }
 
-/// The curves of each job, and the estimate.
-pub fn assembled(
+/// Builds the curves of each job, the estimate and the measurement.
+pub fn assemble(
     node: NodeSamples,
     jobs: Vec<JobRecord>,
     samples: &[Sample],
@@ -129,11 +130,11 @@ pub fn assembled(
     let estimate = estimate(&lives, cores);
     let works = jobs.iter().filter_map(|series| Some((series.job.number, whole_work(&series.job)?)));
     let measured = measure(blocks, &works.collect());
-    let holdback = Told::default();
+    let holdback = Holdback::default();
     Data { hostname: node.hostname, since, until, node: node.readings, jobs, events, estimate, measured, holdback }
 }
 
-/// Core-seconds from a job's start to its end: what it used, or what it will have used, where its log tells how far it is.
+/// Core-seconds from a job's start to its end; extrapolated for a running job whose progress is known.
 fn whole_work(job: &JobRecord) -> Option<f64> {
     let latest = job.latest.as_ref()?;
     let used = latest.cpu_s.filter(|used| *used > 0.0)?;
@@ -141,7 +142,7 @@ fn whole_work(job: &JobRecord) -> Option<f64> {
         return Some(used);
     }
     let part = latest.progress? / job.total.filter(|total| *total > 0.0)?;
-    (PART_AT_LEAST..=1.0).contains(&part).then(|| used / part)
+    (MIN_PROGRESS..=1.0).contains(&part).then(|| used / part)
 }
 
 fn series(job: JobRecord, samples: Vec<Sample>, since: u64, until: u64) -> Series {
@@ -160,7 +161,7 @@ fn series(job: JobRecord, samples: Vec<Sample>, since: u64, until: u64) -> Serie
     };
     let evaluations: Vec<(f64, f64)> = stepped(|sample| sample.value);
     let improvement = improvement(&evaluations, job.direction.as_deref());
-    let quality_s = if began_here && evaluations.len() >= EVALUATIONS_AT_LEAST {
+    let quality_s = if began_here && evaluations.len() >= MIN_EVALUATIONS {
         improvement.iter().find(|(_, part)| *part >= 0.95).map(|(at, _)| *at)
     } else {
         None
@@ -182,7 +183,7 @@ fn series(job: JobRecord, samples: Vec<Sample>, since: u64, until: u64) -> Serie
     }
 }
 
-/// GPUs used on average, over the time in which that was known; each sample stands until the next.
+/// Mean number of GPUs used, over the time in which it was known; each sample holds until the next.
 fn gpus(samples: &[Sample]) -> Option<f64> {
     let pairs = samples.iter().zip(samples.iter().skip(1));
     let known =
@@ -191,7 +192,7 @@ fn gpus(samples: &[Sample]) -> Option<f64> {
     (time > 0.0).then(|| used / time)
 }
 
-/// Each evaluation as a part of the way from the first to the best.
+/// Each evaluation as a fraction of the way from the first to the best.
 fn improvement(evaluations: &[(f64, f64)], direction: Option<&str>) -> Vec<(f64, f64)> {
     let Some((_, first)) = evaluations.first() else { return Vec::new() };
     let sign = if direction == Some("up") { 1.0 } else { -1.0 };

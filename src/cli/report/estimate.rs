@@ -1,30 +1,30 @@
-//! What plain sharing would have given: the recorded jobs replayed with equal rights, and how far to believe it.
+//! Estimates completion times under plain sharing: the recorded jobs are replayed with their original weights, and the error is bounded.
 //!
-//! Each job is work in core-seconds, done at the rate that [weighted max-min fairness](water_fill) gives it among the jobs that run at
-//! the time. The same replay with the weights that really stood tells how well the model knows this machine: what it misses there is
-//! doubt about what it says of plain sharing. Pure. Imports: sim's sharing.
+//! A job is an amount of work in core-seconds, done at the rate that [weighted max-min fairness](water_fill) gives it among the running
+//! jobs. The same replay with the recorded weights shows how well the model fits this machine: its error there is the uncertainty of the
+//! estimate for plain sharing. Pure. Imports: sim's sharing.
 
 use crate::sim::sharing::{Claim, water_fill};
 
-/// A job as it was recorded; times in seconds since the report's beginning.
+/// A job as recorded; times in seconds since the start of the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Life {
-    /// When it started, or 0 where it ran before.
+    /// When it started; 0 if that was before the report.
     pub start_s: f64,
-    /// When it ended; `None` = it ran on.
+    /// When it ended; `None` if it is still running.
     pub end_s: Option<f64>,
     /// CPU time used since `start_s`: (when, core-seconds), rising.
     pub work: Vec<(f64, f64)>,
-    /// The CPU weight that stood from each instant on.
+    /// CPU weights in force, each until the next: (when, weight).
     pub weights: Vec<(f64, f64)>,
     /// The weight under plain sharing.
     pub plain_weight: f64,
-    /// When it had 95 % of its improvement.
+    /// When it reached 95 % of its improvement.
     pub quality_s: Option<f64>,
 }
 
 impl Life {
-    /// The last look was before the end: from there to the end the job went on as before.
+    /// Extrapolates the work from the last sample to the job's end at the rate of the last interval.
     fn to_its_end(&self) -> Life {
         let mut life = self.clone();
         if let (Some(end), [.., (t0, w0), (t1, w1)]) = (self.end_s, self.work.as_slice())
@@ -37,50 +37,50 @@ impl Life {
     }
 }
 
-/// A quantity that is not known exactly: everything from low to high is possible.
+/// An uncertain quantity between `low` and `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// At least.
+    /// Lower bound.
     pub low: f64,
-    /// Most likely.
+    /// Most likely value.
     pub likely: f64,
-    /// At most.
+    /// Upper bound.
     pub high: f64,
 }
 
 impl Range {
-    fn of(likely: f64, others: impl Iterator<Item = f64>, doubt: f64) -> Range {
+    fn of(likely: f64, others: impl Iterator<Item = f64>, uncertainty: f64) -> Range {
         let (low, high) = others.fold((likely, likely), |(low, high), other| (low.min(other), high.max(other)));
-        Range { low: (low - doubt).max(0.0), likely, high: high + doubt }
+        Range { low: (low - uncertainty).max(0.0), likely, high: high + uncertainty }
     }
 }
 
-/// What is estimated of one job that ended: seconds from its start under plain sharing.
+/// Estimate for one job that ended under plain sharing, in seconds from its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plain {
-    /// To its end.
+    /// Time to its end.
     pub completion_s: Range,
-    /// To 95 % of its improvement, where that is known.
+    /// Time to 95 % of its improvement, if known.
     pub quality_s: Option<Range>,
 }
 
 /// The whole estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// One for each job; `None` = it did not end, so how much work it still has is unknown.
+    /// One for each job; `None` if it has not ended, because its remaining work is unknown.
     pub jobs: Vec<Option<Plain>>,
-    /// Mean completion of the jobs that ended.
+    /// Mean completion time of the jobs that ended.
     pub mean_completion_s: Option<Range>,
     /// Cores that the jobs shared.
     pub cores: Range,
-    /// How much the replay with the real weights misses the real completion, on average, as a part of it.
+    /// Mean relative error of the completion times in the replay with the recorded weights.
     pub error: Option<f64>,
 }
 
-/// No estimate is truer than this part of it: jobs' work is only known where somebody looked.
-const LEAST_DOUBT: f64 = 0.02;
+/// Smallest relative uncertainty of an estimate: jobs' work is known only at the samples.
+const MIN_UNCERTAINTY: f64 = 0.02;
 
-/// Estimates plain sharing on a node of so many cores.
+/// Estimates completion times under plain sharing on a node with `node_cores` cores.
 pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
     let lives: &[Life] = &lives.iter().map(Life::to_its_end).collect::<Vec<_>>();
     let cores = shared_cores(lives, node_cores);
@@ -106,12 +106,12 @@ pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
         let real = took(job).unwrap_or(0.0).max(1e-9);
         ((governed.ends[job] - lives[job].start_s) / real - 1.0).abs()
     });
-    let least = LEAST_DOUBT + misses;
+    let least = MIN_UNCERTAINTY + misses;
     let jobs = (0..lives.len()).map(|job| plain_of(job, lives, &best, &others, &governed, least)).collect();
-    let doubt = (replayed(&governed) - real).abs().max(LEAST_DOUBT * replayed(&best));
+    let uncertainty = (replayed(&governed) - real).abs().max(MIN_UNCERTAINTY * replayed(&best));
     let any = !ended.is_empty();
     Estimate {
-        mean_completion_s: any.then(|| Range::of(replayed(&best), others.iter().map(replayed), doubt)),
+        mean_completion_s: any.then(|| Range::of(replayed(&best), others.iter().map(replayed), uncertainty)),
         error: any.then_some(misses),
         jobs,
         cores,
@@ -129,17 +129,17 @@ fn plain_of(
     let life = &lives[job];
     let end = life.end_s?;
     let since = |at: f64| at - life.start_s;
-    let doubt = (governed.ends[job] - end).abs().max(least * since(best.ends[job]));
-    let completion_s = Range::of(since(best.ends[job]), others.iter().map(|run| since(run.ends[job])), doubt);
+    let uncertainty = (governed.ends[job] - end).abs().max(least * since(best.ends[job]));
+    let completion_s = Range::of(since(best.ends[job]), others.iter().map(|run| since(run.ends[job])), uncertainty);
     let quality_s = life.quality_s.and_then(|quality| {
-        let doubt = (governed.quality[job]? - quality).abs().max(least * since(best.quality[job]?));
+        let uncertainty = (governed.quality[job]? - quality).abs().max(least * since(best.quality[job]?));
         let all = others.iter().filter_map(|run| run.quality[job]).map(since);
-        Some(Range::of(since(best.quality[job]?), all, doubt))
+        Some(Range::of(since(best.quality[job]?), all, uncertainty))
     });
     Some(Plain { completion_s, quality_s })
 }
 
-/// What the jobs used together while two or more of them ran: mostly, usually, and at best.
+/// Cores used together while two or more jobs ran: the 50th, 80th and 98th percentile.
 fn shared_cores(lives: &[Life], node_cores: f64) -> Range {
     let mut together: Vec<(f64, f64)> = Vec::new();
     for (from, to) in steps(lives) {
@@ -152,10 +152,10 @@ fn shared_cores(lives: &[Life], node_cores: f64) -> Range {
     Range { low: at(0.5), likely: at(0.8), high: at(0.98) }
 }
 
-/// The most that one job can use.
+/// The most cores that one job can use.
 struct Cap {
     cores: f64,
-    /// It was seen with room to spare, so that it could have used more.
+    /// Whether it ran while cores were free, so that it could have used more.
     is_sure: bool,
 }
 
@@ -182,7 +182,7 @@ fn caps(lives: &[Life], shared: f64) -> Vec<Cap> {
         .collect()
 }
 
-/// Spans of five seconds or so in which rates are looked at.
+/// Intervals of about five seconds over which rates are computed.
 fn steps(lives: &[Life]) -> Vec<(f64, f64)> {
     let end = lives.iter().filter_map(|life| life.work.last()).map(|last| last.0).fold(0.0, f64::max);
     let count = (end / 5.0).ceil().clamp(1.0, 2_000.0) as usize;
@@ -198,7 +198,7 @@ fn rate(life: &Life, from: f64, to: f64) -> f64 {
     (at(&life.work, to) - at(&life.work, from)) / (to - from)
 }
 
-/// A curve between its points; flat before and after.
+/// Interpolates a curve linearly; it is flat before its first and after its last point.
 pub fn at(curve: &[(f64, f64)], x: f64) -> f64 {
     let after = curve.partition_point(|point| point.0 <= x);
     match (after.checked_sub(1).map(|n| curve[n]), curve.get(after)) {
@@ -208,7 +208,7 @@ pub fn at(curve: &[(f64, f64)], x: f64) -> f64 {
     }
 }
 
-/// The value below which `part` of the time is spent; values come with their time.
+/// The value below which `part` of the time is spent; `values` are (value, time).
 fn quantile(values: &mut [(f64, f64)], part: f64) -> Option<f64> {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = values.iter().map(|(_, time)| time).sum();
@@ -225,13 +225,13 @@ enum Weights {
     Recorded,
 }
 
-/// When each job ended in a replay, and had its quality; infinite where it never did.
+/// When each job ended in a replay (infinite if it never did) and when it reached 95 % of its improvement.
 struct Replay {
     ends: Vec<f64>,
     quality: Vec<Option<f64>>,
 }
 
-/// Runs all jobs on `cores`, each with at most its cap. A job without an end goes on for ever.
+/// Runs all jobs on `cores`, each with at most its cap. A job without an end runs forever.
 fn replay(lives: &[Life], cores: f64, caps: &[f64], weights: Weights) -> Replay {
     let total: Vec<f64> = lives.iter().map(|life| life.work.last().map_or(0.0, |last| last.1)).collect();
     let goal: Vec<Option<f64>> =
@@ -262,7 +262,7 @@ fn replay(lives: &[Life], cores: f64, caps: &[f64], weights: Weights) -> Replay 
         let soonest = ends.map(|(job, share)| now + (total[*job] - done[*job]).max(0.0) / share);
         let until = soonest.chain(changes.get(next).copied()).fold(f64::INFINITY, f64::min);
         if until.is_infinite() {
-            return run; // nobody gets anything any more
+            return run; // no job makes progress any more
         }
         for (job, share) in active.iter().zip(&shares) {
             let before = done[*job];

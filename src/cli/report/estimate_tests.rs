@@ -1,8 +1,8 @@
-//! The estimate on jobs that are small enough to be worked out by hand.
+//! Tests of the estimate with jobs small enough to be computed by hand.
 
 use super::*;
 
-/// A job whose work and weights are told piece by piece: (seconds, cores, weight).
+/// A job whose work and weights are given in pieces: (seconds, cores, weight).
 fn life(start_s: f64, pieces: &[(f64, f64, f64)]) -> Life {
     let (mut now, mut done) = (start_s, 0.0);
     let mut life = Life {
@@ -24,7 +24,7 @@ fn life(start_s: f64, pieces: &[(f64, f64, f64)]) -> Life {
 }
 
 #[test]
-fn a_job_that_was_preferred_would_have_taken_longer_and_the_other_no_longer() {
+fn a_preferred_job_would_have_taken_longer_and_the_other_equally_long() {
     // Two cores: the short job had 1.5 of them for 100 s, the long one 0.5 and then both.
     let short = life(0.0, &[(100.0, 1.5, 300.0)]);
     let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
@@ -33,11 +33,11 @@ fn a_job_that_was_preferred_would_have_taken_longer_and_the_other_no_longer() {
     assert!((plain[0].completion_s.likely - 150.0).abs() < 1.0, "{plain:?}");
     assert!((plain[1].completion_s.likely - 200.0).abs() < 1.0, "{plain:?}");
     assert!(estimate.error.is_some_and(|error| error < 0.01), "{estimate:?}");
-    assert!(plain[0].completion_s.low > 120.0, "a gain beyond doubt: {plain:?}");
+    assert!(plain[0].completion_s.low > 120.0, "a gain beyond the uncertainty: {plain:?}");
 }
 
 #[test]
-fn where_plain_sharing_was_in_force_no_gain_is_claimed() {
+fn no_gain_is_claimed_if_sharing_was_plain() {
     let lives = [life(0.0, &[(100.0, 1.0, 100.0), (50.0, 2.0, 100.0)]), life(0.0, &[(100.0, 1.0, 100.0)])];
     let estimate = estimate(&lives, 2.0);
     for (life, plain) in lives.iter().zip(&estimate.jobs) {
@@ -48,7 +48,7 @@ fn where_plain_sharing_was_in_force_no_gain_is_claimed() {
 }
 
 #[test]
-fn a_job_of_one_thread_is_not_given_a_second_core() {
+fn a_job_with_one_thread_gets_no_second_core() {
     let alone = life(0.0, &[(60.0, 1.0, 100.0)]);
     let later = life(100.0, &[(60.0, 1.0, 100.0)]);
     let estimate = estimate(&[alone, later], 8.0);
@@ -59,7 +59,7 @@ fn a_job_of_one_thread_is_not_given_a_second_core() {
 }
 
 #[test]
-fn a_job_that_runs_on_is_not_estimated_but_competes() {
+fn a_running_job_is_not_estimated_but_competes() {
     let mut goes_on = life(0.0, &[(100.0, 0.5, 100.0)]);
     goes_on.end_s = None;
     let short = life(0.0, &[(100.0, 1.5, 300.0)]);
@@ -70,7 +70,7 @@ fn a_job_that_runs_on_is_not_estimated_but_competes() {
 }
 
 #[test]
-fn nothing_recorded_is_nothing_estimated() {
+fn without_records_there_is_no_estimate() {
     let empty = estimate(&[], 4.0);
     assert_eq!((empty.jobs.len(), empty.mean_completion_s, empty.error), (0, None, None));
     let mut idle = life(0.0, &[(10.0, 0.0, 100.0)]);
@@ -79,7 +79,7 @@ fn nothing_recorded_is_nothing_estimated() {
 }
 
 #[test]
-fn quality_is_reached_where_its_work_is_done() {
+fn quality_is_reached_when_its_work_is_done() {
     let mut short = life(0.0, &[(100.0, 1.5, 300.0)]);
     short.quality_s = Some(50.0);
     let long = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);

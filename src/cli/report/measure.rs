@@ -1,68 +1,70 @@
-//! What governing gave, measured against blocks of time in which it was switched off (`policy.holdback`).
+//! Measures the effect of governing against blocks of time in which it was switched off (`policy.holdback`).
 //!
 //! ## What is measured (the estimands)
 //!
-//! - *For the node*: the rate at which jobs are brought to their ends while governed, divided by the rate under plain sharing at the same
-//!   samples. A job of W core-seconds that gets c cores goes through c/W *jobs' worth of work* a second; the rate is the sum over the jobs.
-//!   That is the credit for completion that the default policy divides by work. Beside it the CPU that all jobs use together,
-//!   which governing must not lower.
-//! - *For a job*: the CPU that it got while governed, divided by the CPU that plain sharing would have given it at the same samples. 1.2 =
-//!   governing gave it a fifth more.
+//! - *For the node*: the rate at which jobs progress to completion while governed, divided by the rate under plain sharing at the same
+//!   samples. A job of W core-seconds that gets c cores does c/W *jobs' worth of work* a second; the rate is the sum over the jobs.
+//!   It is the completion credit that the default policy divides by work. In addition, the CPU that all jobs use together, which
+//!   governing must not lower.
+//! - *For a job*: the CPU that it got while governed, divided by the CPU that plain sharing would have given it at the same samples. 1.2
+//!   means that governing gave it a fifth more.
 //!
-//! "The same samples": with the jobs that were there then and the work they had done. These are *rates of the sample*, means over the time
-//! that was governed: whoever is ahead ends sooner, and the others have more from then on. What that makes of completion times is a
-//! question to the replay ([`super::estimate`]), so both are shown. Improvement of the models is not compared: a curve that flattens is
-//! steeper before a block than after it by more than the middle is, so that governing would seem to gain where it does not. The use of the
-//! CPU has no such bend.
+//! "The same samples" means the jobs present at that time and the work they had done. These are *rates at the samples*, averaged over the
+//! governed time: a job that gets more ends sooner, and the others have more from then on. The effect on completion times is estimated by
+//! the replay ([`super::estimate`]), so both are shown. The improvement of the models is not compared: a learning curve is convex, so the
+//! mean of its slopes before and after a block exceeds the slope within it, and governing would seem to gain where it does not. CPU usage
+//! has no such bend.
 //!
 //! ## How (the estimators)
 //!
-//! Chance said which blocks are plain, so the plain ones are a fair sample of all. Everything that was used in a block counts, also by jobs that started or ended
-//! within it, and who was not there used nothing: to compare only jobs that live on would leave out whom governing brought to the end.
+//! Blocks are made plain at random, so the plain ones are a fair sample of all. All CPU used in a block counts, including that of jobs that
+//! started or ended within it, and a job that was absent used nothing: comparing only surviving jobs would leave out those that
+//! governing brought to completion.
 //!
-//! - *For the node* each run of control periods, mostly one, is a *comparison* with the governed block before it and the one after it: `A` is the
-//!   mean rate of these two, `B` that of the plain ones. Trends and the coming and going of jobs fall on both alike. The ratio is ΣA / ΣB.
-//! - *For a job* what it got while governed is known, block by block, and need not be sampled: it is divided by the mean of its control periods.
-//!   A job that waits for long and then gets all would seldom be caught at it by neighbours of control periods.
+//! - *For the node*, each run of control periods (usually one) is a *comparison* with the governed blocks before and after it: `A` is the
+//!   mean rate of these two, `B` that of the plain ones. Trends and changes in the set of jobs affect both alike. The ratio is ΣA / ΣB.
+//! - *For a job*, the CPU that it got while governed is known for every block and need not be sampled: it is divided by the mean of its
+//!   control periods. Blocks next to control periods would rarely show a job that waits for long and then gets all cores.
 //!
 //! ## How sure (the intervals, 95 %)
 //!
-//! The scatter of the sample says how far another draw could have been. Node: e = A − ratio·B, Var ln ratio ≈ n/(n−1) · Σe² / (ΣA)²
-//! (linearised ratio of means; W. Cochran, *Sampling Techniques*, 1977, chapter 6), with 2·e·e′ more for each two comparisons in a row
-//! that share a governed block, where the sum of these is positive. Job: the standard error of the mean of its control periods. The interval is the ratio times exp(± t·σ), t
-//! from Student's distribution with n − 1 degrees, so that few blocks make it wide; below [`COMPARISONS_AT_LEAST`] nothing is said. Blocks
-//! are drawn group by group, which scatters less than this assumes, never more. Counters are not believed beyond [`LEAST_DOUBT`].
+//! The scatter of the sample shows how much another draw could have differed. Node: e = A − ratio·B, Var ln ratio ≈ n/(n−1) · Σe² / (ΣA)²
+//! (linearised ratio of means; W. Cochran, *Sampling Techniques*, 1977, chapter 6), plus 2·e·e′ for each two successive comparisons
+//! that share a governed block, if the sum of these is positive. Job: the standard error of the mean of its control periods. The interval
+//! is the ratio times exp(± t·σ), with t from Student's distribution with n − 1 degrees of freedom, so that few blocks make it wide; with
+//! fewer than [`MIN_COMPARISONS`] there is no result. Blocks are drawn group by group, which scatters less than assumed here, never more.
+//! The relative uncertainty is at least [`MIN_UNCERTAINTY`], because counters are not exact.
 //!
-//! Checked against the simulator, which knows what plain sharing would have given at each sample: `measure_truth_tests`. Pure. Imports:
-//! wire types.
+//! `measure_truth_tests` checks this against the simulator, which knows the result of plain sharing at each sample. Pure.
+//! Imports: wire types.
 
 use super::estimate::Range;
 use crate::api::wire::BlockRecord;
 use std::collections::BTreeMap;
 
-/// Fewer comparisons have a scatter of their own making.
-pub const COMPARISONS_AT_LEAST: usize = 6;
-/// No ratio is known better than this part of it.
-const LEAST_DOUBT: f64 = 0.01;
-/// Blocks that begin where another ends, but for the clock's steps.
+/// Minimum number of comparisons for a result: with fewer, their scatter is not meaningful.
+pub const MIN_COMPARISONS: usize = 6;
+/// Smallest relative uncertainty of a ratio.
+const MIN_UNCERTAINTY: f64 = 0.01;
+/// Largest gap between two adjacent blocks: the clock may step.
 const NEXT_WITHIN_MS: u64 = 1_000;
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measurement {
-    /// Control periods that were seen.
+    /// Number of control periods.
     pub plain_blocks: usize,
-    /// Runs of them that could be compared: with the same jobs in a governed block before and after.
+    /// Number of runs of control periods with a governed block before and after.
     pub comparisons: usize,
-    /// Jobs' worth of work a second: governed / plain.
+    /// Ratio of jobs' worth of work a second: governed / plain.
     pub work: Option<Range>,
-    /// CPU used by all jobs together: governed / plain.
+    /// Ratio of the CPU used by all jobs together: governed / plain.
     pub cores: Option<Range>,
-    /// CPU of each job, by its number: in how many control periods it was seen, and governed / plain.
+    /// For each job, by number: its control periods, and the ratio of its CPU governed / plain.
     pub jobs: BTreeMap<u64, (usize, Option<Range>)>,
 }
 
-/// Measures; `works` are the whole work of jobs in core-seconds, where it is known.
+/// Measures the effect of governing; `works` holds the total work of jobs in core-seconds, where known.
 pub fn measure(blocks: &[BlockRecord], works: &BTreeMap<u64, f64>) -> Measurement {
     let comparisons = compared(blocks);
     let sums = |value: &dyn Fn(u64) -> Option<f64>| {
@@ -78,7 +80,7 @@ pub fn measure(blocks: &[BlockRecord], works: &BTreeMap<u64, f64>) -> Measuremen
     }
 }
 
-/// Each job that was seen in a control period.
+/// Results of the jobs that ran in a control period.
 fn of_jobs(blocks: &[BlockRecord]) -> BTreeMap<u64, (usize, Option<Range>)> {
     let mut cores: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for block in blocks {
@@ -91,28 +93,28 @@ fn of_jobs(blocks: &[BlockRecord]) -> BTreeMap<u64, (usize, Option<Range>)> {
     seen.map(|(job, (governed, plain))| (job, (plain.len(), of_job(&governed, &plain)))).collect()
 }
 
-/// What a job got while governed is known; what plain sharing gave it is a sample.
+/// Ratio of one job: its governed rate is known, its plain rate is sampled.
 fn of_job(governed: &[f64], plain: &[f64]) -> Option<Range> {
     let count = plain.len() as f64;
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let (had, sampled) = (mean(governed), mean(plain));
-    if plain.len() < COMPARISONS_AT_LEAST || !(had > 0.0 && sampled > 0.0) {
+    let (governed_mean, plain_mean) = (mean(governed), mean(plain));
+    if plain.len() < MIN_COMPARISONS || !(governed_mean > 0.0 && plain_mean > 0.0) {
         return None;
     }
-    let squares: f64 = plain.iter().map(|rate| (rate - sampled).powi(2)).sum();
-    Some(around(had / sampled, count, (squares / (count - 1.0) / count).sqrt() / sampled))
+    let squares: f64 = plain.iter().map(|rate| (rate - plain_mean).powi(2)).sum();
+    Some(around(governed_mean / plain_mean, count, (squares / (count - 1.0) / count).sqrt() / plain_mean))
 }
 
-/// A rate in governed and in control periods.
+/// A rate in governed blocks and in control periods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pair {
     governed: f64,
     plain: f64,
-    /// Which governed blocks these are.
+    /// When the governed blocks began.
     between: (u64, u64),
 }
 
-/// A run of control periods and its neighbours: cores of each job in them; who was not there used none.
+/// A run of control periods and its neighbours: the cores used by each job; an absent job used none.
 struct Comparison {
     /// When the governed blocks began.
     between: (u64, u64),
@@ -121,7 +123,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Sums over the jobs that have a value; `None` = none of them was there.
+    /// Sums over the jobs that have a value; `None` if none of them was present.
     fn sum(&self, value: &dyn Fn(u64) -> Option<f64>) -> Option<Pair> {
         let valued = |cores: &BTreeMap<u64, f64>| {
             let each = cores.iter().filter_map(|(job, cores)| Some(value(*job)? * cores));
@@ -153,7 +155,7 @@ fn compared(blocks: &[BlockRecord]) -> Vec<Comparison> {
     comparisons
 }
 
-/// Cores of each job, on average over these blocks.
+/// Mean cores of each job over these blocks.
 fn mean(blocks: &[&BlockRecord]) -> BTreeMap<u64, f64> {
     let mut cores = BTreeMap::new();
     for block in blocks.iter().filter(|block| block.span_s > 0.0) {
@@ -164,10 +166,10 @@ fn mean(blocks: &[&BlockRecord]) -> BTreeMap<u64, f64> {
     cores
 }
 
-/// ΣA / ΣB with its interval; `None` = too few, or nothing was used.
+/// ΣA / ΣB with its interval; `None` if there are too few pairs or no CPU was used.
 fn ratio(pairs: &[Pair]) -> Option<Range> {
     let count = pairs.len();
-    if count < COMPARISONS_AT_LEAST {
+    if count < MIN_COMPARISONS {
         return None;
     }
     let governed: f64 = pairs.iter().map(|pair| pair.governed).sum();
@@ -176,21 +178,21 @@ fn ratio(pairs: &[Pair]) -> Option<Range> {
         return None;
     }
     let likely = governed / plain;
-    let rests: Vec<f64> = pairs.iter().map(|pair| pair.governed - likely * pair.plain).collect();
-    let squares: f64 = rests.iter().map(|rest| rest * rest).sum();
-    let shared = pairs.windows(2).zip(rests.windows(2)).filter(|(pair, _)| pair[0].between.1 == pair[1].between.0);
-    let together: f64 = shared.map(|(_, rest)| 2.0 * rest[0] * rest[1]).sum();
+    let residuals: Vec<f64> = pairs.iter().map(|pair| pair.governed - likely * pair.plain).collect();
+    let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+    let shared = pairs.windows(2).zip(residuals.windows(2)).filter(|(pair, _)| pair[0].between.1 == pair[1].between.0);
+    let together: f64 = shared.map(|(_, residual)| 2.0 * residual[0] * residual[1]).sum();
     let count = count as f64;
     Some(around(likely, count, ((squares + together.max(0.0)) * count / (count - 1.0)).sqrt() / governed))
 }
 
-/// The interval around a ratio whose logarithm has this standard deviation, from so many values.
+/// The interval around a ratio whose logarithm has this standard deviation, from `count` values.
 fn around(likely: f64, count: f64, deviation: f64) -> Range {
-    let doubt = (student(count - 1.0) * deviation).max(LEAST_DOUBT);
-    Range { low: likely * (-doubt).exp(), likely, high: likely * doubt.exp() }
+    let uncertainty = (student(count - 1.0) * deviation).max(MIN_UNCERTAINTY);
+    Range { low: likely * (-uncertainty).exp(), likely, high: likely * uncertainty.exp() }
 }
 
-/// The 97.5 % point of Student's t with so many degrees of freedom, five at least: to a part in a thousand (M. Abramowitz and I. Stegun,
+/// The 97.5 % quantile of Student's t for at least five degrees of freedom, accurate to 0.1 % (M. Abramowitz and I. Stegun,
 /// *Handbook of Mathematical Functions*, 26.7.5).
 fn student(degrees: f64) -> f64 {
     let z: f64 = 1.959_964;

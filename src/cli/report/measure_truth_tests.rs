@@ -1,5 +1,6 @@
-//! The measurement against the truth: the simulator runs jobs governed, with a holdback; the measurement sees what the history would have
-//! kept of each block. The truth is what plain sharing would have given the same jobs at each sample of the governed blocks.
+//! Tests of the measurement against the simulator, which runs jobs governed, with a holdback; the measurement sees the blocks as the
+//! history would have recorded them. The true value is what plain sharing would have given the same jobs at each sample of the governed
+//! blocks.
 
 use super::estimate::at;
 use super::measure::{Measurement, measure};
@@ -13,7 +14,7 @@ use crate::sim::{Keep, Outcome, simulate};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Jobs come for so long a time, one schedule after the other: about as much work as the node can do.
+/// Time from the start of one schedule to the next: a schedule is about as much work as the node can do in it.
 const SCHEDULE_S: f64 = 1400.0;
 
 /// The schedules of some seeds, one after the other.
@@ -29,8 +30,8 @@ fn stream(scenario: &Scenario, seed: u64, schedules: u64) -> Vec<Job> {
     jobs
 }
 
-/// What plain sharing gives to those that compute, in the order of the jobs.
-fn plainly(cores: f64, jobs: &[Job], governed: &[f64]) -> Vec<f64> {
+/// Cores that plain sharing gives to the computing jobs, in the order of the jobs.
+fn plain_shares(cores: f64, jobs: &[Job], governed: &[f64]) -> Vec<f64> {
     let computing: Vec<usize> = (0..jobs.len()).filter(|job| governed[*job] > 0.0).collect();
     let claims: Vec<Claim> =
         computing.iter().map(|job| Claim { weight: 100.0, cap: jobs[*job].plan.parallelism }).collect();
@@ -41,7 +42,7 @@ fn plainly(cores: f64, jobs: &[Job], governed: &[f64]) -> Vec<f64> {
     plain
 }
 
-/// Core-seconds up to each instant: as they were, and as plain sharing would have given them at that sample.
+/// Core-seconds up to each instant: governed, and as plain sharing would have given them at that sample.
 struct Used {
     governed: Vec<Vec<(f64, f64)>>,
     plain: Vec<Vec<(f64, f64)>>,
@@ -53,7 +54,7 @@ impl Used {
         let mut used = Used { governed: vec![vec![(0.0, 0.0)]; jobs.len()], plain: vec![vec![(0.0, 0.0)]; jobs.len()] };
         for (place, (from, governed)) in shares.iter().enumerate() {
             let to = shares.get(place + 1).map_or(run.makespan_s() + run.jobs[0].start_s, |next| next.0);
-            let plain = plainly(cores, jobs, governed);
+            let plain = plain_shares(cores, jobs, governed);
             for job in 0..jobs.len() {
                 for (curve, rate) in [(&mut used.governed[job], governed[job]), (&mut used.plain[job], plain[job])] {
                     if rate > 0.0 {
@@ -72,7 +73,7 @@ fn between(curve: &[(f64, f64)], from: f64, to: f64) -> f64 {
     at(curve, to) - at(curve, from)
 }
 
-/// Governed and plain core-seconds, for each job in each block that it was there for: what a measurement may see, and what is true.
+/// The block records that the measurement sees, and the true governed and plain core-seconds of each job.
 fn blocks(run: &Outcome, used: &Used) -> (Vec<BlockRecord>, BTreeMap<u64, (f64, f64)>) {
     let mut known: BTreeMap<u64, HoldbackBlock> = BTreeMap::new();
     for tick in &run.recording {
@@ -99,20 +100,20 @@ fn blocks(run: &Outcome, used: &Used) -> (Vec<BlockRecord>, BTreeMap<u64, (f64, 
     (seen, truth)
 }
 
-/// What was found over the seeds.
+/// Results over all seeds.
 #[derive(Debug, Default)]
 struct Found {
     runs: usize,
-    /// Sums over the runs, of the node's ratio: the truth, measured / true, and how wide the interval is for it.
+    /// Sums over the runs, for the node's ratio: true value, measured / true, relative width of the interval.
     truth: f64,
     bias: f64,
     width: f64,
-    /// Runs whose interval holds the truth.
+    /// Runs whose interval contains the true value.
     within: usize,
-    /// Gains and costs that were claimed, and those that are none.
+    /// Gains and costs claimed, and wrong claims among them.
     claimed: usize,
     wrong: usize,
-    /// The same of jobs.
+    /// The same for jobs.
     jobs: usize,
     jobs_within: usize,
     jobs_bias: f64,
@@ -141,7 +142,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// Jobs of some minutes, and blocks of four decisions: a day of usual ones is a few hours here.
+/// Jobs of a few minutes and blocks of four decisions, so that a few hours correspond to a usual day.
 fn settings(holdback: f64) -> PolicySettings {
     PolicySettings {
         interval: Millis::from_secs(5),
@@ -151,7 +152,7 @@ fn settings(holdback: f64) -> PolicySettings {
     }
 }
 
-fn found(scenario: &str, policy: &str, settings: &PolicySettings, schedules: u64, seeds: u64) -> Found {
+fn run_seeds(scenario: &str, policy: &str, settings: &PolicySettings, schedules: u64, seeds: u64) -> Found {
     let scenario = Scenario::built_in(scenario).expect("a name").expect("built in");
     let mut found = Found::default();
     for seed in 0..seeds {
@@ -169,8 +170,8 @@ fn found(scenario: &str, policy: &str, settings: &PolicySettings, schedules: u64
     found
 }
 
-fn judge(found: &mut Found, told: &Measurement, truth: &BTreeMap<u64, (f64, f64)>, works: &BTreeMap<u64, f64>) {
-    let Some(work) = told.work else { return };
+fn judge(found: &mut Found, measured: &Measurement, truth: &BTreeMap<u64, (f64, f64)>, works: &BTreeMap<u64, f64>) {
+    let Some(work) = measured.work else { return };
     let sum = |of: fn(&(f64, f64)) -> f64| truth.iter().map(|(job, cores)| of(cores) / works[job]).sum::<f64>();
     let real = sum(|cores| cores.0) / sum(|cores| cores.1);
     found.runs += 1;
@@ -181,7 +182,7 @@ fn judge(found: &mut Found, told: &Measurement, truth: &BTreeMap<u64, (f64, f64)
     let claims = work.low > 1.0 || work.high < 1.0;
     found.claimed += usize::from(claims);
     found.wrong += usize::from(claims && (work.low > 1.0) != (real > 1.0));
-    for (job, (_, range)) in &told.jobs {
+    for (job, (_, range)) in &measured.jobs {
         let Some(range) = range else { continue };
         let real = truth[job].0 / truth[job].1;
         found.jobs += 1;
@@ -192,42 +193,42 @@ fn judge(found: &mut Found, told: &Measurement, truth: &BTreeMap<u64, (f64, f64)
 }
 
 #[test]
-fn the_truth_lies_within_the_interval_and_what_is_claimed_is_so() {
+fn the_true_value_is_within_the_interval_and_claims_are_right() {
     let cases = [
         ("random-10", "balanced", 0.2, 4, 5),
-        // Ten to twenty control periods: many seeds, because chance has a large part in each.
+        // Ten to twenty control periods: many seeds, because each run is strongly random.
         ("random-10", "balanced", 0.1, 2, 60),
-        // A policy that costs jobs' worth of work here.
+        // A policy that does less work here than plain sharing.
         ("random-10", "flowcon", 0.1, 2, 20),
         // Half of the time, so that comparisons share governed blocks.
         ("random-10", "balanced", 0.5, 1, 20),
         ("random-10-io", "balanced", 0.2, 3, 5),
     ];
     for (scenario, policy, holdback, schedules, seeds) in cases {
-        let told = found(scenario, policy, &settings(holdback), schedules, seeds);
-        eprintln!("{scenario}, {policy}, holdback {holdback}: {told}");
-        assert!(told.runs as u64 == seeds && told.jobs > 20, "{scenario} {policy}");
-        // Intervals are of 95 %; chance may have its way with a few of them.
-        assert!(told.within * 10 >= told.runs * 9, "{scenario} {policy}: {} of {}", told.within, told.runs);
+        let found = run_seeds(scenario, policy, &settings(holdback), schedules, seeds);
+        eprintln!("{scenario}, {policy}, holdback {holdback}: {found}");
+        assert!(found.runs as u64 == seeds && found.jobs > 20, "{scenario} {policy}");
+        // The intervals are 95 % intervals; a few may miss by chance.
+        assert!(found.within * 10 >= found.runs * 9, "{scenario} {policy}: {} of {}", found.within, found.runs);
         assert!(
-            told.jobs_within * 10 >= told.jobs * 9,
+            found.jobs_within * 10 >= found.jobs * 9,
             "{scenario} {policy}: {} of {} jobs",
-            told.jobs_within,
-            told.jobs
+            found.jobs_within,
+            found.jobs
         );
-        assert!((told.bias / told.runs as f64 - 1.0).abs() < 0.03, "{scenario} {policy}: {}", told.bias);
-        assert!((told.jobs_bias / told.jobs as f64 - 1.0).abs() < 0.05, "{scenario} {policy}: {}", told.jobs_bias);
-        assert_eq!(told.wrong, 0, "{scenario} {policy}");
-        assert!(told.claimed * 4 >= told.runs, "{scenario} {policy}: it can tell something: {}", told.claimed);
+        assert!((found.bias / found.runs as f64 - 1.0).abs() < 0.03, "{scenario} {policy}: {}", found.bias);
+        assert!((found.jobs_bias / found.jobs as f64 - 1.0).abs() < 0.05, "{scenario} {policy}: {}", found.jobs_bias);
+        assert_eq!(found.wrong, 0, "{scenario} {policy}");
+        assert!(found.claimed * 4 >= found.runs, "{scenario} {policy}: too few claims: {}", found.claimed);
     }
 }
 
 #[test]
-fn where_governing_changes_nothing_nothing_is_claimed() {
+fn no_gain_is_claimed_if_governing_changes_nothing() {
     // Every job keeps its equal share, which is plain sharing.
     let equal = PolicySettings { floor: Share::ALL, ..settings(0.1) };
-    let told = found("random-10", "balanced", &equal, 2, 20);
-    eprintln!("no effect: {told}");
-    assert!((told.truth / told.runs as f64 - 1.0).abs() < 0.01, "{told}");
-    assert!(told.claimed <= 2 && told.within * 10 >= told.runs * 9, "{told}");
+    let found = run_seeds("random-10", "balanced", &equal, 2, 20);
+    eprintln!("no effect: {found}");
+    assert!((found.truth / found.runs as f64 - 1.0).abs() < 0.01, "{found}");
+    assert!(found.claimed <= 2 && found.within * 10 >= found.runs * 9, "{found}");
 }

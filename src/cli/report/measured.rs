@@ -1,26 +1,26 @@
-//! The page's words about what was measured in control periods: in short, in a section of its own, and how.
+//! Text of the page about the measurement against control periods: the summary, the section and the method.
 //!
-//! Names come from strangers: all of them go through [`safe`]. Imports: the measurement, tables.
+//! Names are untrusted: all of them go through [`safe`]. Imports: the measurement, tables.
 
-use super::data::{Data, Told};
+use super::data::{Data, Holdback};
 use super::estimate::Range;
-use super::measure::COMPARISONS_AT_LEAST;
+use super::measure::MIN_COMPARISONS;
 use super::tables::{safe, scrolled};
 use crate::term::text;
 
-/// Whether there is anything to say: control periods were seen, or will be.
-pub fn is_told(data: &Data) -> bool {
+/// Whether the page has this section: there were control periods, or there will be.
+pub fn is_shown(data: &Data) -> bool {
     data.measured.plain_blocks > 0 || data.holdback.part > 0.0
 }
 
-/// The figure for the facts at the top: its name, its value and a note.
+/// The figure for the summary at the top: its name, value and note.
 pub fn fact(data: &Data) -> Option<(&'static str, String, String)> {
     let work = data.measured.work?;
-    let note = format!("measured, jobs' worth a second: {}", range(work));
+    let note = format!("measured in whole jobs a second: {}", range(work));
     Some(("Work while governed", change(work.likely), note))
 }
 
-/// What it means, in two sentences.
+/// Explains the result in two sentences.
 pub fn story(data: &Data) -> String {
     let measured = &data.measured;
     let Some(work) = measured.work else { return missing(data) };
@@ -33,30 +33,30 @@ pub fn story(data: &Data) -> String {
         format!(" The CPU that all jobs used together: {} ({}).", change(cores.likely), range(cores))
     });
     format!(
-        "<p>In {}, which chance picked, every job had its original limits. Against these, the work done a second while governed, counted in \
-         whole jobs: {} (95 % interval {}): {verdict}.{all}</p>",
+        "<p>In {}, chosen at random, every job had its original limits. Compared with these, the work done a second while governed, counted \
+                 in whole jobs, changed by {} (95 % interval {}): {verdict}.{all}</p>",
         text::count(measured.plain_blocks, "control period"),
         change(work.likely),
         range(work),
     )
 }
 
-/// Why there is no figure, and when there will be one.
+/// Explains why there is no figure, and when to expect one.
 fn missing(data: &Data) -> String {
     let compared = data.measured.comparisons;
-    let Told { part, block_s } = data.holdback;
-    let lacking = COMPARISONS_AT_LEAST.saturating_sub(compared);
+    let Holdback { part, block_s } = data.holdback;
+    let lacking = MIN_COMPARISONS.saturating_sub(compared);
     let when = if lacking == 0 {
-        "too few of them have a job whose whole work is known".to_owned()
+        "too few of them have a job whose total work is known".to_owned()
     } else if part > 0.0 {
-        format!("about {} more of jobs that run", text::duration(lacking as f64 * block_s / part))
+        format!("about {} more with running jobs", text::duration(lacking as f64 * block_s / part))
     } else {
-        "and the holdback is off now (policy.holdback)".to_owned()
+        "the holdback is now off (policy.holdback)".to_owned()
     };
-    format!("<p>Not enough control periods yet to measure the gain: {compared} of {COMPARISONS_AT_LEAST}; {when}.</p>")
+    format!("<p>Not enough control periods yet to measure the gain: {compared} of {MIN_COMPARISONS}; {when}.</p>")
 }
 
-/// The section of its own.
+/// The whole section.
 pub fn section(data: &Data) -> String {
     let rows: String = data.jobs.iter().filter_map(|job| row(data, job.job.number, &job.job.name)).collect();
     let table = if rows.is_empty() {
@@ -65,8 +65,8 @@ pub fn section(data: &Data) -> String {
         scrolled(
             "Measured, job by job",
             &format!(
-                "<table><caption>CPU that each job got while governed, against its control periods; a change in colour is beyond its 95 % \
-                 interval. Of twenty such intervals one may miss.</caption><thead><tr><th scope=\"col\">job</th>\
+                "<table><caption>CPU that each job got while governed, compared with its control periods; a coloured change has a 95 % interval \
+                                 that excludes zero. One in twenty such intervals may miss the true value.</caption><thead><tr><th scope=\"col\">job</th>\
                  <th scope=\"col\">control periods</th><th scope=\"col\">CPU</th><th scope=\"col\">interval</th></tr></thead>\
                  <tbody>{rows}</tbody></table>"
             ),
@@ -78,26 +78,27 @@ pub fn section(data: &Data) -> String {
 
 fn row(data: &Data, number: u64, name: &str) -> Option<String> {
     let (blocks, ratio) = data.measured.jobs.get(&number)?;
-    let (class, told, interval) = match ratio {
+    let (class, change, interval) = match ratio {
         Some(ratio) => (class(*ratio), change(ratio.likely), range(*ratio)),
-        None => ("", "–".to_owned(), format!("too few: {COMPARISONS_AT_LEAST} are needed")),
+        None => ("", "–".to_owned(), format!("too few: {MIN_COMPARISONS} are needed")),
     };
     let name = safe(name);
     Some(format!(
-        "<tr><th scope=\"row\">{name}</th><td>{blocks}</td><td class=\"{class}\">{told}</td><td>{interval}</td></tr>"
+        "<tr><th scope=\"row\">{name}</th><td>{blocks}</td><td class=\"{class}\">{change}</td><td>{interval}</td></tr>"
     ))
 }
 
-const METHOD: &str = "<p>This is <b>measured</b>: the daemon switches governing off for a part of the time (<code>policy.holdback</code>), in \
-    blocks that a keyed hash of the clock picks, whatever the jobs do. The beginning of each block is left out, until a switch has come \
-    through. A job of W core-seconds that uses c cores goes through c/W jobs' worth of work a second; the sum over the jobs in governed blocks \
-    next to plain ones is divided by the sum in these. A job's own figure is the CPU that it got while governed, divided by what it got in \
-    its control periods.</p>\
-    <p>The interval says how far chance could have moved the figure with another choice of blocks (Student's t on the scatter of the \
-    blocks). On simulated jobs, for which the truth is known, it holds it in at least nine cases of ten. These are rates of the sample: who \
-    gets more now ends sooner, and the others have more from then on. What that makes of completion times is estimated below.</p>";
+const METHOD: &str = "<p>This is <b>measured</b>: the daemon switches governing off for a fraction of the time \
+    (<code>policy.holdback</code>), in blocks chosen by a keyed hash of the clock, independent of the jobs. The beginning of each block is \
+    left out, until the switch has taken effect. A job of W core-seconds that uses c cores does c/W jobs' worth of work a second; the sum \
+    over the jobs in governed blocks next to plain ones is divided by the sum in the plain ones. A job's figure is the CPU that it got \
+    while governed, divided by the CPU that it got in its control periods.</p>\
+    <p>The interval shows how far another random choice of blocks could have moved the figure (Student's t on the scatter of the blocks). \
+    On simulated jobs, for which the true value is known, it contains the true value in at least nine cases of ten. These are current \
+    rates: a job that gets more now ends sooner, and the others have more from then on. The effect on completion times is estimated \
+    below.</p>";
 
-/// The colour of a ratio whose whole interval lies on one side.
+/// CSS class of a ratio: coloured if its whole interval lies on one side of 1.
 fn class(ratio: Range) -> &'static str {
     if ratio.low > 1.0 {
         "better"
@@ -108,13 +109,13 @@ fn class(ratio: Range) -> &'static str {
     }
 }
 
-/// `+21%`.
+/// Formats a ratio as `+21%`.
 fn change(ratio: f64) -> String {
     let change = 100.0 * (ratio - 1.0);
     if change.abs() < 0.5 { "±0%".to_owned() } else { format!("{change:+.0}%") }
 }
 
-/// `+12% to +31%`.
+/// Formats an interval as `+12% to +31%`.
 fn range(ratio: Range) -> String {
     format!("{} to {}", change(ratio.low), change(ratio.high))
 }

@@ -1,7 +1,7 @@
-//! `flowctl report`: what the governor did for one's own jobs, as one HTML page that needs no network.
+//! `flowctl report`: the governor's effect on the jobs of a time span, as one self-contained HTML page.
 //!
-//! `data` asks the daemon's history, `estimate` says what plain sharing would have given,
-//! `measure` what it did give where there is a holdback (`measured` words it), `charts` draws, `tables` lists, `page` puts it together.
+//! `data` fetches the daemon's history, `estimate` estimates completion times under plain sharing, `measure` compares with control
+//! periods (`measured` is its text), `charts` and `tables` show the jobs, `page` assembles the document.
 //! Imports: the API's client, sim's drawing primitives and its sharing.
 
 mod charts;
@@ -25,20 +25,20 @@ use clap::Args;
 use std::io::Write;
 use std::path::Path;
 
-/// Without `--since` the report is about so long a time.
-const USUALLY_MS: u64 = 86_400_000;
+/// Length of a report without `--since`, in milliseconds.
+const DEFAULT_LENGTH_MS: u64 = 86_400_000;
 
 /// Arguments of `flowctl report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Not before TIME: 10m or 2h or 3d (ago), 14:05, or RFC 3339; a day ago where not told
+    /// Start of the report: 10m, 2h or 3d (ago), 14:05, or RFC 3339 [default: a day ago]
     #[arg(long, value_parser = when::instant, value_name = "TIME")]
     since: Option<u64>,
-    /// Not after TIME; now where not told
+    /// End of the report [default: now]
     #[arg(long, value_parser = when::instant, value_name = "TIME")]
     until: Option<u64>,
-    /// Where the page goes; `-` is standard output
-    // The same name as the global argument, which it takes the place of.
+    /// File to write the page to; `-` is standard output
+    // Replaces the global argument of the same name.
     #[arg(long, short, value_parser = Output::files(), default_value = "report.html", value_name = "FILE")]
     output: Output,
 }
@@ -46,24 +46,24 @@ pub struct ReportArgs {
 /// `flowctl report`.
 pub async fn report(client: &Client, args: &ReportArgs) -> Result<(), Failure> {
     let until = args.until.unwrap_or_else(when::now_unix_ms).min(when::now_unix_ms());
-    let since = args.since.unwrap_or(until.saturating_sub(USUALLY_MS));
+    let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_LENGTH_MS));
     if since >= until {
-        return Err(Failure::new(Exit::Usage, "--since is not before --until", "give a time before the other"));
+        return Err(Failure::new(Exit::Usage, "--since is not before --until", "give an earlier --since or a later --until"));
     }
     let Output::File(file) = &args.output else {
         return Err(Failure::new(
             Exit::Usage,
-            "a report is a page",
+            "a report is written only as an HTML page",
             "name its file after the command: `flowctl report -o FILE`",
         ));
     };
-    let data = data::asked(client, since, until).await?;
+    let data = data::fetch(client, since, until).await?;
     if data.jobs.is_empty() {
         let message = format!("no job ran between {} and {}", when::clock(since), when::clock(until));
         return Err(Failure::new(
             Exit::NotFound,
             message,
-            "widen --since; `flowctl history` lists the jobs that are kept",
+            "give an earlier --since; `flowctl history` lists the recorded jobs",
         ));
     }
     let page = page::html(&data);
@@ -81,6 +81,6 @@ fn write(path: &Path, page: &str) -> Result<(), Failure> {
     }
     std::fs::write(path, page).map_err(|error| {
         let message = format!("cannot write the report to {}: {error}", path.display());
-        Failure::new(Exit::Failed, message, "check the folder, its permissions and the free space")
+        Failure::new(Exit::Failed, message, "check that the directory exists, is writable and has free space")
     })
 }

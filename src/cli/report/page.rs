@@ -1,6 +1,6 @@
-//! The page: facts, pictures, tables, and how the estimate was made. Plain HTML and SVG, no script, nothing from elsewhere.
+//! The page: summary, charts, tables and method of the estimate. Plain HTML and SVG, without scripts or external resources.
 //!
-//! Names and texts come from strangers: all of them go through [`safe`]. Imports: its tables, chart.
+//! Names and texts are untrusted: all of them go through [`safe`]. Imports: its tables, chart.
 
 use super::charts::{Drawn, held};
 use super::data::{Data, Series};
@@ -11,18 +11,18 @@ use crate::chart::{document, series};
 use crate::term::text;
 use crate::term::when;
 
-/// Jobs with a colour of their own; the others are in the table.
+/// Maximum number of jobs in the charts; all jobs are in the table.
 const DRAWN: usize = 24;
 
 /// The whole report as one HTML document.
 pub fn html(data: &Data) -> String {
     let drawn = Drawn::new(data, DRAWN);
     let sections = [
-        Some(("short", "In short", in_short(data))),
+        Some(("summary", "Summary", summary(data))),
         Some(("jobs", "The jobs", jobs_table(data))),
-        measured::is_told(data).then(|| ("measured", "Measured against control periods", measured::section(data))),
+        measured::is_shown(data).then(|| ("measured", "Measured against control periods", measured::section(data))),
         Some(("times", "Completion", completion(data, &drawn))),
-        Some(("pictures", "What happened", pictures(data, &drawn))),
+        Some(("charts", "Charts", charts(data, &drawn))),
         Some(("decisions", "Decisions", decisions(data))),
         Some(("method", "How the estimate is made", method(data))),
     ];
@@ -39,7 +39,7 @@ pub fn html(data: &Data) -> String {
         ),
     ]
     .concat();
-    let body = format!("<a class=\"skip\" href=\"#short\">Skip to the figures</a><main>{body}</main>");
+    let body = format!("<a class=\"skip\" href=\"#summary\">Skip to the figures</a><main>{body}</main>");
     document(&format!("flowcon report: {}", text::clean(&data.hostname)), &body)
 }
 
@@ -61,7 +61,7 @@ fn header(data: &Data) -> String {
     )
 }
 
-fn in_short(data: &Data) -> String {
+fn summary(data: &Data) -> String {
     let ended: Vec<f64> = data.jobs.iter().filter_map(|job| Some(job.end_s? - job.start_s)).collect();
     let cpu: f64 = data.jobs.iter().filter_map(|job| job.work.last()).map(|last| last.1).sum();
     let used = cpu / (data.length_s() * data.cores()).max(1e-9);
@@ -73,7 +73,7 @@ fn in_short(data: &Data) -> String {
     facts += &fact("CPU time", &text::duration(cpu), &format!("{} of the node", text::percent(used)));
     let mut story = String::new();
     if let Some(plain) = data.estimate.mean_completion_s {
-        facts += &fact("Mean completion", &text::duration(mean), "as it was");
+        facts += &fact("Mean completion", &text::duration(mean), "measured");
         let doubt = format!("estimated: {} to {}", text::duration(plain.low), text::duration(plain.high));
         facts += &fact("Under plain sharing", &text::duration(plain.likely), &doubt);
         story = format!("<p>{}</p>", verdict(mean, plain));
@@ -81,16 +81,16 @@ fn in_short(data: &Data) -> String {
     if let Some((name, value, note)) = measured::fact(data) {
         facts += &fact(name, &value, &note);
     }
-    if measured::is_told(data) {
+    if measured::is_shown(data) {
         story = measured::story(data) + &story;
     }
     format!("<dl class=\"facts\">{facts}</dl>{story}")
 }
 
-/// What the means say, and no more than that.
+/// Compares the mean completion times; claims a gain or cost only outside the range of the estimate.
 fn verdict(mean: f64, plain: Range) -> String {
     let part = |plain: f64| 100.0 * (1.0 - mean / plain.max(1e-9));
-    let said = format!(
+    let gain = format!(
         "an estimated {:.0} %, between {:.0} % and {:.0} %",
         part(plain.likely).abs(),
         part(plain.low),
@@ -98,7 +98,7 @@ fn verdict(mean: f64, plain: Range) -> String {
     );
     if mean < plain.low {
         format!(
-            "<b class=\"better\">Governing gained</b> on the mean completion time: {said} less than plain sharing would have taken."
+            "<b class=\"better\">Governing gained</b> on the mean completion time: {gain} less than plain sharing would have taken."
         )
     } else if mean > plain.high {
         let cost = format!(
@@ -111,7 +111,7 @@ fn verdict(mean: f64, plain: Range) -> String {
             "<b class=\"worse\">Governing cost</b> mean completion time: {cost} more than plain sharing would have taken."
         )
     } else {
-        "The mean completion time differs from what plain sharing would have given by less than the doubt of the estimate: \
+        "The mean completion time differs from the estimate for plain sharing by less than its uncertainty: \
          <b>no gain and no cost can be claimed</b>."
             .to_owned()
     }
@@ -125,20 +125,20 @@ fn completion(data: &Data, drawn: &Drawn) -> String {
         "<div class=\"grid2\">{}{}</div><p class=\"note\">The table of jobs above has the same numbers.</p>",
         figure(
             "Completion times",
-            "coloured: as it was; grey: plain sharing, estimated, with its doubt",
+            "coloured: measured; grey: estimate for plain sharing, with its uncertainty",
             &drawn.completions(),
             ""
         ),
         figure(
             "Estimated gain or cost",
-            "left is faster than plain sharing; grey is within the doubt",
+            "left is faster than plain sharing; grey is within the uncertainty",
             &drawn.gains(),
             ""
         ),
     )
 }
 
-fn pictures(data: &Data, drawn: &Drawn) -> String {
+fn charts(data: &Data, drawn: &Drawn) -> String {
     let names = drawn.names();
     let legend: String = names
         .iter()
@@ -148,7 +148,7 @@ fn pictures(data: &Data, drawn: &Drawn) -> String {
     let others = data.jobs.len() - names.len();
     let omitted = if others > 0 {
         format!(
-            "<p class=\"note\">The {} that used the most CPU are drawn; {others} more are in the table.</p>",
+            "<p class=\"note\">The {} jobs that used the most CPU are drawn; {others} more are in the table.</p>",
             names.len()
         )
     } else {
@@ -166,7 +166,7 @@ fn pictures(data: &Data, drawn: &Drawn) -> String {
         figure("When each job ran", "the mark is 95 % of its improvement", &drawn.gantt(), ""),
         figure(
             "Shares of the node",
-            "as planned for when all want more",
+            "as planned for the case that all jobs want more",
             &drawn.shares(),
             &over_time(data, drawn, "share", share, true),
         ),
@@ -174,17 +174,17 @@ fn pictures(data: &Data, drawn: &Drawn) -> String {
             "CPU used",
             "cores",
             &drawn.cpu(),
-            &over_time(data, drawn, "cores, mean since the column before", cores, false),
+            &over_time(data, drawn, "cores, mean since the previous column", cores, false),
         ),
         figure(
             "Evaluation curves",
-            "parts of each job's improvement",
+            "fractions of each job's improvement",
             &drawn.evaluations(),
-            &over_time(data, drawn, "part of its improvement", improvement, true),
+            &over_time(data, drawn, "fraction of its improvement", improvement, true),
         ),
         figure(
             "Pressure on the node",
-            "part of the time in which some task waited",
+            "fraction of time in which some task waited",
             &drawn.pressure(),
             &pressure(data),
         ),
@@ -203,24 +203,25 @@ fn method(data: &Data) -> String {
     let estimate = &data.estimate;
     let error = estimate.error.map_or_else(
         || "No job ended, so the model could not be tested.".to_owned(),
-        |error| format!("Here it misses the real completion times by {} on average.", text::percent(error)),
+        |error| format!("Here its mean error is {}.", text::percent(error)),
     );
     format!(
-        "<p>What plain sharing would have made of completion times is <b>estimated</b>: nobody ran these jobs a second time.</p>\
-         <p>Each job that ended is taken as the CPU time that it used, in core-seconds, with the start that it had. These jobs are replayed \
-         under plain sharing: at each instant the cores are divided by the weights that the jobs had before the governor's first \
-         change, none gets more than it can use, and what one leaves goes to the others (weighted max-min fairness, which is what the \
-         kernel's scheduler does). Jobs that run on compete but are not estimated. A job that ran before the report's beginning is \
-         replayed from there.</p>\
-         <p>Not known for sure are the cores that the jobs really had for themselves ({:.2}, between {:.2} and {:.2}, from what they used \
-         together) and the most that one job can use (what it used when there was room; where there never was, up to all cores). \
-         The range of the estimate covers the replays with each of these.</p>\
-         <p>The same replay with the weights that really stood should give the real completion times. {error} For each job its own miss, or 2 % and \
-         that average, whichever is more, is added to both ends of its range. A gain or a cost is only called one where the whole range \
-         says so. On simulated jobs, for which the truth is known, the range holds it for nine jobs of ten; a real machine is harder.</p>\
-         <p>Left out: work that depends on timing, caches, memory and I/O limits, and what users would have started at other times. To \
-         measure instead, hold a part of the time back (<code>policy.holdback</code>), or run the same list of jobs both ways: \
-         <code>flowctl bench</code>.</p>",
+        "<p>Completion times under plain sharing are <b>estimated</b>: the jobs were not run a second time.</p>\
+                 <p>Each job that ended is modelled as the CPU time that it used, in core-seconds, with its recorded start. These jobs are replayed \
+                 under plain sharing: at each instant the cores are divided by the weights that the jobs had before the governor's first \
+                 change, no job gets more than it can use, and what one job leaves goes to the others (weighted max-min fairness, as in the \
+                 kernel's scheduler). Jobs that are still running compete but are not estimated. A job that started before the report is \
+                 replayed from the start of the report.</p>\
+         <p>Two inputs are uncertain: the cores that were available to the jobs ({:.2}, between {:.2} and {:.2}, from what they used together), \
+                  and the most cores that each job can use (what it used while cores were free; if there never were any, up to all cores). \
+                  The range of the estimate covers the replays with each of these.</p>\
+                  <p>The same replay with the recorded weights should give the measured completion times. {error} For each job, the larger of its own \
+                  error and 2 % plus that average is added to both ends of its range. A gain or a cost is claimed only if the whole range \
+                  agrees. On simulated jobs, for which the true value is known, the range contains it for nine jobs of ten; a real machine is less \
+                  predictable.</p>\
+                  <p>Not modelled: work that depends on timing, caches, memory and I/O limits, and jobs that users would have started at other \
+                  times. To measure instead, use control periods (<code>policy.holdback</code>), or run the same list of jobs both ways with \
+                  <code>flowctl bench</code>.</p>",
         estimate.cores.likely, estimate.cores.low, estimate.cores.high,
     )
 }

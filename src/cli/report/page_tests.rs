@@ -1,7 +1,7 @@
-//! The page of a made-up hour: what it holds, what it must not hold, how large it is and how long it takes.
+//! Tests of the page for a synthetic hour: its content, its escaping, its size and the time to render it.
 
-use super::super::data::Told;
-use super::super::data::assembled;
+use super::super::data::Holdback;
+use super::super::data::assemble;
 use super::super::measure::measure;
 use super::*;
 use crate::api::wire::{BlockRecord, BlockWork, Decision, Event, JobRecord, NodeSample, NodeSamples, Pressure, Sample};
@@ -62,7 +62,7 @@ fn sample(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Sample {
     }
 }
 
-/// So many jobs within an hour, a sample of each every so many seconds, all called by that name and a number.
+/// `jobs` jobs within an hour, each with a sample every `every_s` seconds, named `name` and a number.
 fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
     let mut past = Vec::new();
     let mut samples = Vec::new();
@@ -93,11 +93,11 @@ fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
         name: Some(name.to_owned()),
         text: name.to_owned(),
     };
-    assembled(node, past, &samples, vec![event], &[], SINCE, SINCE + 3_600_000)
+    assemble(node, past, &samples, vec![event], &[], SINCE, SINCE + 3_600_000)
 }
 
 #[test]
-fn an_hour_of_15_jobs_is_a_small_page_that_is_quickly_made() {
+fn the_page_of_an_hour_with_15_jobs_is_small() {
     let began = Instant::now();
     let page = html(&hour(15, 6, "resnet-"));
     eprintln!("15 jobs × 1 hour: {} bytes in {:?} (the page alone, this build)", page.len(), began.elapsed());
@@ -116,12 +116,12 @@ fn an_hour_of_15_jobs_is_a_small_page_that_is_quickly_made() {
 }
 
 #[test]
-fn gpus_have_columns_where_a_job_used_one() {
+fn gpus_have_columns_if_a_job_used_one() {
     let page_of = |with: fn(Sample) -> Sample| {
         let samples: Vec<Sample> = (0..=20).map(|n| with(sample(1, n * 60, n * 60, 0.5, "why"))).collect();
         let node = NodeSamples { hostname: "box".to_owned(), readings: Vec::new() };
         let past = vec![job(1, "gpt", 0, Some(1200)), job(2, "forest", 0, Some(1200))];
-        html(&assembled(node, past, &samples, Vec::new(), &[], SINCE, SINCE + 1_200_000))
+        html(&assemble(node, past, &samples, Vec::new(), &[], SINCE, SINCE + 1_200_000))
     };
     assert!(!page_of(|sample| sample).contains("GPU"));
     let page = page_of(|sample| {
@@ -133,7 +133,7 @@ fn gpus_have_columns_where_a_job_used_one() {
     assert!(page.contains("<td>–</td><td>–</td>"), "the other job used none");
 }
 
-/// Blocks of two minutes, every fifth of them plain: odd jobs have a third less there, even ones a third more.
+/// Blocks of two minutes, every fifth of them plain: in these, odd jobs get a third less and even ones a third more.
 fn with_blocks(mut data: Data, blocks: u64) -> Data {
     let block = |number: u64| {
         let plain = number % 5 == 3;
@@ -147,15 +147,15 @@ fn with_blocks(mut data: Data, blocks: u64) -> Data {
     let blocks: Vec<BlockRecord> = (0..blocks).map(block).collect();
     let works = (1..=4).map(|job| (job, if job % 2 == 1 { 100.0 } else { 900.0 })).collect();
     data.measured = measure(&blocks, &works);
-    data.holdback = Told { part: 0.2, block_s: 120.0 };
+    data.holdback = Holdback { part: 0.2, block_s: 120.0 };
     data
 }
 
 #[test]
-fn what_was_measured_stands_beside_what_is_estimated() {
+fn the_measurement_is_shown_beside_the_estimate() {
     let page = html(&with_blocks(hour(4, 6, "job-"), 40));
     for part in [
-        "In 8 control periods, which chance picked",
+        "In 8 control periods, chosen at random",
         "<b class=\"better\">measured gain</b>",
         "Measured against control periods",
         "Under plain sharing",
@@ -165,22 +165,22 @@ fn what_was_measured_stands_beside_what_is_estimated() {
     }
     assert_eq!(page.matches("<td class=\"better\">+5").count(), 2, "jobs 1 and 3 had half as much again: {page}");
     let without = html(&hour(4, 6, "job-"));
-    assert!(!without.contains("control period") && without.contains("policy.holdback"), "only how to begin");
+    assert!(!without.contains("control period") && without.contains("policy.holdback"), "only how to enable it");
 }
 
 #[test]
-fn too_few_plain_blocks_are_no_figure_but_how_long_to_wait() {
+fn with_too_few_plain_blocks_the_page_says_how_long_to_wait() {
     let data = with_blocks(hour(4, 6, "job-"), 20);
     let page = html(&data);
-    // Two more of those that come every ten minutes.
+    // Two more are needed, one every ten minutes.
     assert!(page.contains("Not enough control periods yet to measure the gain: 4 of 6; about 20m more"), "{page}");
     assert!(!page.contains("Work while governed"));
-    let off = Data { holdback: Told::default(), ..data };
-    assert!(html(&off).contains("4 of 6; and the holdback is off now"));
+    let off = Data { holdback: Holdback::default(), ..data };
+    assert!(html(&off).contains("4 of 6; the holdback is now off"));
 }
 
 #[test]
-fn a_hostile_name_is_only_text_wherever_it_is_shown() {
+fn a_hostile_name_is_escaped_everywhere() {
     let page = html(&hour(3, 60, HOSTILE));
     assert!(page.contains("&lt;script&gt;alert(1)"), "it is shown");
     for bad in ["<script", "<img", "\u{202e}", "javascript:", "http://", "https://", "src=x onerror=alert(2)>"] {
@@ -189,7 +189,7 @@ fn a_hostile_name_is_only_text_wherever_it_is_shown() {
 }
 
 #[test]
-fn every_picture_has_a_name_and_a_description_and_every_heading_its_place() {
+fn every_chart_has_a_title_and_a_description_and_every_link_a_target() {
     let page = html(&hour(15, 6, "job-"));
     let pictures = page.matches("<svg viewBox").count();
     assert!(pictures >= 7, "{pictures}");
@@ -200,23 +200,23 @@ fn every_picture_has_a_name_and_a_description_and_every_heading_its_place() {
     let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
     assert_eq!(ids.len(), unique.len(), "{ids:?}");
     for link in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-        assert!(ids.contains(&link), "#{link} leads nowhere");
+        assert!(ids.contains(&link), "#{link} has no target");
     }
 }
 
 #[test]
-fn a_page_of_jobs_that_say_nothing_and_use_nothing_has_no_number_that_is_none() {
+fn a_page_of_jobs_without_data_shows_no_nan_or_infinity() {
     let mut silent = vec![job(1, "a", 0, Some(100)), job(2, "b", 0, None)];
     silent[1].original_weight = None;
     let node = NodeSamples { hostname: "h".to_owned(), readings: Vec::new() };
-    let page = html(&assembled(node, silent, &[], Vec::new(), &[], SINCE, SINCE + 100_000));
+    let page = html(&assemble(node, silent, &[], Vec::new(), &[], SINCE, SINCE + 100_000));
     for bad in ["NaN", "inf", "-0%"] {
         assert!(!page.contains(bad), "{bad}: {page}");
     }
 }
 
 #[test]
-fn a_gain_is_claimed_only_beyond_the_doubt() {
+fn a_gain_is_claimed_only_beyond_the_uncertainty() {
     let plain = Range { low: 100.0, likely: 120.0, high: 150.0 };
     assert!(verdict(90.0, plain).contains("gained"));
     assert!(verdict(110.0, plain).contains("no gain and no cost"));

@@ -1,6 +1,6 @@
-//! The report's tables: jobs, decisions, and the numbers of the pictures for who cannot see them.
+//! The report's tables: jobs, decisions, and the numbers of the charts for readers who cannot see them.
 //!
-//! Names and texts come from strangers: all of them go through [`safe`]. Imports: sim's escaping.
+//! Names and texts are untrusted: all of them go through [`safe`]. Imports: sim's escaping.
 
 use super::charts::{Drawn, gain, name, words};
 use super::data::{Data, Series};
@@ -10,25 +10,25 @@ use crate::cli::history;
 use crate::term::text;
 use crate::term::when;
 
-/// Rows of the table of decisions, the newest.
+/// Maximum number of decisions shown; the newest are kept.
 const DECISIONS: usize = 300;
-/// Instants of the tables beside the pictures.
+/// Number of instants in the tables beside the charts.
 pub const INSTANTS: usize = 9;
 
-/// Text from elsewhere: nothing that could be markup, drive a terminal, or turn the reading direction around.
+/// Escapes untrusted text: removes markup, terminal control sequences and bidirectional overrides.
 pub fn safe(text: &str) -> String {
     escaped(&text::clean(text))
 }
 
-/// Every job with what it took and is estimated to have gained.
+/// Table of all jobs with their usage and estimated gain.
 pub fn jobs_table(data: &Data) -> String {
     let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
     let zone = safe(&when::zone_name());
-    let gpus = if has_gpus(data) { "<th scope=\"col\">GPUs</th><th scope=\"col\">GPU memory, most</th>" } else { "" };
+    let gpus = if has_gpus(data) { "<th scope=\"col\">GPUs</th><th scope=\"col\">peak GPU memory</th>" } else { "" };
     scrolled(
         "All jobs",
         &format!(
-            "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a change in colour is beyond their doubt.</caption>\
+            "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a coloured change exceeds their uncertainty.</caption>\
              <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th><th scope=\"col\" class=\"left\">end</th>\
              <th scope=\"col\">CPU</th><th scope=\"col\">cores</th>{gpus}<th scope=\"col\" class=\"left\">evaluation</th>\
              <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
@@ -37,7 +37,7 @@ pub fn jobs_table(data: &Data) -> String {
     )
 }
 
-/// Whether a job used a GPU: without one there are no columns for it.
+/// Whether any job used a GPU; otherwise there are no GPU columns.
 fn has_gpus(data: &Data) -> bool {
     data.jobs.iter().any(|job| job.gpus.is_some() || job.gpu_memory.is_some())
 }
@@ -92,21 +92,21 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
     )
 }
 
-/// The time of day, with the date where the report is longer than a day or it was before.
+/// The time of day, with the date if the report is longer than a day or the time is before its start.
 fn clock(data: &Data, unix_ms: u64) -> String {
     let plain = when::clock(unix_ms);
     let is_near = unix_ms >= data.since && data.length_s() < 86_400.0;
     if is_near { plain.get(11..).unwrap_or(&plain).to_owned() } else { plain }
 }
 
-/// When it had 95 % of its improvement, and when it would have had it.
+/// When the job reached 95 % of its improvement, and when it would have under plain sharing.
 fn quality(job: &Series, plain: Option<Range>) -> String {
     let Some(at) = job.quality_s else { return "–".to_owned() };
     let plain = plain.map_or_else(String::new, |plain| format!(" (plain {})", text::duration(plain.likely)));
     format!("{}{plain}", text::duration(at - job.start_s))
 }
 
-/// The numbers of a picture over time, for who cannot see it.
+/// The numbers of a chart over time as a table.
 pub fn over_time(data: &Data, drawn: &Drawn, what: &str, of: impl Fn(&Series, f64) -> f64, is_part: bool) -> String {
     let step = data.length_s() / (INSTANTS - 1) as f64;
     let times: Vec<f64> = (0..INSTANTS).map(|n| n as f64 * step).collect();
@@ -127,7 +127,7 @@ pub fn over_time(data: &Data, drawn: &Drawn, what: &str, of: impl Fn(&Series, f6
         })
         .collect();
     let table = format!(
-        "<table><caption>{what}, by time since the beginning</caption><thead><tr><th scope=\"col\">job</th>{heads}</tr></thead>\
+        "<table><caption>{what}, by time since the start of the report</caption><thead><tr><th scope=\"col\">job</th>{heads}</tr></thead>\
          <tbody>{rows}</tbody></table>"
     );
     format!("<details><summary>The same as a table</summary>{}</details>", scrolled(what, &table, false))
@@ -162,32 +162,32 @@ pub fn pressure(data: &Data) -> String {
     )
 }
 
-/// A wide table scrolls by itself, also by keyboard.
+/// Wraps a wide table so that it can be scrolled, also by keyboard.
 pub fn scrolled(label: &str, table: &str, is_tall: bool) -> String {
     let class = if is_tall { "scroll tall" } else { "scroll" };
     format!("<div class=\"{class}\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">{table}</div>")
 }
 
-/// Where decisions changed, with what else was told.
+/// Table of changed decisions and of commands, holds and notices.
 pub fn decisions(data: &Data) -> String {
-    let mut rows: Vec<(u64, String)> = data.jobs.iter().flat_map(|job| decided(data, job)).collect();
-    let told = data.events.iter().map(|event| {
+    let mut rows: Vec<(u64, String)> = data.jobs.iter().flat_map(|job| changed_decisions(data, job)).collect();
+    let events = data.events.iter().map(|event| {
         let who = event.name.as_deref().map_or_else(|| "node".to_owned(), safe);
         (event.unix_ms, row(data, event.unix_ms, &who, "–", "–", &safe(&event.text)))
     });
-    rows.extend(told);
+    rows.extend(events);
     rows.sort_by_key(|(unix_ms, _)| *unix_ms);
     let omitted = rows.len().saturating_sub(DECISIONS);
     let shown: String = rows.into_iter().skip(omitted).map(|(_, row)| row).collect();
     let note = if omitted > 0 {
-        format!(" The newest {DECISIONS}; {omitted} before them: <code>flowctl history JOB</code>.")
+        format!(" Only the newest {DECISIONS} are shown; <code>flowctl history JOB</code> lists the {omitted} older ones.")
     } else {
         String::new()
     };
     scrolled(
         "Decisions",
         &format!(
-            "<table><caption>Where a decision changed, and what else was told.{note}</caption><thead><tr><th scope=\"col\">time</th>\
+            "<table><caption>Changed decisions, commands and notices.{note}</caption><thead><tr><th scope=\"col\">time</th>\
              <th scope=\"col\" class=\"left\">job</th><th scope=\"col\">share</th><th scope=\"col\">weight</th>\
              <th scope=\"col\" class=\"left\">why</th></tr></thead><tbody>{shown}</tbody></table>"
         ),
@@ -195,8 +195,8 @@ pub fn decisions(data: &Data) -> String {
     )
 }
 
-/// A job's samples at which its decision was another one than before.
-fn decided(data: &Data, job: &Series) -> Vec<(u64, String)> {
+/// Rows for the samples at which a job's decision changed.
+fn changed_decisions(data: &Data, job: &Series) -> Vec<(u64, String)> {
     let mut rows = Vec::new();
     let mut before: Option<(&str, f64, Option<&str>)> = None;
     for sample in &job.samples {

@@ -1,5 +1,5 @@
-//! The estimate against the truth: the simulator runs the same jobs governed and plainly shared; the estimate sees the governed run only,
-//! as the history would have kept it.
+//! Tests of the estimate against the simulator, which runs the same jobs governed and under plain sharing; the estimate sees only the
+//! governed run, as the history would have recorded it.
 
 use super::estimate::{Life, at, estimate};
 use crate::model::PolicySettings;
@@ -7,7 +7,7 @@ use crate::sim::scenario::Scenario;
 use crate::sim::variant::Variant;
 use crate::sim::{Keep, Outcome, simulate};
 
-/// The history of a governed run: CPU counters every few seconds, and the weights that stood.
+/// The history of a governed run: CPU counters every few seconds, and the weights in force.
 fn recorded(run: &Outcome) -> Vec<Life> {
     let history = run.history.as_ref().expect("kept");
     let ends = history.shares.iter().skip(1).map(|sample| sample.0).chain([f64::INFINITY]);
@@ -26,7 +26,7 @@ fn recorded(run: &Outcome) -> Vec<Life> {
                     exact.push((to, done));
                 }
             }
-            // Looked at every two seconds, kept every hundredth of its age; the last look is kept too, and is before the end.
+            // Sampled every two seconds, stored every hundredth of the job's age; the last sample before the end is stored too.
             let mut work = vec![(job.start_s, 0.0)];
             let mut now = job.start_s;
             while now < job.end_s {
@@ -54,8 +54,8 @@ fn recorded(run: &Outcome) -> Vec<Life> {
         .collect()
 }
 
-/// Jobs; those whose truth is within the range; gains and costs claimed; those of them that were the other way round.
-fn judged(scenario: &str, policy: &str, seeds: u64) -> [usize; 4] {
+/// Counts: jobs; jobs whose true value is within the range; gains and costs claimed; wrong claims.
+fn judge(scenario: &str, policy: &str, seeds: u64) -> [usize; 4] {
     let scenario = Scenario::built_in(scenario).expect("a name").expect("built in");
     let variant = |name: &str| Variant::named(name, &PolicySettings::default()).expect("a policy");
     let mut counts = [0; 4];
@@ -64,10 +64,10 @@ fn judged(scenario: &str, policy: &str, seeds: u64) -> [usize; 4] {
         let kept = simulate(&scenario.node, &jobs, &variant(policy), Keep { history: true, recording: true });
         let plain = simulate(&scenario.node, &jobs, &variant("fair"), Keep { history: false, recording: false });
         let estimate = estimate(&recorded(&kept), scenario.node.cores);
-        for ((job, truth), told) in kept.jobs.iter().zip(&plain.jobs).zip(&estimate.jobs) {
-            let range = told.expect("it ended").completion_s;
+        for ((job, truth), plain) in kept.jobs.iter().zip(&plain.jobs).zip(&estimate.jobs) {
+            let range = plain.expect("it ended").completion_s;
             let (real, truth) = (job.completion_s(), truth.completion_s());
-            // A look every two seconds cannot be truer than that.
+            // Sampling every two seconds allows no better accuracy.
             let within = (range.low - 2.0..=range.high + 2.0).contains(&truth);
             let claimed = real < range.low || real > range.high;
             let wrong = claimed && (real < range.low) != (real < truth + 0.01 * truth);
@@ -80,21 +80,21 @@ fn judged(scenario: &str, policy: &str, seeds: u64) -> [usize; 4] {
 }
 
 #[test]
-fn the_truth_lies_within_the_range_and_what_is_claimed_is_so() {
+fn the_true_value_is_within_the_range_and_claims_are_right() {
     let cases = [
         ("random-10", "balanced"),
         ("random-10", "flowcon"),
         ("random-15", "balanced"),
-        // Jobs that cannot use all cores, and jobs that wait for I/O: what they could have used must be guessed.
+        // Jobs that cannot use all cores, and jobs that wait for I/O: the cores that they could have used must be inferred.
         ("random-10-threads", "balanced"),
         ("random-10-io", "balanced"),
     ];
     for (scenario, policy) in cases {
-        let [jobs, within, claimed, wrong] = judged(scenario, policy, 10);
+        let [jobs, within, claimed, wrong] = judge(scenario, policy, 10);
         eprintln!(
             "{scenario}, {policy}: {jobs} jobs, {within} within the range, {claimed} gains or costs claimed, {wrong} wrong"
         );
-        // A range covers four of five at least, as every estimate here.
+        // A range covers at least four jobs of five.
         assert!(within * 5 >= jobs * 4, "{scenario} {policy}: {within} of {jobs}");
         assert!(wrong * 20 <= claimed, "{scenario} {policy}: {wrong} of {claimed}");
     }

@@ -1,96 +1,97 @@
-//! The state of `flowctl top`: what came in, and what follows from it.
+//! The state of `flowctl top` and its reaction to inputs.
 //!
-//! Pure: inputs and the time are arguments, wishes are answers; whoever calls does the asking and the drawing. What each key does
-//! is in `keys`. Imports: wire types.
+//! Pure: inputs and the time are arguments, effects are results; the caller sends requests and draws. `keys` handles the keys.
+//! Imports: wire types.
 
 use super::decisions::Decisions;
-use super::input::{Input, Now, Overlay, Wish};
+use super::input::{Input, Now, Overlay, Effect};
 use super::jobs::{self, Order};
 use super::trace::{Curve, Point, Trace};
 use crate::api::wire::{Container, ContainerDetail, Event, Sample, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Events that are kept for the detail view.
+/// Maximum number of events kept for the detail page.
 const EVENTS_AT_MOST: usize = 1000;
 
-/// Nobody scrolls further.
+/// Maximum number of lines to scroll.
 pub(super) const BACK_AT_MOST: usize = 1000;
 
-/// How long an answer to a command stays on the screen.
-const SAID_FOR: Duration = Duration::from_secs(6);
+/// How long the result of a command stays on the screen.
+const MESSAGE_TIME: Duration = Duration::from_secs(6);
 
-/// Silence that is not worth a word, besides twice the delay.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Shortest silence of the daemon that is reported; at least twice the delay.
+const MIN_SILENCE: Duration = Duration::from_secs(2);
 
-/// The job that is looked at.
+/// The job on the detail page.
 #[derive(Clone, Debug, Default)]
 pub struct Detail {
     /// Its id.
     pub id: String,
-    /// What the daemon last told of it.
+    /// The daemon's latest data about it.
     pub latest: Option<Box<ContainerDetail>>,
     /// Its evaluations.
     pub curve: Curve,
-    /// What was decided about it.
+    /// The decisions about it.
     pub decisions: Decisions,
-    /// Lines that the lists are scrolled back by.
+    /// Number of lines that its lists are scrolled back.
     pub back: usize,
 }
 
-/// A message that goes away by itself.
+/// A message that is shown for a short time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
-    /// In words.
+pub struct Message {
+    /// The text.
     pub text: String,
-    /// Whether something was not done.
-    pub is_refusal: bool,
+    /// Whether the command failed.
+    pub is_error: bool,
     until: Duration,
 }
 
-/// Everything that is shown.
+/// The whole state of the screen.
 #[derive(Debug)]
 pub struct App {
-    /// Time between two looks.
+    /// Time between two updates.
     pub delay: Duration,
-    /// What is shown; the daemon's latest answer unless frozen.
+    /// The status shown: the daemon's latest reply unless the screen is frozen.
     pub status: Option<Box<Status>>,
-    /// The screen stands still, and this came in meanwhile.
+    /// Whether the screen is frozen.
     pub frozen: bool,
+    /// The latest status received while the screen is frozen.
     latest: Option<Box<Status>>,
-    answered: Option<Duration>,
-    /// Why the daemon did not answer, since its last answer.
+    last_reply: Option<Duration>,
+    /// Why the daemon has not replied since its last reply.
     pub problem: Option<String>,
     /// The order of the rows.
     pub order: Order,
-    /// Words that each row must have.
+    /// Words that each row must contain.
     pub filter: String,
-    /// The containers that are shown, as indices, in order.
+    /// Indices of the containers shown, in display order.
     pub rows: Vec<usize>,
     selected: Option<String>,
     cursor: usize,
     /// The first row on the screen.
     pub offset: usize,
-    /// Rows that fit on the screen.
+    /// Number of rows that fit on the screen.
     pub page: usize,
-    /// The job that is looked at.
+    /// The job on the detail page, if it is open.
     pub detail: Option<Detail>,
-    /// What lies over the page.
+    /// The overlay on top of the page.
     pub overlay: Option<Overlay>,
-    said: Option<Said>,
+    message: Option<Message>,
     traces: BTreeMap<String, Trace>,
     events: VecDeque<Event>,
 }
 
 impl App {
-    /// Nothing seen yet.
+    /// Creates a state without data.
     pub fn new(delay: Duration, order: Order, filter: &str) -> App {
         App {
             delay,
             status: None,
             frozen: false,
             latest: None,
-            answered: None,
+            last_reply: None,
             problem: None,
             order,
             filter: filter.to_owned(),
@@ -101,40 +102,40 @@ impl App {
             page: 1,
             detail: None,
             overlay: None,
-            said: None,
+            message: None,
             traces: BTreeMap::new(),
             events: VecDeque::new(),
         }
     }
 
-    /// Takes one input; the wishes that follow from it.
-    pub fn take(&mut self, input: Input, now: Now) -> Vec<Wish> {
+    /// Handles one input; returns the effects to carry out.
+    pub fn take(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
             Input::Key(key) => return self.press(key, now),
-            Input::Resized => return vec![Wish::Redraw],
-            Input::Status(status) => self.learn(status, now),
-            Input::Unchanged => self.hear(now),
-            Input::Detail(detail) => self.look_closer(detail),
-            Input::Lines(id, lines) => self.read_on(&id, lines),
-            Input::Past(id, samples) => self.look_back(&id, &samples),
-            Input::Silence(why) => self.problem = Some(why),
-            Input::Event(event) => self.remember(event),
-            Input::Answered(Ok(done)) => {
-                self.say(&done, false, now);
-                return vec![Wish::Look];
+            Input::Resized => return vec![Effect::Redraw],
+            Input::Status(status) => self.update_status(status, now),
+            Input::Unchanged => self.mark_reply(now),
+            Input::Detail(detail) => self.update_detail(detail),
+            Input::Lines(id, lines) => self.set_lines(&id, lines),
+            Input::History(id, samples) => self.add_history(&id, &samples),
+            Input::NoReply(why) => self.problem = Some(why),
+            Input::Event(event) => self.add_event(event),
+            Input::CommandDone(Ok(done)) => {
+                self.show_message(&done, false, now);
+                return vec![Effect::Refresh];
             }
-            Input::Answered(Err(why)) => self.say(&why, true, now),
+            Input::CommandDone(Err(why)) => self.show_message(&why, true, now),
         }
         Vec::new()
     }
 
-    fn hear(&mut self, now: Now) {
-        self.answered = Some(now.up);
+    fn mark_reply(&mut self, now: Now) {
+        self.last_reply = Some(now.up);
         self.problem = None;
     }
 
-    fn learn(&mut self, status: Box<Status>, now: Now) {
-        self.hear(now);
+    fn update_status(&mut self, status: Box<Status>, now: Now) {
+        self.mark_reply(now);
         self.trace(&status);
         if self.frozen {
             self.latest = Some(status);
@@ -151,13 +152,13 @@ impl App {
             trace.push(Point::of(container, status.node.unix_ms));
             self.traces.insert(container.id.clone(), trace);
         }
-        // The job that is looked at keeps its past when it ends.
+        // The job on the detail page keeps its trace when it ends.
         if let Some((id, trace)) = self.detail.as_ref().and_then(|detail| traces.remove_entry(&detail.id)) {
             self.traces.insert(id, trace);
         }
     }
 
-    /// Puts the rows in order again and finds the selected job among them; where it is gone, its place stays selected.
+    /// Filters and sorts the rows. The selected job stays selected; if it is gone, its row number stays selected.
     pub(super) fn arrange(&mut self) {
         let Some(status) = &self.status else { return };
         self.rows = jobs::rows(&status.containers, self.order, &self.filter);
@@ -174,50 +175,50 @@ impl App {
         }
     }
 
-    fn look_closer(&mut self, told: Box<ContainerDetail>) {
-        let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == told.container.id) else { return };
+    fn update_detail(&mut self, latest: Box<ContainerDetail>) {
+        let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == latest.container.id) else { return };
         let unix_ms = self.status.as_ref().map_or(0, |status| status.node.unix_ms);
-        detail.curve.take(&told, unix_ms);
-        detail.decisions.take(&told, unix_ms);
+        detail.curve.take(&latest, unix_ms);
+        detail.decisions.push_detail(&latest, unix_ms);
         if !self.frozen {
-            detail.latest = Some(told);
+            detail.latest = Some(latest);
         }
     }
 
-    fn look_back(&mut self, id: &str, past: &[Sample]) {
+    fn add_history(&mut self, id: &str, past: &[Sample]) {
         let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == id) else { return };
-        detail.curve.precede(past);
-        detail.decisions.precede(past);
+        detail.curve.prepend(past);
+        detail.decisions.prepend(past);
         let cores = self.status.as_ref().map_or(1.0, |status| status.node.cores);
-        self.traces.entry(id.to_owned()).or_default().precede(&Point::of_past(past, cores));
+        self.traces.entry(id.to_owned()).or_default().prepend(&Point::of_history(past, cores));
     }
 
-    fn read_on(&mut self, id: &str, lines: Vec<String>) {
+    fn set_lines(&mut self, id: &str, lines: Vec<String>) {
         if let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == id) {
-            detail.curve.read(lines);
+            detail.curve.set_lines(lines);
         }
     }
 
-    fn remember(&mut self, event: Event) {
+    fn add_event(&mut self, event: Event) {
         if self.events.len() == EVENTS_AT_MOST {
             self.events.pop_front();
         }
         self.events.push_back(event);
     }
 
-    pub(super) fn say(&mut self, text: &str, is_refusal: bool, now: Now) {
-        self.said = Some(Said { text: text.to_owned(), is_refusal, until: now.up + SAID_FOR });
+    pub(super) fn show_message(&mut self, text: &str, is_error: bool, now: Now) {
+        self.message = Some(Message { text: text.to_owned(), is_error, until: now.up + MESSAGE_TIME });
     }
 
-    /// What was said lately.
-    pub fn said(&self, now: Now) -> Option<&Said> {
-        self.said.as_ref().filter(|said| now.up < said.until)
+    /// The current message.
+    pub fn message(&self, now: Now) -> Option<&Message> {
+        self.message.as_ref().filter(|message| now.up < message.until)
     }
 
-    /// How long the daemon has been silent, where that is worth a word.
+    /// How long the daemon has been silent, if long enough to be reported.
     pub fn silence(&self, now: Now) -> Option<Duration> {
-        let silent = now.up.saturating_sub(self.answered.unwrap_or_default());
-        let patience = if self.problem.is_some() { self.delay } else { self.delay * 2 }.max(PATIENCE);
+        let silent = now.up.saturating_sub(self.last_reply.unwrap_or_default());
+        let patience = if self.problem.is_some() { self.delay } else { self.delay * 2 }.max(MIN_SILENCE);
         (silent >= patience).then_some(silent)
     }
 
@@ -231,28 +232,28 @@ impl App {
         self.cursor
     }
 
-    /// Moves the cursor, as far as there are rows.
+    /// Moves the cursor to a row, at most to the last.
     pub(super) fn select(&mut self, row: usize) {
         self.cursor = row.min(self.rows.len().saturating_sub(1));
         self.selected = self.selection().map(|container| container.id.clone());
     }
 
-    /// Takes note of how many rows fit, and scrolls so that the cursor is among them.
-    pub fn settle(&mut self, page: usize) {
+    /// Sets the number of rows that fit, and scrolls so that the cursor is visible.
+    pub fn set_page(&mut self, page: usize) {
         self.page = page.max(1);
         let last_offset = self.rows.len().saturating_sub(self.page);
         let lowest = (self.cursor + 1).saturating_sub(self.page);
         self.offset = self.offset.clamp(lowest, self.cursor.max(lowest)).min(last_offset);
     }
 
-    /// The job whose detail is wanted.
-    pub fn wanted(&self) -> Option<&str> {
+    /// Id of the job on the detail page.
+    pub fn detail_id(&self) -> Option<&str> {
         self.detail.as_ref().map(|detail| detail.id.as_str())
     }
 
-    /// The job that is looked at, as the list knows it; `None` once it ended.
-    pub fn looked_at(&self) -> Option<&Container> {
-        let id = self.wanted()?;
+    /// The job on the detail page, from the list; `None` once it has ended.
+    pub fn detail_job(&self) -> Option<&Container> {
+        let id = self.detail_id()?;
         self.status.as_ref()?.containers.iter().find(|container| container.id == id)
     }
 
@@ -261,7 +262,7 @@ impl App {
         self.traces.get(id)
     }
 
-    /// What happened to a job, newest first.
+    /// Events of a job, newest first.
     pub fn events_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Event> {
         let about = move |event: &&Event| event.container.as_deref().is_some_and(|about| id.starts_with(about));
         self.events.iter().rev().filter(about)
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selected_job_stays_selected_wherever_it_is_sorted_to() {
+    fn the_selected_job_stays_selected_after_sorting() {
         let mut app = watching();
         assert_eq!(app.selection().map(|job| job.name.as_str()), Some("vae"));
         shares(&mut app, &[0.01, 0.5, 0.3, 0.19], at(1));
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_selected_job_ended_its_place_stays_selected() {
+    fn if_the_selected_job_ended_its_row_stays_selected() {
         let mut app = watching();
         app.select(3);
         app.take(Input::Status(Box::new(status(vec![container("a"), container("b")]))), at(1));
@@ -309,19 +310,19 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_after_a_while_and_ends_with_the_next_answer() {
+    fn silence_is_reported_after_a_while_and_ends_with_the_next_reply() {
         let mut app = watching();
         assert_eq!(app.silence(at(1)), None);
-        app.take(Input::Silence("no daemon answers".to_owned()), at(2));
+        app.take(Input::NoReply("no daemon answers".to_owned()), at(2));
         assert_eq!(app.silence(at(4)), Some(Duration::from_secs(4)));
         app.take(Input::Unchanged, at(5));
         assert_eq!((app.silence(at(6)), app.problem.as_deref()), (None, None));
         app.delay = Duration::from_secs(30);
-        assert_eq!(app.silence(at(50)), None, "nobody asked meanwhile");
+        assert_eq!(app.silence(at(50)), None, "no request was sent in between");
     }
 
     #[test]
-    fn a_frozen_screen_stands_still_and_then_shows_the_latest() {
+    fn a_frozen_screen_does_not_change_and_then_shows_the_latest_status() {
         let mut app = watching();
         app.freeze(true);
         shares(&mut app, &[0.01, 0.9], at(1));
@@ -331,17 +332,17 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_command_is_shown_for_a_while_and_the_node_is_looked_at() {
+    fn the_result_of_a_command_is_shown_for_a_while_and_the_status_is_refreshed() {
         let mut app = watching();
-        assert_eq!(app.take(Input::Answered(Ok("vae is paused".to_owned())), at(10)), [Wish::Look]);
-        assert!(app.said(at(12)).is_some_and(|said| said.text == "vae is paused" && !said.is_refusal));
-        assert!(app.said(at(17)).is_none());
-        app.take(Input::Answered(Err("denied".to_owned())), at(20));
-        assert!(app.said(at(21)).is_some_and(|said| said.is_refusal));
+        assert_eq!(app.take(Input::CommandDone(Ok("vae is paused".to_owned())), at(10)), [Effect::Refresh]);
+        assert!(app.message(at(12)).is_some_and(|message| message.text == "vae is paused" && !message.is_error));
+        assert!(app.message(at(17)).is_none());
+        app.take(Input::CommandDone(Err("denied".to_owned())), at(20));
+        assert!(app.message(at(21)).is_some_and(|message| message.is_error));
     }
 
     #[test]
-    fn a_detail_that_comes_late_for_another_job_is_dropped() {
+    fn a_late_detail_of_another_job_is_dropped() {
         let mut app = watching();
         app.detail = Some(Detail { id: container("vae").id, ..Detail::default() });
         app.take(Input::Detail(Box::new(detail("lstm", &[1.0], 1, "x"))), at(1));
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_its_own_events_newest_first_and_memory_is_bounded() {
+    fn events_of_a_job_are_newest_first_and_their_number_is_bounded() {
         let mut app = watching();
         for number in 0..2000 {
             let name = if number % 2 == 0 { "vae" } else { "lstm" };
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_forgotten_unless_it_is_looked_at() {
+    fn the_trace_of_an_ended_job_is_dropped_unless_its_detail_is_open() {
         let mut app = watching();
         app.detail = Some(Detail { id: container("vae").id, ..Detail::default() });
         app.take(Input::Status(Box::new(status(Vec::new()))), at(1));

@@ -1,4 +1,4 @@
-//! `flowctl top -b`: the list as plain text, page after page, for a file or a pipe. Imports: siblings.
+//! `flowctl top -b`: prints the list as plain text, one page per update, for a file or a pipe. Imports: siblings.
 
 use super::app::App;
 use super::draw::{self, Theme};
@@ -11,16 +11,16 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, SystemTime};
 
-/// Width of a page that nobody's terminal bounds.
-const WIDE: u16 = 240;
+/// Width of a page if the output is not a terminal.
+const DEFAULT_WIDTH: u16 = 240;
 
-/// Lines besides the jobs.
+/// Lines in addition to the jobs.
 const FRAME: usize = 9;
 
-/// Prints `pages` pages, or pages without end.
+/// Prints `pages` pages, or without end if `None`.
 ///
 /// # Errors
-/// The daemon does not answer; the first time, or whenever it says no.
+/// The daemon does not reply or reports an error.
 pub async fn print(
     client: &Client,
     mut app: App,
@@ -34,7 +34,7 @@ pub async fn print(
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = Now { up: Duration::ZERO, unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) };
         app.take(Input::Status(Box::new(status)), now);
-        let width = screen.look().columns.map_or(WIDE, |columns| u16::try_from(columns).unwrap_or(WIDE));
+        let width = screen.look().columns.map_or(DEFAULT_WIDTH, |columns| u16::try_from(columns).unwrap_or(DEFAULT_WIDTH));
         screen.print(&page(&mut app, width, now, ascii))?;
         left -= 1;
         if left > 0 {
@@ -44,10 +44,10 @@ pub async fn print(
     Ok(())
 }
 
-/// The list with all its rows.
+/// Renders the list with all its rows.
 fn page(app: &mut App, width: u16, now: Now, ascii: bool) -> String {
     let gpus = app.status.as_ref().map_or(0, |status| status.node.gpus.len());
-    // The header takes half of what is left for its GPUs.
+    // The header uses half of the remaining lines for GPUs.
     let height = u16::try_from(app.rows.len().max(FRAME) + FRAME + 2 * gpus).unwrap_or(u16::MAX);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     draw::list_only(&mut buffer, app, now, Theme { color: false, ascii });

@@ -1,41 +1,41 @@
-//! What was decided about the job that is looked at: from the daemon's history, and from then on as it is seen. Pure.
+//! Decisions about the job on the detail page: from the daemon's history, then from each update. Pure.
 //! Imports: wire types, text.
 
 use crate::api::wire::{ContainerDetail, Sample};
 use crate::term::text;
 use std::collections::VecDeque;
 
-/// Decisions that are kept, the newest.
+/// Maximum number of decisions kept; the oldest are dropped.
 const KEPT_AT_MOST: usize = 1000;
 
-/// Decisions in the order of time.
+/// Decisions, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
     all: VecDeque<(u64, String)>,
 }
 
 impl Decisions {
-    /// Takes over what was decided before the first decision that was seen.
-    pub fn precede(&mut self, past: &[Sample]) {
+    /// Prepends the decisions from before the first recorded one.
+    pub fn prepend(&mut self, past: &[Sample]) {
         let seen = std::mem::take(&mut self.all);
         let first = seen.front().map_or(u64::MAX, |(unix_ms, _)| *unix_ms);
-        let told = past.iter().filter(|sample| sample.unix_ms < first);
-        told.filter_map(|sample| Some((sample.unix_ms, of_sample(sample)?))).for_each(|decided| self.keep(decided));
-        seen.into_iter().for_each(|decided| self.keep(decided));
+        let older = past.iter().filter(|sample| sample.unix_ms < first);
+        older.filter_map(|sample| Some((sample.unix_ms, of_sample(sample)?))).for_each(|decided| self.push(decided));
+        seen.into_iter().for_each(|decided| self.push(decided));
     }
 
-    /// Takes what the daemon told of the job at this instant.
-    pub fn take(&mut self, told: &ContainerDetail, unix_ms: u64) {
-        let decided = match (&told.container.hold, &told.explanation.decision) {
+    /// Records the decision in a detail received at this time.
+    pub fn push_detail(&mut self, detail: &ContainerDetail, unix_ms: u64) {
+        let decided = match (&detail.container.hold, &detail.explanation.decision) {
             (Some(hold), _) => hold.why.clone(),
-            (None, Some(_)) => words(told.container.share, &told.container.why),
+            (None, Some(_)) => words(detail.container.share, &detail.container.why),
             (None, None) => return,
         };
-        self.keep((unix_ms, decided));
+        self.push((unix_ms, decided));
     }
 
-    /// The same again is no news.
-    fn keep(&mut self, decided: (u64, String)) {
+    /// Appends a decision unless it equals the last one.
+    fn push(&mut self, decided: (u64, String)) {
         if self.all.back().is_some_and(|(_, last)| *last == decided.1) {
             return;
         }
@@ -45,8 +45,8 @@ impl Decisions {
         self.all.push_back(decided);
     }
 
-    /// When and what, in the order of time.
-    pub fn told(&self) -> impl Iterator<Item = (u64, &str)> {
+    /// Time and text of each decision, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
         self.all.iter().map(|(unix_ms, decided)| (*unix_ms, decided.as_str()))
     }
 }
@@ -70,32 +70,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_past_comes_before_what_was_seen_and_the_same_again_is_told_once() {
+    fn history_comes_first_and_repeated_decisions_are_merged() {
         let mut decisions = Decisions::default();
-        let told = detail("vae", &[1.0], 1, "");
-        decisions.take(&told, NOW);
-        decisions.take(&told, NOW + 1000);
-        decisions.precede(&[
+        let latest = detail("vae", &[1.0], 1, "");
+        decisions.push_detail(&latest, NOW);
+        decisions.push_detail(&latest, NOW + 1000);
+        decisions.prepend(&[
             sample(NOW - 3000, 0.2, "slow"),
             sample(NOW - 2000, 0.2, "slow"),
             sample(NOW - 1000, 0.4, "fast"),
             sample(NOW + 500, 0.9, "seen already"),
         ]);
-        let told: Vec<(u64, &str)> = decisions.told().collect();
+        let all: Vec<(u64, &str)> = decisions.iter().collect();
         let expected = [
             (NOW - 3000, "share 20%, slow"),
             (NOW - 1000, "share 40%, fast"),
             (NOW, "share 63%, learning fast: 63% of all growth"),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(all, expected);
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut decisions = Decisions::default();
         let past: Vec<Sample> = (0..5000).map(|at| sample(NOW - 10_000 + at, 0.5, &format!("decision {at}"))).collect();
-        decisions.precede(&past);
-        assert_eq!(decisions.told().count(), KEPT_AT_MOST);
-        assert!(decisions.told().last().is_some_and(|(_, words)| words.ends_with("decision 4999")));
+        decisions.prepend(&past);
+        assert_eq!(decisions.iter().count(), KEPT_AT_MOST);
+        assert!(decisions.iter().last().is_some_and(|(_, words)| words.ends_with("decision 4999")));
     }
 }

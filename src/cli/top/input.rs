@@ -1,97 +1,97 @@
-//! What comes into the state, what lies over the page, and what is wished for outside. Pure data. Imports: wire types.
+//! Inputs and effects of the state, and the overlays of the page. Pure data. Imports: wire types.
 
 use crate::api::wire::{ContainerDetail, Event, Sample, Status};
 use ratatui::crossterm::event::KeyEvent;
 use std::time::Duration;
 
-/// The time on both clocks.
+/// The current time on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Now {
-    /// Since `top` was started.
+    /// Time since `top` was started.
     pub up: Duration,
     /// Unix time in milliseconds.
     pub unix_ms: u64,
 }
 
-/// What comes in.
+/// An input of the state.
 #[derive(Debug)]
 pub enum Input {
     /// A key was pressed.
     Key(KeyEvent),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resized,
-    /// The daemon's answer.
+    /// The daemon's status.
     Status(Box<Status>),
-    /// The daemon answered, and nothing had changed.
+    /// The daemon replied with an unchanged status.
     Unchanged,
-    /// The job that is looked at.
+    /// The job on the detail page.
     Detail(Box<ContainerDetail>),
-    /// The understood lines at the end of the log of the job with this id, oldest first.
+    /// The parsed lines at the end of the log of the job with this id, oldest first.
     Lines(String, Vec<String>),
-    /// What the daemon's history knows of the job with this id.
-    Past(String, Vec<Sample>),
-    /// No answer, or one that makes no sense: why.
-    Silence(String),
-    /// Something happened on the node.
+    /// The history of the job with this id.
+    History(String, Vec<Sample>),
+    /// The daemon did not reply, or its reply is invalid: the reason.
+    NoReply(String),
+    /// An event on the node.
     Event(Event),
-    /// A command was carried out, or why it was not.
-    Answered(Result<String, String>),
+    /// The result of a command.
+    CommandDone(Result<String, String>),
 }
 
-/// What shall be done outside.
+/// An action for the caller.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
-    /// End.
+pub enum Effect {
+    /// Exit.
     Quit,
-    /// Give the terminal back and stop until continued.
+    /// Restore the terminal and stop until continued.
     Suspend,
-    /// Draw everything anew.
+    /// Redraw the whole screen.
     Redraw,
-    /// Ask the daemon now.
-    Look,
-    /// Give the command at this path.
+    /// Request the status immediately.
+    Refresh,
+    /// Send the command at this path.
     Command(String),
-    /// Ask the daemon this often from now on.
+    /// Change the update interval.
     Delay(Duration),
 }
 
-/// A question that is being answered at the bottom of the screen.
+/// A prompt at the bottom of the screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// What is asked.
+    /// What it asks for.
     pub kind: PromptKind,
-    /// What was typed so far.
+    /// The text typed so far.
     pub text: String,
 }
 
 /// What a prompt asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PromptKind {
-    /// Words to look for; what was there before comes back with Esc.
+    /// Words to filter by; Esc restores the previous filter.
     Filter {
-        /// The filter before.
+        /// The previous filter.
         before: String,
     },
     /// The share to pin a job to.
     Pin {
-        /// The job.
+        /// Its id.
         id: String,
         /// Its name.
         name: String,
     },
-    /// Seconds between two looks.
+    /// Seconds between updates.
     Delay,
 }
 
-/// What lies over the page.
+/// An overlay on top of the page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
-    /// The keys and signs, from this line on.
+    /// The help, scrolled to this line.
     Help(usize),
-    /// The sort keys, and which is chosen.
+    /// The sort keys, with the index of the selected one.
     Sort(usize),
-    /// Warnings about the node and its jobs, from this line on.
+    /// Warnings about the node and its jobs, scrolled to this line.
     Messages(usize),
-    /// A question.
+    /// A prompt.
     Prompt(Prompt),
 }

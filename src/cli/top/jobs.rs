@@ -1,10 +1,10 @@
-//! Which jobs are shown and in which order: sort keys and the filter. Pure. Imports: wire types.
+//! Sort keys and filter of the job list. Pure. Imports: wire types.
 
 use crate::api::wire::Container;
 use clap::ValueEnum;
 use std::cmp::Ordering;
 
-/// What the rows are sorted by.
+/// Key by which the rows are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SortKey {
     /// By name, from a to z
@@ -42,7 +42,7 @@ impl SortKey {
         SortKey::Start,
     ];
 
-    /// The word that `--sort` takes.
+    /// The value of `--sort`.
     pub fn word(self) -> &'static str {
         match self {
             SortKey::Name => "name",
@@ -57,50 +57,50 @@ impl SortKey {
         }
     }
 
-    /// Its place in [`SortKey::ALL`].
-    pub fn place(self) -> usize {
+    /// Its index in [`SortKey::ALL`].
+    pub fn index(self) -> usize {
         SortKey::ALL.iter().position(|key| *key == self).unwrap_or(0)
     }
 
-    /// The key `steps` further in [`SortKey::ALL`], round and round.
-    pub fn turned(self, steps: isize) -> SortKey {
+    /// The key `steps` further in [`SortKey::ALL`], wrapping around.
+    pub fn step(self, steps: isize) -> SortKey {
         let count = SortKey::ALL.len() as isize;
-        let place = (self.place() as isize + steps).rem_euclid(count);
-        SortKey::ALL[usize::try_from(place).unwrap_or(0)]
+        let index = (self.index() as isize + steps).rem_euclid(count);
+        SortKey::ALL[usize::try_from(index).unwrap_or(0)]
     }
 
-    /// Whether the natural order has the largest number first.
+    /// Whether the default order has the largest number first.
     fn is_descending(self) -> bool {
         matches!(self, SortKey::Growth | SortKey::Share | SortKey::Cpu | SortKey::Memory | SortKey::Progress)
     }
 }
 
-/// A key and whether its natural order is turned around.
+/// A sort key and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// What counts.
+    /// The sort key.
     pub key: SortKey,
-    /// Turned around.
+    /// Whether the default order is reversed.
     pub reversed: bool,
 }
 
 impl Order {
-    /// `↓` where the largest is first.
+    /// `↓` if the largest value is first, else `↑`.
     pub fn arrow(self) -> &'static str {
         if self.key.is_descending() == self.reversed { "↑" } else { "↓" }
     }
 }
 
-/// The containers that pass the filter, as indices, in order. Whoever has no value comes last either way.
+/// Sorted indices of the containers that match the filter. A container without a value comes last in both directions.
 pub fn rows(containers: &[Container], order: Order, filter: &str) -> Vec<usize> {
     let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
-    let mut rows: Vec<usize> = (0..containers.len()).filter(|at| passes(&containers[*at], &words)).collect();
-    rows.sort_by(|a, b| compared(&containers[*a], &containers[*b], order).then(a.cmp(b)));
+    let mut rows: Vec<usize> = (0..containers.len()).filter(|at| matches_filter(&containers[*at], &words)).collect();
+    rows.sort_by(|a, b| compare(&containers[*a], &containers[*b], order).then(a.cmp(b)));
     rows
 }
 
-/// Every word stands somewhere in what the row says.
-fn passes(container: &Container, words: &[String]) -> bool {
+/// Whether every word occurs in some text of the row.
+fn matches_filter(container: &Container, words: &[String]) -> bool {
     let metric = container.metric.as_ref().and_then(|metric| metric.name.as_deref());
     let hold = container.hold.as_ref().map(|hold| hold.kind.as_str());
     let texts = [
@@ -115,13 +115,13 @@ fn passes(container: &Container, words: &[String]) -> bool {
     words.iter().all(|word| texts.iter().flatten().any(|text| text.to_lowercase().contains(word)))
 }
 
-fn compared(a: &Container, b: &Container, order: Order) -> Ordering {
-    let turned = |natural: Ordering| if order.reversed { natural.reverse() } else { natural };
+fn compare(a: &Container, b: &Container, order: Order) -> Ordering {
+    let directed = |default: Ordering| if order.reversed { default.reverse() } else { default };
     if order.key == SortKey::Name {
-        return turned(a.name.cmp(&b.name));
+        return directed(a.name.cmp(&b.name));
     }
     match (value(a, order.key), value(b, order.key)) {
-        (Some(a), Some(b)) => turned(if order.key.is_descending() { b.total_cmp(&a) } else { a.total_cmp(&b) }),
+        (Some(a), Some(b)) => directed(if order.key.is_descending() { b.total_cmp(&a) } else { a.total_cmp(&b) }),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
         (None, None) => Ordering::Equal,
@@ -131,7 +131,7 @@ fn compared(a: &Container, b: &Container, order: Order) -> Ordering {
 fn value(container: &Container, key: SortKey) -> Option<f64> {
     match key {
         SortKey::Name => None,
-        SortKey::List => container.list.as_deref().map(list_place),
+        SortKey::List => container.list.as_deref().map(list_index),
         SortKey::Growth => container.growth,
         SortKey::Share => container.share,
         SortKey::Cpu => container.cpu_used,
@@ -142,7 +142,7 @@ fn value(container: &Container, key: SortKey) -> Option<f64> {
     }
 }
 
-fn list_place(list: &str) -> f64 {
+fn list_index(list: &str) -> f64 {
     match list {
         "new" => 0.0,
         "watching" => 1.0,
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_share_comes_first_and_who_has_none_comes_last_either_way() {
+    fn the_largest_share_comes_first_and_a_missing_one_last_in_both_directions() {
         assert_eq!(names(by(SortKey::Share), ""), ["vae", "lstm", "resnet", "sweep"]);
         assert_eq!(names(Order { key: SortKey::Share, reversed: true }, ""), ["resnet", "lstm", "vae", "sweep"]);
     }
 
     #[test]
-    fn each_key_has_the_order_that_one_expects() {
+    fn each_key_has_its_default_order() {
         assert_eq!(names(by(SortKey::Name), ""), ["lstm", "resnet", "sweep", "vae"]);
         assert_eq!(names(by(SortKey::List), ""), ["vae", "lstm", "resnet", "sweep"]);
         assert_eq!(names(by(SortKey::Left), ""), ["resnet", "vae", "lstm", "sweep"]);
@@ -180,20 +180,20 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_wants_each_of_its_words_somewhere_in_the_row() {
+    fn every_word_of_a_filter_must_occur_in_the_row() {
         assert_eq!(names(by(SortKey::Name), "LOSS"), ["lstm", "vae"]);
         assert_eq!(names(by(SortKey::Name), "loss new"), ["vae"]);
         assert!(names(by(SortKey::Name), "loss nowhere").is_empty());
     }
 
     #[test]
-    fn keys_turn_round_and_round() {
-        assert_eq!(SortKey::Start.turned(1), SortKey::Name);
-        assert_eq!(SortKey::Name.turned(-1), SortKey::Start);
+    fn stepping_through_the_keys_wraps_around() {
+        assert_eq!(SortKey::Start.step(1), SortKey::Name);
+        assert_eq!(SortKey::Name.step(-1), SortKey::Start);
     }
 
     #[test]
-    fn numbers_that_are_none_break_no_order() {
+    fn sorting_accepts_nan() {
         let mut broken = container("a");
         broken.share = Some(f64::NAN);
         assert_eq!(rows(&[broken, container("b")], by(SortKey::Share), "").len(), 2);

@@ -1,47 +1,47 @@
-//! What each key does: those of `top`, `htop`, `less` and `k9s` where they have one for it. Pure.
+//! Key bindings, the same as in `top`, `htop`, `less` and `k9s` where these have one. Pure.
 
 use super::app::{App, Detail};
-use super::input::{Now, Overlay, PromptKind, Wish};
+use super::input::{Now, Overlay, PromptKind, Effect};
 use super::jobs::{Order, SortKey};
 use crate::api::client::segment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 impl App {
-    /// A key was pressed; the wishes that follow.
-    pub(super) fn press(&mut self, key: KeyEvent, now: Now) -> Vec<Wish> {
+    /// Handles a key; returns the effects to carry out.
+    pub(super) fn press(&mut self, key: KeyEvent, now: Now) -> Vec<Effect> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             match key.code {
-                KeyCode::Char('c') => return vec![Wish::Quit],
-                KeyCode::Char('z') => return vec![Wish::Suspend],
-                KeyCode::Char('l') => return vec![Wish::Redraw],
+                KeyCode::Char('c') => return vec![Effect::Quit],
+                KeyCode::Char('z') => return vec![Effect::Suspend],
+                KeyCode::Char('l') => return vec![Effect::Redraw],
                 _ => {}
             }
         }
         match self.overlay.take() {
-            Some(Overlay::Prompt(prompt)) => self.type_in(prompt, key, now),
+            Some(Overlay::Prompt(prompt)) => self.type_into(prompt, key, now),
             Some(Overlay::Sort(at)) => self.choose_order(at, key.code),
-            Some(Overlay::Help(line)) => self.turn_pages(Overlay::Help, line, key.code),
-            Some(Overlay::Messages(line)) => self.turn_pages(Overlay::Messages, line, key.code),
+            Some(Overlay::Help(line)) => self.scroll_overlay(Overlay::Help, line, key.code),
+            Some(Overlay::Messages(line)) => self.scroll_overlay(Overlay::Messages, line, key.code),
             None if self.detail.is_some() => self.press_in_detail(key, now),
             None => self.press_in_list(key, now),
         }
     }
 
-    fn press_in_list(&mut self, key: KeyEvent, now: Now) -> Vec<Wish> {
+    fn press_in_list(&mut self, key: KeyEvent, now: Now) -> Vec<Effect> {
         match key.code {
-            KeyCode::Char('q') | KeyCode::F(10) => return vec![Wish::Quit],
+            KeyCode::Char('q') | KeyCode::F(10) => return vec![Effect::Quit],
             KeyCode::Enter | KeyCode::Right | KeyCode::Char('l' | 'e') => return self.open(),
-            KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => self.ask_filter(),
+            KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => self.prompt_filter(),
             KeyCode::Esc => {
                 self.filter.clear();
                 self.arrange();
             }
-            KeyCode::Char('s') | KeyCode::F(6) => self.overlay = Some(Overlay::Sort(self.order.key.place())),
-            KeyCode::Char('<' | ',') => self.sort(self.order.key.turned(-1)),
-            KeyCode::Char('>' | '.') => self.sort(self.order.key.turned(1)),
+            KeyCode::Char('s') | KeyCode::F(6) => self.overlay = Some(Overlay::Sort(self.order.key.index())),
+            KeyCode::Char('<' | ',') => self.sort(self.order.key.step(-1)),
+            KeyCode::Char('>' | '.') => self.sort(self.order.key.step(1)),
             KeyCode::Char('P') => self.sort(SortKey::Cpu),
             KeyCode::Char('M') => self.sort(SortKey::Memory),
             KeyCode::Char('T') => self.sort(SortKey::Left),
@@ -60,7 +60,7 @@ impl App {
         Vec::new()
     }
 
-    /// Where a key moves the cursor to.
+    /// The row that a key moves the cursor to.
     fn row_to(&self, key: KeyEvent) -> Option<usize> {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let (cursor, page) = (self.cursor(), self.page);
@@ -79,7 +79,7 @@ impl App {
         })
     }
 
-    fn press_in_detail(&mut self, key: KeyEvent, now: Now) -> Vec<Wish> {
+    fn press_in_detail(&mut self, key: KeyEvent, now: Now) -> Vec<Effect> {
         let step = |detail: &mut Option<Detail>, lines: isize| {
             if let Some(detail) = detail {
                 detail.back = detail.back.saturating_add_signed(lines).min(super::app::BACK_AT_MOST);
@@ -96,28 +96,28 @@ impl App {
         Vec::new()
     }
 
-    fn press_anywhere(&mut self, code: KeyCode, now: Now) -> Vec<Wish> {
+    fn press_anywhere(&mut self, code: KeyCode, now: Now) -> Vec<Effect> {
         match code {
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.overlay = Some(Overlay::Help(0)),
             KeyCode::Char('m') => self.overlay = Some(Overlay::Messages(0)),
-            KeyCode::Char('d') => self.ask(PromptKind::Delay),
+            KeyCode::Char('d') => self.open_prompt(PromptKind::Delay),
             KeyCode::Char(' ') => self.freeze(!self.frozen),
             KeyCode::Char('p') => return self.pause_or_resume(now),
-            KeyCode::Char('r') => return self.command("resume", "governing again", now),
+            KeyCode::Char('r') => return self.command("resume", "resuming", now),
             KeyCode::Char('x') => return self.pin_or_unpin(now),
-            KeyCode::F(5) => return vec![Wish::Look],
+            KeyCode::F(5) => return vec![Effect::Refresh],
             _ => {}
         }
         Vec::new()
     }
 
     fn sort(&mut self, key: SortKey) {
-        // The key that counts already, asked for again, turns the order around.
+        // The current key, selected again, reverses the order.
         self.order = Order { key, reversed: self.order.key == key && !self.order.reversed };
         self.arrange();
     }
 
-    fn choose_order(&mut self, at: usize, code: KeyCode) -> Vec<Wish> {
+    fn choose_order(&mut self, at: usize, code: KeyCode) -> Vec<Effect> {
         let last = SortKey::ALL.len() - 1;
         let at = match code {
             KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
@@ -136,7 +136,7 @@ impl App {
         Vec::new()
     }
 
-    fn turn_pages(&mut self, overlay: fn(usize) -> Overlay, line: usize, code: KeyCode) -> Vec<Wish> {
+    fn scroll_overlay(&mut self, overlay: fn(usize) -> Overlay, line: usize, code: KeyCode) -> Vec<Effect> {
         let line = match code {
             KeyCode::Up | KeyCode::Char('k') => line.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => line + 1,
@@ -149,44 +149,44 @@ impl App {
         Vec::new()
     }
 
-    fn open(&mut self) -> Vec<Wish> {
+    fn open(&mut self) -> Vec<Effect> {
         let Some(id) = self.selection().map(|job| job.id.clone()) else { return Vec::new() };
         self.detail = Some(Detail { id, ..Detail::default() });
-        vec![Wish::Look]
+        vec![Effect::Refresh]
     }
 
-    fn open_neighbour(&mut self, step: isize) -> Vec<Wish> {
+    fn open_neighbour(&mut self, step: isize) -> Vec<Effect> {
         self.select(self.cursor().saturating_add_signed(step));
-        if self.selection().is_some_and(|job| self.wanted() != Some(&job.id)) { self.open() } else { Vec::new() }
+        if self.selection().is_some_and(|job| self.detail_id() != Some(&job.id)) { self.open() } else { Vec::new() }
     }
 
-    /// Id and name of the job that a command is about: the one looked at, else the one under the cursor.
+    /// Id and name of the job that a command applies to: the one on the detail page, else the one under the cursor.
     fn target(&self) -> Option<(String, String)> {
-        let job = if self.detail.is_some() { self.looked_at() } else { self.selection() };
+        let job = if self.detail.is_some() { self.detail_job() } else { self.selection() };
         job.map(|job| (job.id.clone(), job.name.clone()))
     }
 
-    fn pause_or_resume(&mut self, now: Now) -> Vec<Wish> {
-        let job = if self.detail.is_some() { self.looked_at() } else { self.selection() };
+    fn pause_or_resume(&mut self, now: Now) -> Vec<Effect> {
+        let job = if self.detail.is_some() { self.detail_job() } else { self.selection() };
         let paused = job.and_then(|job| job.hold.as_ref()).is_some_and(|hold| hold.kind == "operator");
-        if paused { self.command("resume", "governing again", now) } else { self.command("pause", "releasing", now) }
+        if paused { self.command("resume", "resuming", now) } else { self.command("pause", "releasing", now) }
     }
 
-    fn pin_or_unpin(&mut self, now: Now) -> Vec<Wish> {
-        let job = if self.detail.is_some() { self.looked_at() } else { self.selection() };
+    fn pin_or_unpin(&mut self, now: Now) -> Vec<Effect> {
+        let job = if self.detail.is_some() { self.detail_job() } else { self.selection() };
         if job.is_some_and(|job| job.pinned_share.is_some()) {
             return self.command("unpin", "unpinning", now);
         }
         if let Some((id, name)) = self.target() {
-            self.ask(PromptKind::Pin { id, name });
+            self.open_prompt(PromptKind::Pin { id, name });
         }
         Vec::new()
     }
 
-    fn command(&mut self, verb: &str, doing: &str, now: Now) -> Vec<Wish> {
+    fn command(&mut self, verb: &str, doing: &str, now: Now) -> Vec<Effect> {
         let Some((id, name)) = self.target() else { return Vec::new() };
-        self.say(&format!("{doing} {name} …"), false, now);
-        vec![Wish::Command(format!("/v1/containers/{}/{verb}", segment(&id)))]
+        self.show_message(&format!("{doing} {name} …"), false, now);
+        vec![Effect::Command(format!("/v1/containers/{}/{verb}", segment(&id)))]
     }
 }
 
@@ -197,26 +197,26 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn control(app: &mut App, letter: char) -> Vec<Wish> {
+    fn control(app: &mut App, letter: char) -> Vec<Effect> {
         app.take(Input::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)), Now::default())
     }
 
     #[test]
-    fn q_and_control_c_end_and_control_z_suspends() {
-        assert_eq!(types(&mut app(), "q"), [Wish::Quit]);
+    fn q_and_control_c_quit_and_control_z_suspends() {
+        assert_eq!(types(&mut app(), "q"), [Effect::Quit]);
         let mut typing = app();
         types(&mut typing, "/");
-        assert_eq!(control(&mut typing, 'c'), [Wish::Quit], "also while something is typed");
-        assert_eq!(control(&mut typing, 'z'), [Wish::Suspend]);
+        assert_eq!(control(&mut typing, 'c'), [Effect::Quit], "also while typing");
+        assert_eq!(control(&mut typing, 'z'), [Effect::Suspend]);
     }
 
     #[test]
-    fn arrows_and_the_keys_of_vi_move_and_stop_at_the_ends() {
+    fn arrows_and_vi_keys_move_the_cursor_and_stop_at_the_ends() {
         let mut app = app();
         types(&mut app, "jj");
         assert_eq!(selected(&app), "resnet");
-        app.settle(2);
-        assert_eq!(app.offset, 1, "what is selected is on the screen");
+        app.set_page(2);
+        assert_eq!(app.offset, 1, "the selected job is on the screen");
         press(&mut app, KeyCode::End);
         press(&mut app, KeyCode::Down);
         assert_eq!(selected(&app), "sweep");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_chosen_from_a_list_turned_and_reversed() {
+    fn the_sort_order_is_chosen_from_a_list_stepped_and_reversed() {
         let mut app = app();
         types(&mut app, "s");
         press(&mut app, KeyCode::Home);
@@ -242,37 +242,37 @@ mod tests {
     }
 
     #[test]
-    fn p_pauses_the_selected_job_by_its_whole_id_and_resumes_a_paused_one() {
+    fn p_pauses_the_selected_job_by_its_full_id_and_resumes_a_paused_one() {
         let mut app = app();
-        assert_eq!(types(&mut app, "p"), [Wish::Command("/v1/containers/vae-0123456789abcdef/pause".to_owned())]);
+        assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/pause".to_owned())]);
         let mut jobs = containers();
         jobs[0].hold =
             Some(crate::api::wire::Hold { kind: "operator".to_owned(), why: String::new(), ends: String::new() });
         app.take(Input::Status(Box::new(status(jobs))), Now::default());
-        assert_eq!(types(&mut app, "p"), [Wish::Command("/v1/containers/vae-0123456789abcdef/resume".to_owned())]);
+        assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/resume".to_owned())]);
     }
 
     #[test]
-    fn a_command_for_no_job_is_none() {
+    fn a_command_without_a_job_has_no_effect() {
         let mut app = App::new(Duration::from_secs(1), Order::default(), "");
         assert_eq!(types(&mut app, "prx"), []);
         assert_eq!(press(&mut app, KeyCode::Enter), []);
     }
 
     #[test]
-    fn enter_opens_a_job_arrows_open_its_neighbours_and_escape_goes_back() {
+    fn enter_opens_a_job_arrows_open_its_neighbours_and_q_goes_back() {
         let mut app = app();
-        assert_eq!(press(&mut app, KeyCode::Enter), [Wish::Look]);
-        assert_eq!(app.wanted(), Some("vae-0123456789abcdef"));
-        assert_eq!(press(&mut app, KeyCode::Down), [Wish::Look]);
-        assert_eq!(app.wanted(), Some("lstm-0123456789abcdef"));
+        assert_eq!(press(&mut app, KeyCode::Enter), [Effect::Refresh]);
+        assert_eq!(app.detail_id(), Some("vae-0123456789abcdef"));
+        assert_eq!(press(&mut app, KeyCode::Down), [Effect::Refresh]);
+        assert_eq!(app.detail_id(), Some("lstm-0123456789abcdef"));
         assert_eq!(types(&mut app, "q"), [], "q goes back first");
-        assert_eq!(app.wanted(), None);
+        assert_eq!(app.detail_id(), None);
         assert_eq!(selected(&app), "lstm");
     }
 
     #[test]
-    fn any_key_ends_the_help_and_arrows_scroll_it() {
+    fn any_key_closes_the_help_and_arrows_scroll_it() {
         let mut app = app();
         types(&mut app, "?jj");
         assert_eq!(app.overlay, Some(Overlay::Help(2)));

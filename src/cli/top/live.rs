@@ -1,10 +1,10 @@
-//! The loop on a terminal: keys, answers and signals in; screens, questions and commands out. Imports: siblings.
+//! The main loop on a terminal: handles keys, replies and signals; draws, sends requests and commands. Imports: siblings.
 
 use super::app::App;
 use super::draw::Theme;
 use super::feed::Feed;
-use super::input::{Input, Now, Wish};
-use super::terminal::Held;
+use super::input::{Input, Now, Effect};
+use super::terminal::OwnedTerminal;
 use crate::api::client::Client;
 use crate::term::exit::{Exit, Failure};
 use ratatui::crossterm::event::{self, Event};
@@ -15,61 +15,61 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-/// Inputs that wait; whoever brings more waits too.
+/// Capacity of the input queue.
 const INBOX: usize = 256;
 
-/// A screen on which nothing happens is drawn so often, for what depends on the time.
-const AT_LATEST: Duration = Duration::from_secs(1);
+/// Maximum time between two redraws: parts of the screen depend on the time.
+const REDRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// Shows the jobs until told to end, or until the daemon answered `looks` times.
+/// Shows the jobs until a key or signal quits, or until the daemon has replied `updates` times.
 ///
 /// # Errors
-/// The terminal cannot be taken, or is gone.
-pub async fn watch(client: Client, mut app: App, looks: Option<u64>, theme: Theme) -> Result<(), Failure> {
+/// The terminal cannot be opened, or is gone.
+pub async fn watch(client: Client, mut app: App, updates: Option<u64>, theme: Theme) -> Result<(), Failure> {
     let begun = Instant::now();
-    let mut ends = Ends::new()?;
-    // What a shell or another process sends to suspend; Ctrl-Z itself arrives as a key.
-    let mut suspends = heard(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
+    let mut exits = ExitSignals::new()?;
+    // Sent by a shell or another process to suspend; Ctrl-Z itself arrives as a key.
+    let mut suspends = listen(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
     let (inputs, mut inbox) = mpsc::channel(INBOX);
-    let mut screen = Held::take(theme).map_err(unusable)?;
-    listen_to_keys(inputs.clone())?;
+    let mut screen = OwnedTerminal::take(theme).map_err(unusable)?;
+    read_keys(inputs.clone())?;
     let feed = Feed::start(client, app.delay, inputs);
-    let mut looks_left = looks.unwrap_or(u64::MAX);
+    let mut updates_left = updates.unwrap_or(u64::MAX);
     loop {
         screen.show(&mut app, now(begun))?;
-        if looks_left == 0 {
+        if updates_left == 0 {
             return Ok(());
         }
         let first = tokio::select! {
             input = inbox.recv() => input,
-            () = ends.one() => return Ok(()),
+            () = exits.recv() => return Ok(()),
             _ = suspends.recv() => {
                 screen.suspend()?;
                 continue;
             }
-            () = sleep(AT_LATEST) => continue,
+            () = sleep(REDRAW_EVERY) => continue,
         };
         let mut next = first;
         while let Some(input) = next {
             if matches!(input, Input::Status(_) | Input::Unchanged) {
-                looks_left = looks_left.saturating_sub(1);
+                updates_left = updates_left.saturating_sub(1);
             }
-            for wish in app.take(input, now(begun)) {
-                match wish {
-                    Wish::Quit => return Ok(()),
-                    Wish::Suspend => screen.suspend()?,
-                    Wish::Redraw => screen.redraw(),
-                    Wish::Look => {
-                        feed.set_detail(app.wanted());
-                        feed.look();
+            for effect in app.take(input, now(begun)) {
+                match effect {
+                    Effect::Quit => return Ok(()),
+                    Effect::Suspend => screen.suspend()?,
+                    Effect::Redraw => screen.redraw(),
+                    Effect::Refresh => {
+                        feed.set_detail(app.detail_id());
+                        feed.refresh();
                     }
-                    Wish::Command(path) => feed.command(path),
-                    Wish::Delay(delay) => feed.set_delay(delay),
+                    Effect::Command(path) => feed.command(path),
+                    Effect::Delay(delay) => feed.set_delay(delay),
                 }
             }
-            next = if looks_left == 0 { None } else { inbox.try_recv().ok() };
+            next = if updates_left == 0 { None } else { inbox.try_recv().ok() };
         }
-        feed.set_detail(app.wanted());
+        feed.set_detail(app.detail_id());
     }
 }
 
@@ -79,12 +79,12 @@ fn now(begun: Instant) -> Now {
 }
 
 fn unusable(error: io::Error) -> Failure {
-    let next = "`flowctl status --watch` and `flowctl top -b` need no more than a place to write to";
+    let next = "`flowctl status --watch` and `flowctl top -b` work without a terminal";
     Failure::new(Exit::Failed, format!("cannot take over the terminal: {error}"), next)
 }
 
-/// Reading a key waits in the kernel, so it has a thread of its own. It ends with the process.
-fn listen_to_keys(inputs: mpsc::Sender<Input>) -> Result<(), Failure> {
+/// Starts a thread that reads keys, because reading blocks. It ends with the process.
+fn read_keys(inputs: mpsc::Sender<Input>) -> Result<(), Failure> {
     let listen = move || {
         while let Ok(event) = event::read() {
             let input = match event {
@@ -103,24 +103,24 @@ fn listen_to_keys(inputs: mpsc::Sender<Input>) -> Result<(), Failure> {
     })
 }
 
-/// Signals that ask for an end.
-struct Ends {
+/// Signals that end the program.
+struct ExitSignals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
 }
 
-impl Ends {
-    fn new() -> Result<Ends, Failure> {
-        Ok(Ends {
-            terminate: heard(SignalKind::terminate())?,
-            interrupt: heard(SignalKind::interrupt())?,
-            hang_up: heard(SignalKind::hangup())?,
+impl ExitSignals {
+    fn new() -> Result<ExitSignals, Failure> {
+        Ok(ExitSignals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: listen(SignalKind::hangup())?,
         })
     }
 
-    /// Somebody wants an end.
-    async fn one(&mut self) {
+    /// Waits for one of the signals.
+    async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -129,7 +129,7 @@ impl Ends {
     }
 }
 
-fn heard(kind: SignalKind) -> Result<Signal, Failure> {
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind)
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot hear signals: {error}"), "check `ulimit -n`"))
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot install a signal handler: {error}"), "check `ulimit -n`"))
 }

@@ -1,11 +1,11 @@
-//! `flowctl top`: the node and its jobs on a terminal, live, with the keys that `top` and `htop` have.
+//! `flowctl top`: a live view of the node and its jobs on a terminal, with the keys of `top` and `htop`.
 //!
 //! ```text
 //! keys ─┐                       ┌─► draw   the screen as a function of the state
-//! feed ─┴─► app (pure state) ───┴─► wishes: look, command, quit …
+//! feed ─┴─► app (pure state) ───┴─► effects: refresh, command, quit …
 //! ```
 //!
-//! Whatever the daemon does, keys are answered: asking it is the feed's business, in the background and with a deadline.
+//! Keys are handled even if the daemon hangs: the feed talks to it in the background and with a deadline.
 //! Imports: the API's client, wire types, screen, text.
 
 mod app;
@@ -41,78 +41,78 @@ use std::time::Duration;
 /// Arguments of `flowctl top`.
 #[derive(Args, Debug)]
 pub struct TopArgs {
-    /// Look again every SECONDS
+    /// Update every SECONDS
     #[arg(long, short, default_value = "1", value_parser = super::seconds, value_name = "SECONDS")]
     delay: Duration,
     /// Print pages of plain text instead of taking over the terminal
     #[arg(long, short)]
     batch: bool,
-    /// End after so many looks
+    /// Exit after COUNT updates
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// What the rows are sorted by
+    /// Sort the rows by KEY
     #[arg(long, short, value_enum, default_value_t, value_name = "KEY")]
     sort: SortKey,
-    /// Turn the order around
+    /// Reverse the sort order
     #[arg(long, short)]
     reverse: bool,
-    /// Show only jobs with these words in name, list, metric or reason
+    /// Show only jobs with these words in their name, list, metric or reason
     #[arg(long, short, default_value = "", value_name = "TEXT", hide_default_value = true)]
     filter: String,
-    /// Draw with the characters of ASCII only; so it is where the locale is not UTF-8 and on the Linux console
+    /// Draw with ASCII characters only; the default if the locale is not UTF-8 and on the Linux console
     #[arg(long)]
     ascii: bool,
 }
 
-/// Shows the jobs until told to end.
+/// Shows the jobs until a key or signal quits.
 ///
 /// # Errors
-/// There is no terminal to show them on, or no daemon that answers.
+/// There is no terminal, or the daemon does not reply.
 pub async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(), Failure> {
     if matches!(screen.format, Format::Json | Format::Jsonl) {
-        let next = "`flowctl status --watch=1 -o jsonl`, or `flowctl events -o jsonl` for what happens";
-        return Err(Failure::new(Exit::Usage, "top is for people and has no JSON", next));
+        let next = "use `flowctl status --watch=1 -o jsonl`, or `flowctl events -o jsonl` for events";
+        return Err(Failure::new(Exit::Usage, "`top` has no JSON output", next));
     }
     let order = Order { key: args.sort, reversed: args.reverse };
     let app = App::new(args.delay, order, &args.filter);
-    let ascii = args.ascii || knows_ascii_only(|name| env::var(name).ok());
+    let ascii = args.ascii || is_ascii_only(|name| env::var(name).ok());
     if args.batch {
         return batch::print(client, app, args.iterations, screen, ascii).await;
     }
-    able_to_show(screen)?;
-    answers(client).await?;
+    check_terminal(screen)?;
+    check_daemon(client).await?;
     live::watch(client.clone(), app, args.iterations, Theme { color: screen.look().color, ascii }).await
 }
 
-/// Whether the terminal's character set is not Unicode, as `htop` and other programs tell it: by the locale, which is the first of three
-/// variables that is set. The Linux console has 512 characters, and those of curves are not among them.
-fn knows_ascii_only(variable: impl Fn(&str) -> Option<String>) -> bool {
+/// Whether the terminal cannot show Unicode. As in `htop`, the locale decides: the first of three variables that is set. The Linux console
+/// has only 512 characters, without those for curves.
+fn is_ascii_only(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
     let is_unicode = locale.contains("utf-8") || locale.contains("utf8");
     !is_unicode || set("TERM").is_some_and(|term| term == "linux" || term == "dumb")
 }
 
-/// Whether a screen can be drawn where the output goes.
-fn able_to_show(screen: &Screen) -> Result<(), Failure> {
+/// Checks that the standard output and input are a usable terminal.
+fn check_terminal(screen: &Screen) -> Result<(), Failure> {
     let next = "`flowctl top -b -n 1` prints one page, `flowctl status --watch` page after page";
     if !screen.is_terminal() {
-        return Err(Failure::new(Exit::Usage, "the output is no terminal, which `top` draws on", next));
+        return Err(Failure::new(Exit::Usage, "the output is not a terminal", next));
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::new(Exit::Usage, "the input is no terminal, which `top` reads keys from", next));
+        return Err(Failure::new(Exit::Usage, "the input is not a terminal", next));
     }
     let cannot = match env::var("TERM") {
-        Ok(term) if term == "dumb" => "the terminal cannot be drawn on (TERM=dumb)",
+        Ok(term) if term == "dumb" => "the terminal is too simple (TERM=dumb)",
         Ok(term) if !term.is_empty() => return Ok(()),
         _ => "the terminal is unknown (TERM is not set)",
     };
     Err(Failure::new(Exit::Usage, cannot, format!("{next}; or set TERM, such as TERM=xterm-256color")))
 }
 
-/// Asked once before the terminal is taken: whoever may not look, or where nobody listens, is told as by every other command.
-/// A daemon that is only slow is waited for on the screen.
-async fn answers(client: &Client) -> Result<(), Failure> {
+/// Checks the connection before the terminal is opened, so that a missing daemon or permission is reported as by every other command.
+/// A slow daemon is waited for on the screen.
+async fn check_daemon(client: &Client) -> Result<(), Failure> {
     match client.hurried(Duration::from_secs(2)).get::<Policy>("/v1/policy").await {
         Ok(_) | Err(ClientError::Timeout { .. }) => Ok(()),
         Err(error) => Err(error.into()),
@@ -121,19 +121,19 @@ async fn answers(client: &Client) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::knows_ascii_only;
+    use super::is_ascii_only;
 
     #[test]
-    fn the_locale_tells_what_the_terminal_can_show() {
+    fn the_locale_determines_the_characters_of_the_terminal() {
         let knows = |variables: &[(&str, &str)]| {
-            knows_ascii_only(|name| {
+            is_ascii_only(|name| {
                 variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
             })
         };
         assert!(!knows(&[("LANG", "de_DE.UTF-8"), ("TERM", "xterm")]));
         assert!(!knows(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]), "the first that is set");
         assert!(knows(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]));
-        assert!(!knows(&[("LC_ALL", ""), ("LANG", "de_DE.UTF-8")]), "an empty one is not set");
+        assert!(!knows(&[("LC_ALL", ""), ("LANG", "de_DE.UTF-8")]), "an empty variable counts as not set");
         assert!(knows(&[]) && knows(&[("LANG", "de_DE@euro")]));
         assert!(knows(&[("LANG", "C.UTF-8"), ("TERM", "linux")]));
     }

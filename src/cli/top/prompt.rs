@@ -1,33 +1,33 @@
-//! Questions at the bottom of the screen: a filter, a share, a delay. Pure.
+//! Prompts at the bottom of the screen: filter, share, delay. Pure.
 
 use super::app::App;
-use super::input::{Now, Overlay, Prompt, PromptKind, Wish};
+use super::input::{Now, Overlay, Prompt, PromptKind, Effect};
 use crate::api::client::segment;
 use crate::cli::commands::share;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
-/// Nothing that is typed at a prompt is longer.
+/// Maximum length of typed text in bytes.
 const TYPED_AT_MOST: usize = 64;
 
 /// Bounds of the delay, in seconds.
 const DELAY: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
 impl App {
-    pub(super) fn ask(&mut self, kind: PromptKind) {
+    pub(super) fn open_prompt(&mut self, kind: PromptKind) {
         self.overlay = Some(Overlay::Prompt(Prompt { kind, text: String::new() }));
     }
 
-    pub(super) fn ask_filter(&mut self) {
+    pub(super) fn prompt_filter(&mut self) {
         let before = self.filter.clone();
         let prompt = Prompt { text: before.clone(), kind: PromptKind::Filter { before } };
         self.overlay = Some(Overlay::Prompt(prompt));
     }
 
-    pub(super) fn type_in(&mut self, mut prompt: Prompt, key: KeyEvent, now: Now) -> Vec<Wish> {
+    pub(super) fn type_into(&mut self, mut prompt: Prompt, key: KeyEvent, now: Now) -> Vec<Effect> {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Enter => return self.answer(&prompt, now),
+            KeyCode::Enter => return self.submit(&prompt, now),
             KeyCode::Esc => {
                 if let PromptKind::Filter { before } = prompt.kind {
                     self.filter = before;
@@ -50,32 +50,32 @@ impl App {
         Vec::new()
     }
 
-    fn answer(&mut self, prompt: &Prompt, now: Now) -> Vec<Wish> {
+    fn submit(&mut self, prompt: &Prompt, now: Now) -> Vec<Effect> {
         let typed = prompt.text.trim();
         match &prompt.kind {
             PromptKind::Filter { .. } => Vec::new(),
             PromptKind::Delay => match typed.parse::<f64>() {
                 Ok(seconds) if DELAY.contains(&seconds) => {
                     self.delay = Duration::from_secs_f64(seconds);
-                    vec![Wish::Delay(self.delay)]
+                    vec![Effect::Delay(self.delay)]
                 }
-                _ => self.refuse("the delay is a number of seconds between 0.1 and 3600", now),
+                _ => self.reject("the delay must be a number of seconds between 0.1 and 3600", now),
             },
             PromptKind::Pin { id, name } => {
                 let path = format!("/v1/containers/{}/pin", segment(id));
                 let path = match share(typed) {
                     _ if typed.is_empty() => path,
                     Ok(share) => format!("{path}?share={share}"),
-                    Err(why) => return self.refuse(&why, now),
+                    Err(why) => return self.reject(&why, now),
                 };
-                self.say(&format!("pinning {name} …"), false, now);
-                vec![Wish::Command(path)]
+                self.show_message(&format!("pinning {name} …"), false, now);
+                vec![Effect::Command(path)]
             }
         }
     }
 
-    fn refuse(&mut self, why: &str, now: Now) -> Vec<Wish> {
-        self.say(why, true, now);
+    fn reject(&mut self, why: &str, now: Now) -> Vec<Effect> {
+        self.show_message(why, true, now);
         Vec::new()
     }
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_in_force_while_it_is_typed_and_escape_brings_the_old_one_back() {
+    fn a_filter_applies_while_it_is_typed_and_escape_restores_the_previous_one() {
         let mut app = app();
         types(&mut app, "/lst");
         assert_eq!((app.rows.len(), selected(&app)), (1, "lstm"));
@@ -98,21 +98,21 @@ mod tests {
         press(&mut app, KeyCode::Enter);
         assert_eq!((app.filter.as_str(), app.rows.len()), ("vae", 1));
         press(&mut app, KeyCode::Esc);
-        assert_eq!(app.rows.len(), 4, "escape in the list ends the filter");
+        assert_eq!(app.rows.len(), 4, "escape in the list clears the filter");
     }
 
     #[test]
-    fn a_pin_asks_for_the_share_and_refuses_what_is_none() {
+    fn pinning_asks_for_the_share_and_rejects_an_invalid_one() {
         let mut app = app();
         types(&mut app, "x40%");
         let pin = "/v1/containers/vae-0123456789abcdef/pin";
-        assert_eq!(press(&mut app, KeyCode::Enter), [Wish::Command(format!("{pin}?share=0.4"))]);
+        assert_eq!(press(&mut app, KeyCode::Enter), [Effect::Command(format!("{pin}?share=0.4"))]);
         types(&mut app, "x");
-        assert_eq!(press(&mut app, KeyCode::Enter), [Wish::Command(pin.to_owned())]);
+        assert_eq!(press(&mut app, KeyCode::Enter), [Effect::Command(pin.to_owned())]);
         for wrong in ["0", "140%", "lots", "-1", "nan"] {
             types(&mut app, &format!("x{wrong}"));
             assert_eq!(press(&mut app, KeyCode::Enter), [], "{wrong}");
-            assert!(app.said(Now::default()).is_some_and(|said| said.is_refusal), "{wrong}");
+            assert!(app.message(Now::default()).is_some_and(|message| message.is_error), "{wrong}");
         }
     }
 
@@ -120,14 +120,14 @@ mod tests {
     fn the_delay_can_be_changed_within_bounds() {
         let mut app = app();
         types(&mut app, "d0.5");
-        assert_eq!(press(&mut app, KeyCode::Enter), [Wish::Delay(Duration::from_millis(500))]);
+        assert_eq!(press(&mut app, KeyCode::Enter), [Effect::Delay(Duration::from_millis(500))]);
         types(&mut app, "d0");
         assert_eq!(press(&mut app, KeyCode::Enter), []);
         assert_eq!(app.delay, Duration::from_millis(500));
     }
 
     #[test]
-    fn what_is_typed_is_bounded() {
+    fn the_length_of_typed_text_is_bounded() {
         let mut app = app();
         types(&mut app, &format!("/{}", "x".repeat(1000)));
         assert_eq!(app.filter.len(), TYPED_AT_MOST);

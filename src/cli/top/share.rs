@@ -1,21 +1,21 @@
-//! A job's share between its floor and its bound, as numbers and as a bar. Pure. Imports: wire types.
+//! A job's share with its floor and its bound, as numbers and as a bar. Pure. Imports: wire types.
 
 use crate::api::wire::{Container, Node};
 
-/// A share and what it moves between, each as a fraction of the node.
+/// A share with its lower and upper limit, as fractions of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareSpan {
-    /// It gets no less when it wants it.
+    /// The share that the job gets at least if it needs it.
     pub floor: f64,
-    /// What it gets now; `None` before the first decision.
+    /// The current share; `None` before the first decision.
     pub now: Option<f64>,
-    /// It is given no more while others want it.
+    /// The share that the job gets at most while other jobs need CPU.
     pub bound: f64,
 }
 
 impl ShareSpan {
-    /// Of one container among `jobs` on the node. The floor is the larger of the owner's `flowcon.min-share` and the policy's own:
-    /// FlowCon leaves a converged job 1/(β·n) (Algorithm 1, line 21), the default policy leaves everybody a part of an equal share.
+    /// The share of one of `jobs` containers on the node. The floor is the larger of the owner's `flowcon.min-share` and the floor of the
+    /// policy: FlowCon leaves a converged job 1/(β·n) (Algorithm 1, line 21), the default policy leaves each job a fraction of an equal share.
     pub fn of(container: &Container, node: &Node, jobs: usize) -> ShareSpan {
         let jobs = jobs.max(1) as f64;
         let policy = match node.policy.policy.as_str() {
@@ -30,12 +30,12 @@ impl ShareSpan {
         ShareSpan { floor, now: container.share, bound: bound.max(floor) }
     }
 
-    /// A bar of the whole node: `█` its floor, `▓` what it has above that, `░` what it may still get, `·` what it may not.
-    /// A floor that it does not reach is `▒`, as in a paused job. The signs differ without colour.
+    /// Draws a bar of the whole node: `█` floor, `▓` share above it, `░` up to the bound, `·` beyond the bound.
+    /// A floor that is not reached, as in a paused job, is `▒`. The characters are distinct without colour.
     pub fn bar(&self, columns: usize) -> String {
         let Some(now) = self.now else { return "·".repeat(columns) };
         let cells = |fraction: f64| (fraction.clamp(0.0, 1.0) * columns as f64).round() as usize;
-        // Whoever has something has at least a cell.
+        // A share above zero takes at least one cell.
         let now_cells = if now > 0.0 { cells(now).max(1) } else { 0 };
         let (floor, bound) = (cells(self.floor), cells(self.bound).max(now_cells));
         (0..columns)
@@ -60,21 +60,21 @@ mod tests {
     }
 
     #[test]
-    fn floor_now_and_bound_are_told_apart_without_colour() {
+    fn floor_share_and_bound_are_distinct_without_colour() {
         assert_eq!(span(0.2, 0.5, 0.8).bar(10), "██▓▓▓░░░··");
         assert_eq!(span(0.0, 1.0, 1.0).bar(4), "█▓▓▓");
         assert_eq!(span(0.5, 0.2, 1.0).bar(10), "██▒▒▒░░░░░");
-        assert_eq!(span(0.0, 0.01, 1.0).bar(4), "█░░░", "whoever has something is seen");
+        assert_eq!(span(0.0, 0.01, 1.0).bar(4), "█░░░", "a small share is visible");
         assert_eq!(ShareSpan { floor: 0.1, now: None, bound: 1.0 }.bar(3), "···");
     }
 
     #[test]
-    fn wrong_numbers_still_make_a_bar() {
+    fn invalid_numbers_still_make_a_bar() {
         assert_eq!(span(f64::NAN, f64::INFINITY, -1.0).bar(4).chars().count(), 4);
     }
 
     #[test]
-    fn the_floor_is_the_owners_or_the_policys_whichever_is_more() {
+    fn the_floor_is_the_larger_of_the_owners_and_the_policys() {
         let node = status(Vec::new()).node;
         let mut job = container("a");
         assert!((ShareSpan::of(&job, &node, 4).floor - 0.125).abs() < 1e-12, "1/(2·4) under FlowCon");

@@ -1,7 +1,7 @@
-//! Wire documents for the tests of this folder, made by hand. Imports: wire types.
+//! Handmade wire documents for the tests in this folder. Imports: wire types.
 
 use super::app::App;
-use super::input::{Input, Now, Wish};
+use super::input::{Input, Now, Effect};
 use super::jobs::Order;
 use crate::api::wire::{
     Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,
@@ -12,10 +12,10 @@ use ratatui::crossterm::event::KeyCode;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The instant of all snapshots.
+/// The time of all snapshots.
 pub const NOW: u64 = 1_700_000_000_000;
 
-/// A job that was only just found.
+/// A newly discovered job.
 pub fn container(name: &str) -> Container {
     Container {
         id: format!("{name}-0123456789abcdef"),
@@ -72,7 +72,7 @@ fn progress(current: f64, total: f64, left: f64) -> Progress {
     }
 }
 
-/// A growing job, one whose limits somebody else set, a converged one with bounds, and one that is only being settled in.
+/// A growing job, one with foreign limits, a converged one with bounds, and a new one without a decision.
 pub fn containers() -> Vec<Container> {
     let mut vae = container("vae");
     vae.uptime_s = 4000.0;
@@ -113,7 +113,7 @@ pub fn containers() -> Vec<Container> {
     vec![vae, lstm, resnet, sweep]
 }
 
-/// A node that backs off, with these jobs.
+/// A node in back-off with these jobs.
 pub fn status(containers: Vec<Container>) -> Status {
     let policy = PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() };
     Status {
@@ -213,7 +213,7 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
     }
 }
 
-/// What stood for a job from an instant on.
+/// A sample of a job.
 pub fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
     Sample {
         job: 1,
@@ -241,7 +241,7 @@ pub fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
     }
 }
 
-/// Something that happened to a job.
+/// An event of a job.
 pub fn event(sequence: u64, name: &str, text: &str) -> Event {
     Event {
         sequence,
@@ -257,17 +257,17 @@ pub fn event(sequence: u64, name: &str, text: &str) -> Event {
 pub fn app() -> App {
     let mut app = App::new(Duration::from_secs(1), Order::default(), "");
     app.take(Input::Status(Box::new(status(containers()))), Now::default());
-    app.settle(2);
+    app.set_page(2);
     app
 }
 
-/// A key is pressed.
-pub fn press(app: &mut App, code: KeyCode) -> Vec<Wish> {
+/// Presses a key.
+pub fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
     app.take(Input::Key(code.into()), Now::default())
 }
 
-/// Keys are pressed one after another.
-pub fn types(app: &mut App, text: &str) -> Vec<Wish> {
+/// Presses the keys of a text in turn.
+pub fn types(app: &mut App, text: &str) -> Vec<Effect> {
     text.chars().flat_map(|c| press(app, KeyCode::Char(c))).collect()
 }
 

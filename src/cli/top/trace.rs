@@ -1,39 +1,39 @@
-//! What `top` has seen of the jobs since it was started: shares over time, and the evaluations of the job that is looked at.
+//! Time series recorded by `top`: the shares of all jobs, and the evaluations of the job on the detail page.
 //!
-//! Bounded: a trace that is full keeps every second point. Pure. Imports: wire types.
+//! Bounded: a full trace drops every second point. Pure. Imports: wire types.
 
 use crate::api::wire::{Container, ContainerDetail, Sample};
 use std::collections::VecDeque;
 
-/// Points of one trace.
+/// Maximum number of points in a trace.
 const POINTS_AT_MOST: usize = 240;
 
-/// Evaluations of one curve.
+/// Maximum number of evaluations in a curve.
 const EVALUATIONS_AT_MOST: usize = 4096;
 
-/// Log lines that are kept of the job that is looked at.
+/// Maximum number of log lines kept for the job on the detail page.
 const LINES_AT_MOST: usize = 200;
 
-/// A job at one instant; fractions of the node.
+/// A job at one instant; values are fractions of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// When, Unix time in milliseconds.
+    /// Unix time in milliseconds.
     pub unix_ms: u64,
     /// Its share.
     pub share: Option<f32>,
-    /// The CPU that it used.
+    /// CPU used.
     pub cpu: Option<f32>,
 }
 
 impl Point {
-    /// What a snapshot tells.
+    /// The point of a snapshot.
     pub fn of(container: &Container, unix_ms: u64) -> Point {
         let narrow = |number: Option<f64>| number.map(|number| number as f32);
         Point { unix_ms, share: narrow(container.share), cpu: narrow(container.cpu_used) }
     }
 
-    /// What the daemon's history tells of a job on a node of so many cores. CPU used is that since the sample before.
-    pub fn of_past(past: &[Sample], cores: f64) -> Vec<Point> {
+    /// Points from a job's history on a node with `cores` cores. CPU used is the mean since the previous sample.
+    pub fn of_history(past: &[Sample], cores: f64) -> Vec<Point> {
         let used = |before: &Sample, now: &Sample| {
             let seconds = now.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
             let part = (now.cpu_s? - before.cpu_s?) / seconds / cores;
@@ -51,7 +51,7 @@ impl Point {
     }
 }
 
-/// One job's points, oldest first, evenly enough in time.
+/// Points of one job, oldest first, approximately evenly spaced in time.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     points: VecDeque<Point>,
@@ -59,7 +59,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Takes a point that is newer than the last by the present spacing; others are already told by their neighbours.
+    /// Appends a point if it is newer than the last by the current spacing, else drops it.
     pub fn push(&mut self, point: Point) {
         let due = self.points.back().is_none_or(|last| point.unix_ms > last.unix_ms.saturating_add(self.spacing_ms));
         if !due {
@@ -71,8 +71,8 @@ impl Trace {
         self.points.push_back(point);
     }
 
-    /// Takes over what was before the first point.
-    pub fn precede(&mut self, past: &[Point]) {
+    /// Prepends the points from before the first one.
+    pub fn prepend(&mut self, past: &[Point]) {
         let first = self.points.front().map_or(u64::MAX, |point| point.unix_ms);
         past.iter().rev().filter(|point| point.unix_ms < first).for_each(|point| self.points.push_front(*point));
         while self.points.len() > POINTS_AT_MOST {
@@ -106,29 +106,29 @@ impl Trace {
 pub struct Curve {
     /// Number and value; NaN where the job printed none.
     values: VecDeque<(u64, f64)>,
-    /// When and value, from the daemon's history on.
+    /// Unix time in milliseconds and value, including the daemon's history.
     timed: VecDeque<(u64, f64)>,
-    /// The history told of evaluations.
-    has_past: bool,
-    /// When the last look was.
-    looked: u64,
+    /// Whether the history contained evaluations.
+    has_history: bool,
+    /// Time of the last update.
+    updated: u64,
     /// The lines that evaluations were read from, oldest first.
     lines: VecDeque<String>,
-    /// The lines are those of the log itself: the latest one that the daemon tells is among them.
-    are_read: bool,
+    /// Whether the lines were read from the log itself, so that they include the daemon's latest one.
+    is_from_log: bool,
 }
 
-/// Points to be drawn.
+/// Points to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CurvePoints {
     /// By Unix time in milliseconds.
     OverTime(Vec<(u64, f64)>),
-    /// By the number of the evaluation: nobody remembers when they were.
+    /// By the number of the evaluation, because their times are unknown.
     ByNumber(Vec<(f64, f64)>),
 }
 
 impl Curve {
-    /// Takes what is new at this instant. The daemon tells the latest values and how many there were in all.
+    /// Appends the new evaluations in a detail. The daemon reports the latest values and the total count.
     pub fn take(&mut self, detail: &ContainerDetail, unix_ms: u64) {
         let reading = &detail.explanation.reading;
         let recent = detail.container.metric.as_ref().map_or(&[][..], |metric| &metric.recent);
@@ -136,7 +136,7 @@ impl Curve {
         if reading.evaluations < known {
             self.values.clear(); // another metric, or another run of the job
             self.timed.clear();
-            self.has_past = false;
+            self.has_history = false;
         }
         let first = reading.evaluations.saturating_sub(recent.len() as u64) + 1;
         let known = self.values.back().map_or(0, |(number, _)| *number);
@@ -145,7 +145,7 @@ impl Curve {
             .filter(|(number, _)| *number > known)
             .map(|(number, value)| (number, value.unwrap_or(f64::NAN)))
             .collect();
-        self.time(&fresh, known > 0, unix_ms);
+        self.assign_times(&fresh, known > 0, unix_ms);
         self.values.extend(fresh);
         while self.values.len() > EVALUATIONS_AT_MOST {
             self.values.pop_front();
@@ -153,7 +153,7 @@ impl Curve {
         while self.timed.len() > EVALUATIONS_AT_MOST {
             self.timed.pop_front();
         }
-        if let Some(line) = reading.line.as_ref().filter(|line| !self.are_read && self.lines.back() != Some(line)) {
+        if let Some(line) = reading.line.as_ref().filter(|line| !self.is_from_log && self.lines.back() != Some(line)) {
             self.lines.push_back(line.clone());
             if self.lines.len() > LINES_AT_MOST {
                 self.lines.pop_front();
@@ -161,11 +161,11 @@ impl Curve {
         }
     }
 
-    /// Nobody tells when an evaluation was: those between two looks are spread over the time between them. Of the first look only
-    /// the last is known to be recent.
-    fn time(&mut self, fresh: &[(u64, f64)], has_looked: bool, unix_ms: u64) {
-        let skipped = if has_looked { 0 } else { fresh.len().saturating_sub(1) };
-        let before = std::mem::replace(&mut self.looked, unix_ms);
+    /// Assigns times to evaluations, which the daemon does not report: those between two updates are spread evenly. In the first update,
+    /// only the last one is known to be recent.
+    fn assign_times(&mut self, fresh: &[(u64, f64)], has_values: bool, unix_ms: u64) {
+        let skipped = if has_values { 0 } else { fresh.len().saturating_sub(1) };
+        let before = std::mem::replace(&mut self.updated, unix_ms);
         let each = unix_ms.saturating_sub(before) as f64 / fresh.len().max(1) as f64;
         let last = fresh.len();
         let timed = fresh.iter().enumerate().skip(skipped).filter(|(_, (_, value))| value.is_finite());
@@ -173,32 +173,32 @@ impl Curve {
         self.timed.extend(timed.map(|(place, (_, value))| (at(place), *value)));
     }
 
-    /// Takes over the evaluations before the first that was seen. The same value at the next sample is no evaluation of its own.
-    pub fn precede(&mut self, past: &[Sample]) {
+    /// Prepends the evaluations from before the first recorded one. An unchanged value in the next sample is not a new evaluation.
+    pub fn prepend(&mut self, past: &[Sample]) {
         let first = self.timed.front().map_or(u64::MAX, |(unix_ms, _)| *unix_ms);
-        let mut told: Vec<(u64, f64)> = past
+        let mut older: Vec<(u64, f64)> = past
             .iter()
             .filter(|sample| sample.unix_ms < first)
             .filter_map(|sample| Some((sample.unix_ms, sample.value.filter(|value| value.is_finite())?)))
             .collect();
-        told.dedup_by_key(|(_, value)| *value);
-        self.has_past = told.len() > 1;
-        told.iter().rev().for_each(|timed| self.timed.push_front(*timed));
+        older.dedup_by_key(|(_, value)| *value);
+        self.has_history = older.len() > 1;
+        older.iter().rev().for_each(|timed| self.timed.push_front(*timed));
     }
 
-    /// The values that are numbers: over time where the history knows when they were.
+    /// The finite values: over time if the history has their times.
     pub fn points(&self) -> CurvePoints {
-        if self.has_past {
+        if self.has_history {
             return CurvePoints::OverTime(self.timed.iter().copied().collect());
         }
         let known = self.values.iter().filter(|(_, value)| value.is_finite());
         CurvePoints::ByNumber(known.map(|(number, value)| (*number as f64, *value)).collect())
     }
 
-    /// Takes the understood lines at the end of the log, in place of those that were seen one by one.
-    pub fn read(&mut self, lines: Vec<String>) {
-        self.are_read = !lines.is_empty();
-        if self.are_read {
+    /// Replaces the collected lines by the parsed lines at the end of the log.
+    pub fn set_lines(&mut self, lines: Vec<String>) {
+        self.is_from_log = !lines.is_empty();
+        if self.is_from_log {
             self.lines = lines.into();
         }
     }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_keeps_its_span_and_its_bound() {
+    fn a_full_trace_keeps_its_time_span() {
         let mut trace = Trace::default();
         for second in 0..10_000 {
             trace.push(Point { unix_ms: second * 1000, share: Some(0.5), cpu: None });
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_snapshot_twice_is_one_point() {
+    fn a_repeated_snapshot_adds_no_point() {
         let mut trace = Trace::default();
         trace.push(Point::of(&container("a"), 5));
         trace.push(Point::of(&container("a"), 5));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluations_are_put_together_without_gap_or_repetition() {
+    fn evaluations_are_joined_without_gap_or_repetition() {
         let mut curve = Curve::default();
         curve.take(&detail("a", &[3.0, 2.0], 10, "epoch 10"), 0);
         curve.take(&detail("a", &[3.0, 2.0], 10, "epoch 10"), 0);
@@ -243,22 +243,22 @@ mod tests {
         assert_eq!(curve.points(), CurvePoints::ByNumber(vec![(9.0, 3.0), (10.0, 2.0), (11.0, 1.0)]));
         assert_eq!(curve.lines().collect::<Vec<_>>(), ["epoch 10", "epoch 11"]);
         curve.take(&detail("a", &[7.0], 1, "epoch 1"), 0);
-        assert_eq!(curve.points(), CurvePoints::ByNumber(vec![(1.0, 7.0)]), "a job that begins anew");
+        assert_eq!(curve.points(), CurvePoints::ByNumber(vec![(1.0, 7.0)]), "the job restarted");
     }
 
     #[test]
-    fn what_is_not_a_number_leaves_a_gap_and_keeps_its_place() {
+    fn nan_leaves_a_gap_and_keeps_its_number() {
         let mut curve = Curve::default();
         curve.take(&detail("a", &[3.0, f64::NAN, 1.0], 3, ""), 0);
         assert_eq!(curve.points(), CurvePoints::ByNumber(vec![(1.0, 3.0), (3.0, 1.0)]));
     }
 
     #[test]
-    fn the_history_comes_before_what_was_seen() {
+    fn the_history_is_prepended() {
         let mut curve = Curve::default();
         curve.take(&detail("a", &[1.0], 7, ""), NOW);
         let past: Vec<Sample> = (1..=4).map(|at| sample(NOW - 5000 + at * 1000, 0.5, "")).collect();
-        curve.precede(&past);
+        curve.prepend(&past);
         curve.take(&detail("a", &[1.0, 0.5, 0.25], 9, ""), NOW + 2000);
         let CurvePoints::OverTime(points) = curve.points() else { panic!("{:?}", curve.points()) };
         let times: Vec<u64> = points.iter().map(|(unix_ms, _)| *unix_ms).collect();
@@ -266,19 +266,19 @@ mod tests {
 
         let mut trace = Trace::default();
         trace.push(Point { unix_ms: NOW, share: Some(0.5), cpu: None });
-        trace.precede(&Point::of_past(&past, 4.0));
+        trace.prepend(&Point::of_history(&past, 4.0));
         let points: Vec<&Point> = trace.points().collect();
         assert_eq!(points.len(), 5);
-        assert_eq!(points[0].cpu, None, "used since an unknown sample");
-        assert_eq!(points[1].cpu, Some(0.25), "a second of four cores in a second");
+        assert_eq!(points[0].cpu, None, "no previous sample");
+        assert_eq!(points[1].cpu, Some(0.25), "one core-second in a second on four cores");
     }
 
     #[test]
-    fn a_value_that_stands_at_several_samples_is_one_evaluation() {
+    fn a_value_repeated_in_several_samples_is_one_evaluation() {
         let mut curve = Curve::default();
         let mut past: Vec<Sample> = (1..=6).map(|at| sample(NOW + at, 0.5, "")).collect();
         past.iter_mut().zip([3.0, 3.0, 2.0, f64::NAN, 2.0, 1.0]).for_each(|(sample, value)| sample.value = Some(value));
-        curve.precede(&past);
+        curve.prepend(&past);
         let CurvePoints::OverTime(points) = curve.points() else { panic!("{:?}", curve.points()) };
         assert_eq!(points.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [3.0, 2.0, 1.0]);
     }

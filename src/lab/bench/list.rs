@@ -1,4 +1,4 @@
-//! A list of jobs to benchmark: TOML in, jobs out, every complaint with line, column and what is expected.
+//! Parses a list of jobs to benchmark from TOML; every error names the line, the column and the expected value.
 //!
 //! Imports: the trial's jobs, workload.
 
@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
 
-/// More jobs than this at once measure the machine, not a policy.
+/// Maximum number of jobs: with more, the result depends on the machine rather than on the policy.
 const JOBS_AT_MOST: usize = 100;
-/// A day.
+/// One day.
 const LATEST_START_S: f64 = 86_400.0;
 const EPOCHS_AT_MOST: u64 = 100_000_000;
 const SIZES: std::ops::RangeInclusive<u64> = 64..=10_000_000;
@@ -50,39 +50,39 @@ struct JobText {
     mounts: Vec<String>,
 }
 
-/// What one run of a list makes of it.
+/// Parameters of one run of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct Making {
+pub struct RunParams {
     /// Multiplies epochs and start times.
     pub scale: f64,
-    /// How many threads a training gets that asks for none.
+    /// Default number of threads of a training.
     pub cores: usize,
-    /// Which repeat this is, 0 the first: each has seeds of its own.
+    /// Number of the repeat, from 0; each repeat uses different seeds.
     pub repeat: u64,
 }
 
-/// Between the seeds of two repeats.
-const SEEDS_APART: u64 = 1000;
+/// Difference between the seeds of two repeats.
+const SEED_STEP: u64 = 1000;
 
-/// Reads a list.
+/// Parses a list.
 ///
 /// # Errors
 /// `PATH:LINE:COLUMN: what is wrong; what is expected`.
-pub fn parse(path: &Path, text: &str, making: Making) -> Result<Vec<Job>, String> {
-    let reader = Reader { path, text, making };
+pub fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<Job>, String> {
+    let reader = Reader { path, text, params };
     let list: ListText = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(0, |span| span.start);
         reader.at(place, error.message())
     })?;
     if list.job.is_empty() || list.job.len() > JOBS_AT_MOST {
-        return Err(reader.at(0, &format!("{} jobs; expected 1 to {JOBS_AT_MOST} [[job]] tables", list.job.len())));
+        return Err(reader.at(0, &format!("found {} jobs; expected 1 to {JOBS_AT_MOST} [[job]] tables", list.job.len())));
     }
     let mut jobs: Vec<Job> = Vec::new();
     for entry in &list.job {
         let job = reader.job(entry)?;
         if jobs.iter().any(|earlier| earlier.name == job.name) {
             let place = entry.get_ref().name.span().start;
-            return Err(reader.at(place, &format!("a second job named {:?}; expected a name of its own", job.name)));
+            return Err(reader.at(place, &format!("a second job is named {:?}; expected a unique name", job.name)));
         }
         jobs.push(job);
     }
@@ -92,7 +92,7 @@ pub fn parse(path: &Path, text: &str, making: Making) -> Result<Vec<Job>, String
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
-    making: Making,
+    params: RunParams,
 }
 
 impl Reader<'_> {
@@ -110,19 +110,19 @@ impl Reader<'_> {
         if name.is_empty() || name.len() > 32 || !name.chars().all(fits) || !name.starts_with(char::is_alphanumeric) {
             let place = job.name.span().start;
             return Err(
-                self.at(place, "name: expected 1 to 32 letters, digits, `.`, `_`, `-`, a letter or digit first")
+                self.at(place, "name: expected 1 to 32 letters, digits, `.`, `_`, `-`, starting with a letter or digit")
             );
         }
         let start = self.number(&job.start_s, "start_s", 0.0, 0.0, LATEST_START_S)?;
         let labels = job.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let work = self.work(entry)?;
-        Ok(Job { name: name.clone(), start: Duration::from_secs_f64(start * self.making.scale), labels, work })
+        Ok(Job { name: name.clone(), start: Duration::from_secs_f64(start * self.params.scale), labels, work })
     }
 
     fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
         let job = entry.get_ref();
         if let (None, Some(name)) = (&job.command, job.env.keys().next()) {
-            return Err(self.at(name.span().start, "env: a built-in training reads none; expected it beside a command"));
+            return Err(self.at(name.span().start, "env: a built-in training reads no variables; use env only with command"));
         }
         match (&job.train, &job.command) {
             (Some(kind), None) => {
@@ -138,11 +138,11 @@ impl Reader<'_> {
     }
 
     fn command(&self, command: &Spanned<Vec<Spanned<String>>>, job: &JobText) -> Result<Work, String> {
-        let line: Result<Vec<String>, String> = command.get_ref().iter().map(|word| self.filled(word, job)).collect();
+        let line: Result<Vec<String>, String> = command.get_ref().iter().map(|word| self.replaced(word, job)).collect();
         let environment =
             job.env.iter().map(|(name, value)| self.variable(name, value, job)).collect::<Result<_, _>>()?;
-        let mounts = job.mounts.iter().map(|word| self.beside(word)).collect();
-        Ok(Work::Command { line: line?.iter().map(|word| self.beside(word)).collect(), mounts, environment })
+        let mounts = job.mounts.iter().map(|word| self.resolve(word)).collect();
+        Ok(Work::Command { line: line?.iter().map(|word| self.resolve(word)).collect(), mounts, environment })
     }
 
     fn variable(
@@ -156,47 +156,47 @@ impl Reader<'_> {
         if !is_name {
             return Err(self.at(name.span().start, "env: expected NAME = \"value\", NAME of letters, digits and `_`"));
         }
-        let filled = self.filled(value, job)?;
-        Ok((name.get_ref().clone(), self.beside(&filled)))
+        let replaced = self.replaced(value, job)?;
+        Ok((name.get_ref().clone(), self.resolve(&replaced)))
     }
 
-    /// A word of the list with its placeholders replaced.
-    fn filled(&self, word: &Spanned<String>, job: &JobText) -> Result<String, String> {
+    /// Replaces the placeholders in a word of the list.
+    fn replaced(&self, word: &Spanned<String>, job: &JobText) -> Result<String, String> {
         if word.get_ref().contains('\0') {
-            return Err(self.at(word.span().start, "a word with a NUL character; expected text"));
+            return Err(self.at(word.span().start, "the word contains a NUL character; expected text"));
         }
-        placeholder::filled(word.get_ref(), |name| match name {
+        placeholder::replace(word.get_ref(), |name| match name {
             "epochs" if job.epochs.is_some() => Ok(self.epochs(job, 1)?.to_string()),
             "seed" => Ok(self.seed(job.seed.unwrap_or(1)).to_string()),
             "epochs" => {
-                Err(self.at(self.place_of(name, word), "{epochs} stands for the key epochs; expected epochs = N"))
+                Err(self.at(self.position_of(name, word), "{epochs} needs the key epochs; expected epochs = N"))
             }
             _ => {
                 let known = KNOWN.map(|known| format!("{{{known}}}")).join(" or ");
-                let what = format!("{{{name}}}; expected {known}, or {{{{{name}}}}} for the text {{{name}}}");
-                Err(self.at(self.place_of(name, word), &what))
+                let what = format!("unknown placeholder {{{name}}}; expected {known}, or {{{{{name}}}}} for the text {{{name}}}");
+                Err(self.at(self.position_of(name, word), &what))
             }
         })
     }
 
-    /// Where a placeholder stands in the list.
-    fn place_of(&self, name: &str, word: &Spanned<String>) -> usize {
+    /// The position of a placeholder in the list.
+    fn position_of(&self, name: &str, word: &Spanned<String>) -> usize {
         let place = word.span();
         let within = self.text.get(place.clone()).and_then(|text| text.find(&format!("{{{name}}}")));
         place.start + within.unwrap_or(0)
     }
 
     fn seed(&self, seed: u64) -> u64 {
-        seed.saturating_add(SEEDS_APART * self.making.repeat)
+        seed.saturating_add(SEED_STEP * self.params.repeat)
     }
 
     fn epochs(&self, job: &JobText, usual: usize) -> Result<usize, String> {
         let epochs = self.whole(&job.epochs, "epochs", usual, 1..=EPOCHS_AT_MOST)?;
-        Ok(((epochs as f64 * self.making.scale).round() as usize).max(1))
+        Ok(((epochs as f64 * self.params.scale).round() as usize).max(1))
     }
 
-    /// A word that begins with `./` is a path beside the list.
-    fn beside(&self, word: &str) -> String {
+    /// Resolves a word that starts with `./` relative to the directory of the list.
+    fn resolve(&self, word: &str) -> String {
         let Some(relative) = word.strip_prefix("./") else { return word.to_owned() };
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let path = std::path::absolute(folder.join(relative)).unwrap_or_else(|_| folder.join(relative));
@@ -208,7 +208,7 @@ impl Reader<'_> {
         Ok(Amount {
             epochs: self.epochs(job, usual.epochs)?,
             size: self.whole(&job.size, "size", usual.size, SIZES)?,
-            threads: self.whole(&job.threads, "threads", self.making.cores, 1..=256)?,
+            threads: self.whole(&job.threads, "threads", self.params.cores, 1..=256)?,
             seed: self.seed(job.seed.unwrap_or(usual.seed)),
         })
     }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Job>, String> {
-        parse(Path::new("jobs.toml"), text, Making { scale: 0.5, cores: 2, repeat: 0 })
+        parse(Path::new("jobs.toml"), text, RunParams { scale: 0.5, cores: 2, repeat: 0 })
     }
 
     #[test]
@@ -269,12 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn each_repeat_has_seeds_of_its_own() {
+    fn each_repeat_has_different_seeds() {
         let list = "[[job]]\nname = \"a\"\ntrain = \"vae\"\nseed = 3\n\
                     [[job]]\nname = \"b\"\ncommand = [\"x\", \"--seed\", \"{seed}\"]\nseed = 9\n";
         let seeds = |repeat| {
             let jobs =
-                parse(Path::new("jobs.toml"), list, Making { scale: 1.0, cores: 2, repeat }).expect("a good list");
+                parse(Path::new("jobs.toml"), list, RunParams { scale: 1.0, cores: 2, repeat }).expect("a good list");
             jobs.iter().map(|job| job.work.command_line("flowctl").pop()).collect::<Vec<_>>()
         };
         assert_eq!(seeds(0), ["3", "9"].map(|seed| Some(seed.to_owned())));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_replaced_inside_words_and_in_the_environment() {
+    fn placeholders_are_replaced_within_words_and_in_the_environment() {
         let jobs = read(
             "[[job]]\nname = \"a\"\ncommand = [\"./train\", \"epochs={epochs}\", \"{\\\"a\\\":{seed}}\"]\nepochs = 8\nseed = 3\n\
              env = { EPOCHS = \"{epochs}\", CONFIG = \"./a.yaml\", KEEP = \"{{epochs}}\" }\n",
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_that_come_with_the_program_are_good() {
+    fn the_shipped_lists_are_valid() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/bench");
         let mut sizes = Vec::new();
         for entry in std::fs::read_dir(folder).expect("config/bench") {
@@ -305,18 +305,18 @@ mod tests {
                 continue;
             }
             let text = std::fs::read_to_string(&path).expect("text");
-            let making = Making { scale: 1.0, cores: 2, repeat: 0 };
-            sizes.push(parse(&path, &text, making).expect("a good list").len());
+            let params = RunParams { scale: 1.0, cores: 2, repeat: 0 };
+            sizes.push(parse(&path, &text, params).expect("a good list").len());
         }
         sizes.sort_unstable();
-        assert_eq!(sizes, [3, 3, 5, 5, 10, 10, 10, 15, 15], "built-in trainings, frameworks, and unseen ones");
+        assert_eq!(sizes, [3, 3, 5, 5, 10, 10, 10, 15, 15], "built-in trainings, frameworks, and unknown ones");
     }
 
     #[test]
-    fn complaints_name_line_column_and_what_is_expected() {
+    fn errors_name_the_line_the_column_and_the_expected_value() {
         let cases = [
             ("[[job]]\nname = \"a\"\n", "jobs.toml:1:1: expected either train"),
-            ("[[job]]\nname = \"a\"\ntrain = \"resnet\"\n", "jobs.toml:3:9: no training is called \"resnet\""),
+            ("[[job]]\nname = \"a\"\ntrain = \"resnet\"\n", "jobs.toml:3:9: unknown training \"resnet\""),
             ("[[job]]\nname = \"a b\"\ntrain = \"vae\"\n", "jobs.toml:2:8: name: expected"),
             ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nepochs = 0\n", "jobs.toml:4:10: epochs = 0; expected 1 to"),
             ("[[job]]\nname = \"a\"\ntrain = \"vae\"\nstart_s = -1.0\n", "jobs.toml:4:11: start_s = -1; expected 0 to"),
@@ -324,15 +324,15 @@ mod tests {
             ("[[job]]\nname = \"a\"\ncommand = []\n", "jobs.toml:3:11: command: expected a program"),
             (
                 "[[job]]\nname = \"a\"\ncommand = [\"x\", \"{epochs}\"]\n",
-                "jobs.toml:3:18: {epochs} stands for the key epochs; expected epochs = N",
+                "jobs.toml:3:18: {epochs} needs the key epochs; expected epochs = N",
             ),
             (
                 "[[job]]\nname = \"a\"\ncommand = [\"x\",\n  \"--lr={rate}\"]\n",
-                "jobs.toml:4:9: {rate}; expected {epochs} or {seed}, or {{rate}} for the text {rate}",
+                "jobs.toml:4:9: unknown placeholder {rate}; expected {epochs} or {seed}, or {{rate}} for the text {rate}",
             ),
             (
                 "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { N = \"{epoch}\" }\n",
-                "jobs.toml:4:14: {epoch}; expected {epochs} or",
+                "jobs.toml:4:14: unknown placeholder {epoch}; expected {epochs} or",
             ),
             (
                 "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { \"A=B\" = \"1\" }\n",
@@ -344,9 +344,9 @@ mod tests {
             ),
             (
                 "[[job]]\nname = \"a\"\ntrain = \"vae\"\n[[job]]\nname = \"a\"\ntrain = \"mlp\"\n",
-                "jobs.toml:5:8: a second job named \"a\"",
+                "jobs.toml:5:8: a second job is named \"a\"",
             ),
-            ("job = []\n", "0 jobs; expected 1 to"),
+            ("job = []\n", "found 0 jobs; expected 1 to"),
         ];
         for (text, expected) in cases {
             let error = read(text).expect_err(text);

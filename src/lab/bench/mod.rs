@@ -1,7 +1,7 @@
-//! `flowctl bench`: the same schedule of real jobs under each policy in turn, again and again, and what each did to them.
+//! `flowctl bench`: runs the same schedule of real jobs repeatedly under each policy and compares the results.
 //!
-//! Policies take turns within a repeat, plain sharing first, so that a machine that slows down slows all of them. Runs that other
-//! processes or the hypervisor spoiled are marked. Imports: the trial, model.
+//! Each repeat runs all policies in turn, plain sharing first, so that a machine that slows down affects all of them. Runs disturbed by
+//! other processes or the hypervisor are marked. Imports: the trial, model.
 
 mod list;
 mod placeholder;
@@ -12,7 +12,7 @@ mod variant;
 
 use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
-use crate::lab::trial::governor::Governing;
+use crate::lab::trial::governor::GovernorSlot;
 use crate::lab::trial::job::Job;
 use crate::lab::trial::outcome::RunOutcome;
 use crate::lab::trial::progress_view::ProgressView;
@@ -23,13 +23,13 @@ use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
 use anyhow::{Context, Result};
 use clap::Args;
-use list::Making;
+use list::RunParams;
 use std::path::PathBuf;
 use std::time::Duration;
 use summary::Bench;
 use variant::{FAIR, Variant};
 
-/// What to run and how often.
+/// Arguments of `flowctl bench`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = include_str!("list_help.txt"))]
 pub struct BenchArgs {
@@ -38,25 +38,25 @@ pub struct BenchArgs {
     /// Policies to compare; plain sharing (fair) always runs first
     #[arg(long, value_delimiter = ',', default_value = "fair,flowcon,balanced,completion", value_parser = Variant::named)]
     policy: Vec<Variant>,
-    /// How often each policy runs
+    /// Run each policy N times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
-    /// Show the governors each training once before, with another seed, as where trainings are run again and again; that run does not count
+    /// Run each training once before with another seed, so that the governors know it; this run is not counted
     #[arg(long)]
     seen_before: bool,
     /// Where the jobs run
     #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
     runtime: RuntimeChoice,
-    /// How many cores the jobs share; all by default
+    /// Cores that the jobs share [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
-    /// Between two decisions
+    /// Time between two decisions
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = trial::interval)]
     interval: Duration,
-    /// Multiplies epochs and start times of the list: 0.1 for a first look
+    /// Multiply epochs and start times of the list, for example by 0.1 for a quick test
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]
     scale: f64,
-    /// Write the report, an HTML page, here
+    /// Write a report as an HTML page to FILE
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -66,10 +66,10 @@ fn scale(text: &str) -> Result<f64, String> {
     if (0.001..=1000.0).contains(&factor) { Ok(factor) } else { Err("between 0.001 and 1000".to_owned()) }
 }
 
-/// Runs the benchmark and prints its tables, with `-o json` also one JSON object on the last line.
+/// Runs the benchmark and prints its tables; with `-o json`, also one JSON object on the last line.
 pub fn run(args: &BenchArgs, screen: &Screen) -> Result<(), Failure> {
     let most = args.cores.map_or(usize::MAX, |cores| cores as usize);
-    let cores = Cores::at_most(most).context("ask which cores may be used")?;
+    let cores = Cores::at_most(most).context("determine the available cores")?;
     let list = List::read(args, cores.count())?;
     let runtime = tokio::runtime::Runtime::new().context("start the benchmark's threads")?;
     runtime.block_on(measure(args, screen, &cores, &list))
@@ -78,30 +78,30 @@ pub fn run(args: &BenchArgs, screen: &Screen) -> Result<(), Failure> {
 /// The jobs of each repeat.
 struct List {
     repeats: Vec<Vec<Job>>,
-    /// Those of the run before all, with seeds that no repeat has.
+    /// Jobs of the preliminary run, with seeds that no repeat uses.
     before: Option<Vec<Job>>,
 }
 
 impl List {
     fn read(args: &BenchArgs, cores: usize) -> Result<List, Failure> {
-        let usage = |message: String| Failure::new(Exit::Usage, message, "`flowctl help bench` tells every key");
+        let usage = |message: String| Failure::new(Exit::Usage, message, "`flowctl help bench` lists every key");
         let path = &args.jobs;
         let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
         let repeats = u64::from(args.repeats);
-        let jobs = |repeat| list::parse(path, &text, Making { scale: args.scale, cores, repeat }).map_err(usage);
+        let jobs = |repeat| list::parse(path, &text, RunParams { scale: args.scale, cores, repeat }).map_err(usage);
         let before = args.seen_before.then(|| jobs(repeats)).transpose()?;
         Ok(List { repeats: (0..repeats).map(jobs).collect::<Result<_, _>>()?, before })
     }
 }
 
-/// Opens the backend, runs everything, and clears up whatever happened, also on Ctrl-C.
+/// Opens the backend, runs all policies, and cleans up in any case, also on Ctrl-C.
 async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) -> Result<(), Failure> {
     let temp_dir = TempDir::new()?;
     let backend = tokio::select! {
         backend = Backend::open(args.runtime, &temp_dir, cores) => backend?,
         interruption = trial::interrupted() => return Err(interruption),
     };
-    let governing = Governing::default();
+    let governing = GovernorSlot::default();
     let view = ProgressView::on_stdout();
     let ended = tokio::select! {
         runs = run_all(args, list, &temp_dir, &backend, &governing, &view) => runs.map_err(ended_early),
@@ -116,7 +116,7 @@ async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) 
 
 fn ended_early(error: anyhow::Error) -> Failure {
     if error.chain().any(|cause| cause.is::<JobFailed>()) {
-        let next = "everything was removed; mend the job, and try the list with --repeats 1 --policy fair --scale 0.01";
+        let next = "all jobs were removed; fix the job, then try the list with --repeats 1 --policy fair --scale 0.01";
         return Failure::new(Exit::Failed, format!("{error:#}"), next);
     }
     error.into()
@@ -127,7 +127,7 @@ async fn run_all(
     list: &List,
     temp_dir: &TempDir,
     backend: &Backend,
-    governing: &Governing,
+    governing: &GovernorSlot,
     view: &ProgressView,
 ) -> Result<Vec<(Variant, RunOutcome)>> {
     let mut variants = vec![FAIR];
@@ -146,7 +146,7 @@ async fn run_all(
     };
     let known = match &list.before {
         Some(jobs) => {
-            view.say("each training once before, with another seed: fair");
+            view.print("preliminary run of each training with another seed: fair");
             let state_dir = temp_dir.new_state_dir();
             run(FAIR, jobs, state_dir.clone()).await?;
             Some(state_dir)
@@ -157,11 +157,11 @@ async fn run_all(
     for (repeat, jobs) in list.repeats.iter().enumerate() {
         for &variant in &variants {
             let which = || format!("repeat {} of {}: {}", repeat + 1, args.repeats, variant.name);
-            view.say(&which());
+            view.print(&which());
             let state_dir =
                 known.as_ref().map_or_else(|| Ok(temp_dir.new_state_dir()), |known| temp_dir.state_dir_like(known))?;
             let outcome = run(variant, jobs, state_dir).await.with_context(which)?;
-            view.say(&summary::line(variant, &outcome));
+            view.print(&summary::line(variant, &outcome));
             runs.push((variant, outcome));
         }
     }
@@ -169,13 +169,13 @@ async fn run_all(
 }
 
 fn conclude(args: &BenchArgs, screen: &Screen, view: &ProgressView, bench: &Bench) -> Result<()> {
-    view.say(&format!("\n{}", bench.page(&screen.look())));
+    view.print(&format!("\n{}", bench.page(&screen.look())));
     if let Some(path) = &args.report {
         std::fs::write(path, report::html(bench)).with_context(|| format!("write the report to {}", path.display()))?;
-        view.say(&format!("Report: {}", path.display()));
+        view.print(&format!("Report: {}", path.display()));
     }
     if screen.is_json() {
-        view.say(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
+        view.print(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
     }
     Ok(())
 }

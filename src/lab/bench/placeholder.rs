@@ -1,26 +1,26 @@
-//! `{epochs}` and `{seed}` in the words of a job: replaced wherever they stand, and whatever looks like them is an error.
+//! Replaces the placeholders `{epochs}` and `{seed}` in the words of a job; an unknown placeholder is an error.
 //!
 //! Imports: std only.
 
-/// What may stand in braces.
+/// Known placeholders.
 pub const KNOWN: [&str; 2] = ["epochs", "seed"];
 
 /// A part of a word.
 #[derive(Debug, PartialEq)]
 enum Piece<'a> {
-    /// As it is.
+    /// Literal text.
     Text(&'a str),
-    /// A name that stood in braces.
+    /// A name in braces.
     Name(&'a str),
 }
 
-/// The word with each `{name}` replaced by what `value_of` gives for it.
+/// Replaces each `{name}` in a word by the result of `value_of`.
 ///
-/// A name is letters and underscores, so JSON stays as it is, and so does a shell's `${NAME}`; `{{name}}` is written for `{name}`.
+/// A name consists of letters and underscores, so JSON and a shell's `${NAME}` are unchanged; `{{name}}` gives the text `{name}`.
 ///
 /// # Errors
-/// Those of `value_of`.
-pub fn filled<E>(word: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
+/// The errors of `value_of`.
+pub fn replace<E>(word: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
     let mut filled = String::with_capacity(word.len());
     for piece in pieces(word) {
         match piece {
@@ -33,11 +33,11 @@ pub fn filled<E>(word: &str, mut value_of: impl FnMut(&str) -> Result<String, E>
 
 fn pieces(word: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
-    let (mut told, mut at) = (0, 0);
+    let (mut copied, mut at) = (0, 0);
     while let Some(brace) = word[at..].find('{').map(|found| at + found) {
         let is_shells = word[..brace].ends_with('$');
-        let doubled = named(&word[brace..], "{{", "}}");
-        let (piece, length) = match (doubled, named(&word[brace..], "{", "}")) {
+        let doubled = name_between(&word[brace..], "{{", "}}");
+        let (piece, length) = match (doubled, name_between(&word[brace..], "{", "}")) {
             (Some(name), _) => (Piece::Text(&word[brace + 1..brace + name.len() + 3]), name.len() + 4),
             (None, Some(name)) if !is_shells => (Piece::Name(name), name.len() + 2),
             _ => {
@@ -45,16 +45,16 @@ fn pieces(word: &str) -> Vec<Piece<'_>> {
                 continue;
             }
         };
-        pieces.extend([Piece::Text(&word[told..brace]), piece]);
+        pieces.extend([Piece::Text(&word[copied..brace]), piece]);
         at = brace + length;
-        told = at;
+        copied = at;
     }
-    pieces.push(Piece::Text(&word[told..]));
+    pieces.push(Piece::Text(&word[copied..]));
     pieces
 }
 
-/// The name between `open`, with which the text begins, and `close`.
-fn named<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+/// The name between `open` at the beginning of the text and `close`.
+fn name_between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let (name, _) = text.strip_prefix(open)?.split_once(close)?;
     let fits = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
     fits.then_some(name)
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn of(word: &str) -> Result<String, String> {
-        filled(word, |name| match name {
+        replace(word, |name| match name {
             "epochs" => Ok("7".to_owned()),
             "seed" => Ok("3".to_owned()),
             other => Err(other.to_owned()),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_replaced_wherever_they_stand() {
+    fn names_are_replaced_anywhere_in_a_word() {
         let cases = [
             ("{epochs}", "7"),
             ("EPOCHS={epochs}", "EPOCHS=7"),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn other_braces_stay() {
+    fn other_braces_are_unchanged() {
         for word in
             ["", "{", "}", "{}", "{ epochs }", "{1}", "${HOME}/{", "{\"a\":1}", "{\"a\":{\"b\":[]}}", "x{2,3}", "{a-b}"]
         {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told() {
+    fn an_unknown_name_is_an_error() {
         assert_eq!(of("--lr={rate}"), Err("rate".to_owned()));
         assert_eq!(of("{{epochs}} {Epochs}"), Err("Epochs".to_owned()));
     }

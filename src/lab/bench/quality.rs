@@ -1,12 +1,12 @@
-//! When a job had got most of what it would ever get: time to 90, 95 and 99 % of its final improvement.
+//! Computes the time until a job reached 90, 95 and 99 % of its final improvement.
 //!
 //! Imports: std only.
 
-/// The parts of the final improvement that are timed.
+/// Fractions of the final improvement.
 pub const PARTS: [f64; 3] = [0.90, 0.95, 0.99];
 
-/// Seconds from the start until `part` of the improvement from the first to the best evaluation was had; `None` for a job that
-/// never improved or was seen less than twice. `curve` holds (seconds since the job's start, evaluation) in the order of time.
+/// Seconds from the start until the fraction `part` of the improvement from the first to the best evaluation was reached; `None` for a
+/// job that never improved or has fewer than two evaluations. `curve` holds (seconds since the job's start, evaluation), oldest first.
 pub fn time_to(curve: &[(f64, f64)], part: f64) -> Option<f64> {
     let (_, first) = *curve.first()?;
     let (_, last) = *curve.last()?;
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_falling_loss_and_a_rising_accuracy_are_timed_alike() {
+    fn a_falling_loss_and_a_rising_accuracy_give_the_same_times() {
         let loss: Vec<(f64, f64)> = (0..=100).map(|t| (f64::from(t), 2.0 - f64::from(t) / 100.0)).collect();
         let accuracy: Vec<(f64, f64)> = loss.iter().map(|(at, value)| (*at, 3.0 - value)).collect();
         for curve in [loss, accuracy] {
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_at_the_end_does_not_hide_what_was_reached() {
+    fn noise_at_the_end_does_not_change_the_time() {
         let curve = [(0.0, 10.0), (1.0, 1.0), (2.0, 0.0), (3.0, 0.4)];
         assert_eq!(time_to(&curve, 0.9), Some(1.0));
         assert_eq!(time_to(&curve, 0.99), Some(2.0));

@@ -1,4 +1,4 @@
-//! The benchmark as one HTML page with inline SVG: the tables, and for each run who had the CPU and how the evaluations fell.
+//! Renders a benchmark as one HTML page: the tables, and for each run the CPU shares and the evaluations as inline SVG.
 //!
 //! Imports: chart.
 
@@ -12,7 +12,7 @@ const WIDTH: f64 = 660.0;
 const HEIGHT: f64 = 230.0;
 const MARGINS: Margins = Margins { top: 30.0, right: 16.0, bottom: 36.0, left: 46.0 };
 
-/// The page.
+/// Renders the page.
 pub fn html(bench: &Bench) -> String {
     let tables = escaped_lines(&bench.page(&Look { columns: None, color: false }));
     let longest = bench.runs.iter().map(|(_, run)| run.makespan_s).fold(1.0, f64::max);
@@ -38,10 +38,10 @@ fn escaped_lines(text: &str) -> String {
     text.lines().map(|line| escaped(line) + "\n").collect()
 }
 
-/// Each job's evaluations as parts of its final improvement.
+/// Draws each job's evaluations as fractions of its final improvement.
 fn evaluations(run: &RunOutcome, longest: f64) -> Plot {
     let mut plot = Plot::new(WIDTH, HEIGHT, MARGINS, (0.0, longest), (0.0, 1.0));
-    plot.text(MARGINS.left, 18.0, "strong", "part of the final improvement");
+    plot.text(MARGINS.left, 18.0, "strong", "fraction of the final improvement");
     plot.x_axis("seconds", |tick| format!("{tick:.0}"));
     plot.y_axis(|tick| format!("{:.0} %", 100.0 * tick));
     for (job, (outcome, curve)) in run.jobs.iter().zip(&run.curves).enumerate() {

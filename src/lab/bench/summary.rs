@@ -1,4 +1,4 @@
-//! All runs of a benchmark and what they come to, policy by policy: medians over the repeats, so that one spoilt run decides nothing.
+//! Summarises the runs of a benchmark for each policy as medians over the repeats, so that one disturbed run does not decide.
 //!
 //! Imports: the trial's outcomes, cli's tables.
 
@@ -10,13 +10,13 @@ use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 use serde::Serialize;
 
-/// Foreign load or stolen time above this part of the node spoils a run. On two quiet cores 4 to 6 % are foreign already: the engine through
-/// which each log line passes, the governor, the writes of limits, and the first and last second of each job, which no look sees.
+/// Fraction of foreign load or stolen time above which a run counts as spoilt. On two quiet cores 4 to 6 % are foreign already: the engine
+/// that handles each log line, the governor, the writes of limits, and the first and last second of each job, which no sample covers.
 const SPOILT_ABOVE: f64 = 0.08;
 
-/// Runs whose jobs used this many times the CPU-seconds of the same policy's thriftiest run say little: the work is the same, so the machine
-/// was slower (a host gives and takes speed without telling its guests of stolen time). Policies differ in it by themselves: jobs that run
-/// one after the other disturb each other's caches less than jobs that all run at once.
+/// A run counts as spoilt if its jobs used this many times the CPU-seconds of the cheapest run of the same policy: the work is the same, so
+/// the machine was slower (a host can slow its guests without reporting stolen time). Policies are not compared with each other, because
+/// jobs that run one after the other disturb each other's caches less than jobs that run at once.
 const SLOW_ABOVE: f64 = 1.10;
 
 /// A whole benchmark.
@@ -29,56 +29,56 @@ pub struct Bench {
     pub runs: Vec<(Variant, RunOutcome)>,
 }
 
-/// One policy's runs: of each quantity the median over the repeats.
+/// Summary of one policy: the median of each quantity over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PolicySummary {
     /// `fair`, `flowcon`, `balanced`, `completion`, `quality`.
     pub policy: &'static str,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: usize,
-    /// Runs that foreign load spoiled.
+    /// Number of spoilt runs.
     pub spoilt_runs: usize,
-    /// Mean completion of a run's jobs, seconds.
+    /// Mean completion time of a run's jobs, seconds.
     pub mean_completion_s: f64,
-    /// Mean time of a run's jobs to 90, 95 and 99 % of their final improvement, seconds; null where no job improved.
+    /// Mean time of a run's jobs to 90 % of their final improvement, seconds; `None` if no job improved.
     pub mean_t90_s: Option<f64>,
-    /// 95 %.
+    /// Mean time to 95 %.
     pub mean_t95_s: Option<f64>,
-    /// 99 %.
+    /// Mean time to 99 %.
     pub mean_t99_s: Option<f64>,
-    /// From the first start to the last end, seconds.
+    /// Time from the first start to the last end, seconds.
     pub makespan_s: f64,
-    /// Largest ratio of a job's completion to its completion under plain sharing, less one.
+    /// Largest ratio of a job's completion time to that under plain sharing, minus one.
     pub worst_vs_fair: f64,
-    /// CPU-seconds that the jobs used.
+    /// CPU-seconds used by the jobs.
     pub cpu_s: f64,
-    /// Part of the node's CPU that the jobs used.
+    /// Fraction of the node's CPU used by the jobs.
     pub cpu_used: f64,
-    /// Part of the node's CPU that other processes used.
+    /// Fraction of the node's CPU used by other processes.
     pub foreign_load: f64,
-    /// Part of the node's CPU that the hypervisor took.
+    /// Fraction of the node's CPU taken by the hypervisor.
     pub stolen: f64,
-    /// Each job's completion, in the list's order, seconds.
+    /// Completion time of each job in the order of the list, seconds.
     pub completion_s: Vec<f64>,
 }
 
-/// What `--json` prints.
+/// The result as printed with `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The list's path.
     pub list: String,
     /// `docker` or `scope`.
     pub runtime: &'static str,
-    /// Each training had run once before, with another seed, and the governors had seen it.
+    /// Whether each training ran once before with another seed, so that the governors knew it.
     pub seen_before: bool,
     /// The jobs' names.
     pub jobs: Vec<String>,
-    /// Plain sharing first.
+    /// One summary per policy, plain sharing first.
     pub policies: Vec<PolicySummary>,
 }
 
 impl Bench {
-    /// The runs of `list` on `runtime`.
+    /// Creates a benchmark from its runs.
     pub fn new(
         list: &str,
         runtime: &'static str,
@@ -92,7 +92,7 @@ impl Bench {
 
     /// The list's path and the runtime, for a title.
     pub fn title(&self) -> String {
-        let seen = if self.seen_before { ", each training seen once before with another seed" } else { "" };
+        let seen = if self.seen_before { ", each training run once before with another seed" } else { "" };
         format!("{} on {}{seen}", self.list, self.runtime)
     }
 
@@ -110,7 +110,7 @@ impl Bench {
         self.runs.iter().filter(|(of, _)| *of == variant).map(|(_, run)| run).collect()
     }
 
-    /// The medians.
+    /// Computes the medians.
     pub fn summary(&self) -> Summary {
         let fair = completions(&self.runs_of(FAIR));
         let policies = self.variants().into_iter().map(|variant| self.policy_summary(variant, &fair)).collect();
@@ -141,7 +141,7 @@ impl Bench {
         }
     }
 
-    /// The tables, for people.
+    /// The result as text tables.
     pub fn page(&self, look: &Look) -> String {
         let summary = self.summary();
         let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
@@ -153,7 +153,7 @@ impl Bench {
         page
     }
 
-    /// Why a run says little: something else had a noticeable part of the machine, or the machine was slow.
+    /// The reason why a run is spoilt: other load on the machine, or a slow machine. `None` if it is not.
     pub fn spoilt(&self, variant: Variant, run: &RunOutcome) -> Option<String> {
         let least = self.runs_of(variant).iter().map(|run| run.cpu_s).fold(f64::INFINITY, f64::min);
         let (others, stolen) = (100.0 * run.foreign.others, 100.0 * run.foreign.stolen);
@@ -170,7 +170,7 @@ impl Bench {
     }
 }
 
-/// One run in a line, told when it ends: whoever breaks the benchmark off keeps what was measured.
+/// One run as a line, printed when it ends, so that an aborted benchmark still shows its results.
 pub fn line(variant: Variant, run: &RunOutcome) -> String {
     let quality = mean_quality_time(&[run], 0.95).map_or_else(|| "never".to_owned(), |time| format!("{time:.1} s"));
     format!(
@@ -267,13 +267,13 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", 100.0 * part)
 }
 
-/// Each job's completion, the median over the runs.
+/// Completion time of each job, as the median over the runs.
 fn completions(runs: &[&RunOutcome]) -> Vec<f64> {
     let jobs = runs.first().map_or(0, |run| run.jobs.len());
     (0..jobs).map(|job| median(runs.iter().map(|run| run.jobs[job].completion_s)).unwrap_or(0.0)).collect()
 }
 
-/// Time to a part of the final improvement: the mean over a run's jobs that improved, and of that the median over the runs.
+/// Time to a fraction of the final improvement: the median over the runs of the mean over the jobs that improved.
 fn mean_quality_time(runs: &[&RunOutcome], part: f64) -> Option<f64> {
     median(runs.iter().filter_map(|run| {
         mean(run.jobs.iter().zip(&run.curves).filter_map(|(job, curve)| Some(time_to(curve, part)? - job.start_s)))
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_over_repeats_and_the_worst_job_is_against_plain_sharing() {
+    fn medians_are_over_repeats_and_the_worst_job_is_relative_to_plain_sharing() {
         let summary = bench().summary();
         let flowcon = &summary.policies[1];
         assert_eq!(flowcon.completion_s, [44.0, 10.0]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_work_at_a_higher_price_tells_of_a_slower_machine() {
+    fn more_cpu_seconds_for_the_same_work_mark_a_run_as_spoilt() {
         let mut bench = bench();
         bench.runs.iter_mut().filter(|(variant, _)| *variant == FAIR).for_each(|(_, run)| run.cpu_s = 70.0);
         bench.runs[1].1.cpu_s = 60.0;
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_in_a_line() {
+    fn a_run_is_summarised_in_one_line() {
         let text = line(FAIR, &run([40.0, 20.0], Foreign::default()));
         assert!(
             text.contains("fair: mean completion 30.0 s, to 95 % 30.0 s, makespan 40.0 s, 50 CPU-seconds"),

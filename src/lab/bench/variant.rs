@@ -1,4 +1,4 @@
-//! What is compared: policies by name, the default policy's objectives among them.
+//! The variants to compare: the policies, and the default policy with each of its objectives.
 //!
 //! Imports: model.
 
@@ -7,17 +7,17 @@ use crate::model::{Millis, Objective, PolicyName, PolicySettings};
 /// A policy with an objective.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
-    /// As on the command line and in tables.
+    /// Name on the command line and in tables.
     pub name: &'static str,
     policy: PolicyName,
     /// [λ] of the default policy.
     objective: Objective,
 }
 
-/// Plain sharing, against which everything is measured.
+/// Plain sharing, the baseline.
 pub const FAIR: Variant = Variant { name: "fair", policy: PolicyName::Fair, objective: Objective::BALANCED };
 
-/// All that there are.
+/// All variants.
 const VARIANTS: [Variant; 5] = [
     FAIR,
     Variant { name: "flowcon", policy: PolicyName::Flowcon, objective: Objective::BALANCED },
@@ -27,16 +27,16 @@ const VARIANTS: [Variant; 5] = [
 ];
 
 impl Variant {
-    /// The variant of that name.
+    /// Returns the variant with this name.
     ///
     /// # Errors
-    /// Lists the names.
+    /// The name is unknown; the message lists all names.
     pub fn named(name: &str) -> Result<Variant, String> {
         let found = VARIANTS.into_iter().find(|variant| variant.name == name);
         found.ok_or_else(|| format!("expected one of {}", VARIANTS.map(|variant| variant.name).join(", ")))
     }
 
-    /// What its governor is told.
+    /// Settings of the governor.
     pub fn settings(&self, interval: Millis) -> PolicySettings {
         let objective = self.objective;
         PolicySettings { policy: self.policy, objective, interval, ..PolicySettings::default() }

@@ -1,6 +1,6 @@
-//! What the trainings say of themselves: a line `HOST EPOCH SECONDS` in a shared folder after each epoch.
+//! Heartbeats of the trainings: after each epoch, a training appends a line `HOST EPOCH SECONDS` to a file in a shared folder.
 //!
-//! Each container has a host name of its own, so these lines tell who wrote when, whatever engines and daemons say. Imports: trial.
+//! Each container has a unique host name, so the lines show which container wrote when, independent of engines and daemons. Imports: trial.
 
 use super::schedule::ClusterJob;
 use crate::lab::trial::outcome::{Foreign, JobOutcome, RunOutcome, Sample};
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Length of the samples for the picture.
+/// Length of a sample in the chart, in seconds.
 const SAMPLE: f64 = 2.0;
 
-/// The lines of one job.
+/// The heartbeats of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Heartbeats {
     lines: Vec<Beat>,
@@ -30,7 +30,7 @@ pub(super) fn now_s() -> f64 {
 }
 
 impl Heartbeats {
-    /// What a file has so far; a file that is not there has nothing.
+    /// Reads the heartbeats written so far; none if the file does not exist.
     pub(super) fn read(file: &Path) -> Heartbeats {
         Heartbeats::of(&std::fs::read_to_string(file).unwrap_or_default())
     }
@@ -44,22 +44,22 @@ impl Heartbeats {
         Heartbeats { lines: text.lines().filter_map(beat).collect() }
     }
 
-    /// The last epoch that was done.
+    /// The last finished epoch.
     pub(super) fn units(&self) -> usize {
         self.lines.iter().map(|beat| beat.unit).max().unwrap_or(0)
     }
 
-    /// When it was done.
+    /// When the last line was written, Unix time in seconds.
     pub(super) fn ended_s(&self) -> f64 {
         self.lines.last().map_or(0.0, |beat| beat.at_s)
     }
 
-    /// How often another container went on.
+    /// How often another container continued the job.
     pub(super) fn moves(&self) -> usize {
         self.lines.windows(2).filter(|pair| pair[0].writer != pair[1].writer).count()
     }
 
-    /// How often a container wrote after another had taken over.
+    /// How often a container wrote again after another had taken over.
     pub(super) fn two_writers(&self) -> usize {
         let mut ended: BTreeSet<&str> = BTreeSet::new();
         let mut returns = 0;
@@ -70,13 +70,13 @@ impl Heartbeats {
         returns
     }
 
-    /// Epochs that were left out or done again.
+    /// Number of epochs that were skipped or repeated.
     pub(super) fn lost_units(&self) -> usize {
         let first = self.lines.first().map_or(0, |beat| beat.unit.abs_diff(1));
         first + self.lines.windows(2).map(|pair| pair[1].unit.abs_diff(pair[0].unit + 1)).sum::<usize>()
     }
 
-    /// Part of an epoch done between two instants, an epoch being spread evenly over the time since the one before.
+    /// Epochs done between two instants; each epoch is spread evenly over the time since the previous one.
     fn units_between(&self, start_s: f64, from: f64, until: f64) -> f64 {
         let befores = std::iter::once(start_s).chain(self.lines.iter().map(|beat| beat.at_s));
         let spans = befores.zip(self.lines.iter().map(|beat| beat.at_s));
@@ -84,7 +84,7 @@ impl Heartbeats {
     }
 }
 
-/// What a run came to. Cores in use are reckoned from the epochs done and the measured work of one.
+/// The outcome of a run. CPU usage is computed from the epochs done and the measured work of an epoch.
 pub(super) fn outcome(
     jobs: &[ClusterJob],
     beats: &[Heartbeats],
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_move_is_one_writer_after_another() {
+    fn a_move_is_a_change_of_the_writer() {
         let beats = Heartbeats::of("a 1 10.0\na 2 11.0\nb 3 20.0\nb 4 22.0\n");
         assert_eq!((beats.moves(), beats.two_writers(), beats.lost_units(), beats.units()), (1, 0, 0, 4));
         assert_eq!(beats.ended_s(), 22.0);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_comes_back_and_epochs_done_twice_or_left_out_are_told() {
+    fn a_returning_writer_and_repeated_or_skipped_epochs_are_counted() {
         let beats = Heartbeats::of("a 1 10.0\nb 1 10.5\na 2 11.0\na 4 12.0\n");
         assert_eq!((beats.two_writers(), beats.lost_units()), (1, 2));
         assert_eq!(Heartbeats::of("a 3 1.0\nhalf a li").lost_units(), 2);

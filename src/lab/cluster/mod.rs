@@ -1,11 +1,11 @@
-//! `flowcoord demo`: a Docker Swarm of its own on this machine, the same trainings plainly and governed, and what that changed.
+//! `flowcoord demo`: runs the same trainings on a private Docker Swarm on this machine, ungoverned and governed, and compares the results.
 //!
 //! ```text
-//! swarm       engines in network namespaces, each a node with a part of one CPU; the daemons of each node
-//! schedule    which trainings, how much work each is, when they come
-//! heartbeats  what the trainings say of themselves: who wrote which epoch when
+//! swarm       engines in network namespaces, each a node with a fraction of one CPU; the daemons of each node
+//! schedule    the trainings, their work and their start times
+//! heartbeats  the epochs finished by each container
 //! ```
-//! Nothing needs to be pulled or installed besides the engine: images and daemons are this same program. Imports: api, demo, trial.
+//! Only the engine must be installed: images and daemons are made from this program. Imports: api, demo, trial.
 
 mod heartbeats;
 mod schedule;
@@ -28,22 +28,22 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use swarm::{Governed, Swarm};
 
-/// How to run the demo.
+/// Arguments of `flowcoord demo`.
 #[derive(Args, Clone, Debug)]
 pub struct ClusterDemoArgs {
-    /// How many nodes the Swarm has
+    /// Number of nodes in the Swarm
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(2..=16))]
     nodes: u16,
-    /// How long each run is to last: what all the trainings need together from all nodes
+    /// Intended length of each run: the work of all trainings divided by all nodes
     #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = work)]
     work: Duration,
-    /// Draws the order in which the trainings come
+    /// Seed of the order in which the trainings arrive
     #[arg(long, value_name = "SEED", default_value = "1")]
     seed: u64,
-    /// One run more: Swarm's own placement with governed nodes, to see what the coordinator adds
+    /// Also run Swarm's placement with governed nodes, to show the effect of the coordinator
     #[arg(long)]
     with_spread: bool,
-    /// Where to write the picture [default: a new file in the directory for temporary files]
+    /// File to write the chart to [default: a new file in the temporary directory]
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print the result also as one JSON object on the last line
@@ -55,11 +55,11 @@ fn work(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(10), Duration::from_secs(86_400))
 }
 
-/// The demo's result as `--json` prints it.
+/// The demo's result as printed with `--json`.
 #[derive(Clone, Debug, Serialize)]
 struct ClusterComparison {
     nodes: u16,
-    /// Of the order in which the trainings came.
+    /// Seed of the order of arrival.
     seed: u64,
     /// Swarm's placement, plain sharing.
     plain: RunOutcome,
@@ -68,43 +68,43 @@ struct ClusterComparison {
     spread: Option<RunOutcome>,
     /// Placed by the coordinator, governed nodes.
     governed: RunOutcome,
-    /// How often a job went on elsewhere.
+    /// How often a job was moved.
     moves: usize,
-    /// How often a writer wrote after another had taken over.
+    /// How often a container wrote again after another had taken over.
     two_writers: usize,
-    /// Epochs that were done twice or left out.
+    /// Number of epochs that were repeated or skipped.
     lost_units: usize,
     plot: String,
 }
 
-/// What one run was: its outcome, and what its heartbeats tell.
+/// One run: its outcome and its heartbeats.
 struct Run {
     outcome: RunOutcome,
     beats: Vec<Heartbeats>,
 }
 
-/// Who governs, and who places.
+/// How the nodes are governed and the jobs are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+enum Setup {
     Plain,
     Spread,
     Governed,
 }
 
-impl Rule {
+impl Setup {
     const fn title(self) -> &'static str {
         match self {
-            Rule::Plain => "plain Swarm: its own placement, plain sharing",
-            Rule::Spread => "governed nodes, Swarm's own placement",
-            Rule::Governed => "governed nodes, placed by flowcoord",
+            Setup::Plain => "plain Swarm: Swarm's placement, plain sharing",
+            Setup::Spread => "governed nodes, Swarm's placement",
+            Setup::Governed => "governed nodes, placed by flowcoord",
         }
     }
 
     const fn tag(self) -> &'static str {
         match self {
-            Rule::Plain => "plain",
-            Rule::Spread => "spread",
-            Rule::Governed => "governed",
+            Setup::Plain => "plain",
+            Setup::Spread => "spread",
+            Setup::Governed => "governed",
         }
     }
 }
@@ -112,7 +112,7 @@ impl Rule {
 /// Runs the demo and prints its result.
 ///
 /// # Errors
-/// The Swarm did not come up, a training failed, or somebody interrupted it. Everything was removed then, too.
+/// The Swarm did not start, a training failed, or the demo was interrupted. Everything is removed in this case, too.
 pub fn run(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("start the demo's threads")?;
@@ -129,34 +129,34 @@ pub fn run(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
 async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
     let view = ProgressView::on_stdout();
     let cores = Cores::all().context("count the cores")?;
-    let a_node = schedule::cores_of_a_node(cores.count(), args.nodes);
+    let cores_per_node = schedule::cores_per_node(cores.count(), args.nodes);
     let jobs = {
         let (nodes, length, seed) = (args.nodes, args.work, args.seed);
         let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
-        view.say(&format!(
-            "{} trainings on a Docker Swarm of {nodes} nodes, {a_node:.2} cores each, first plainly, then governed: about \
-             {minutes:.0} min.\nMeasuring the work first, so that all runs do the same.",
-            schedule::JOBS_A_NODE * usize::from(nodes),
+        view.print(&format!(
+            "{} trainings on a Docker Swarm of {nodes} nodes with {cores_per_node:.2} cores each, first ungoverned, then governed: about \
+             {minutes:.0} min.\nMeasuring the work first, so that all runs do the same work.",
+            schedule::JOBS_PER_NODE * usize::from(nodes),
         ));
-        let sized = tokio::task::spawn_blocking(move || schedule::sized(length, nodes, a_node, seed));
+        let sized = tokio::task::spawn_blocking(move || schedule::sized(length, nodes, cores_per_node, seed));
         sized.await.context("measure the work")?.context("measure the work")?
     };
     for job in &jobs {
-        view.say(&format!(
-            "  {:10} comes after {:>5.1} s: {}",
+        view.print(&format!(
+            "  {:10} starts after {:>5.1} s: {}",
             job.name,
             job.start.as_secs_f64(),
             job.command().join(" ")
         ));
     }
-    let mut swarm = Swarm::start(args.nodes, a_node, &cores).await?;
-    view.say(&format!("\n{} engines form a Swarm", args.nodes));
-    let plain = perform(&mut swarm, Rule::Plain, &jobs, &view).await?;
+    let mut swarm = Swarm::start(args.nodes, cores_per_node, &cores).await?;
+    view.print(&format!("\n{} engines form a Swarm", args.nodes));
+    let plain = perform(&mut swarm, Setup::Plain, &jobs, &view).await?;
     let spread = match args.with_spread {
-        true => Some(perform(&mut swarm, Rule::Spread, &jobs, &view).await?),
+        true => Some(perform(&mut swarm, Setup::Spread, &jobs, &view).await?),
         false => None,
     };
-    let governed = perform(&mut swarm, Rule::Governed, &jobs, &view).await?;
+    let governed = perform(&mut swarm, Setup::Governed, &jobs, &view).await?;
     swarm.close().await;
 
     let plot = args.plot.clone().unwrap_or_else(picture::new_path);
@@ -188,45 +188,45 @@ fn conclude(
         &picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon")),
         args.plot.is_none(),
     )?;
-    view.say(&format!("\n{}", verdict::page(plain, governed, &screen.look())));
+    view.print(&format!("\n{}", verdict::page(plain, governed, &screen.look())));
     if let Some(spread) = &comparison.spread {
         let change = |run: &RunOutcome| 100.0 * (run.mean_completion_s / plain.mean_completion_s - 1.0);
-        view.say(&format!(
-            "Mean completion with governed nodes and Swarm's own placement: {:.1} s ({:+.0} %); with flowcoord's: {:.1} s ({:+.0} %).",
+        view.print(&format!(
+            "Mean completion with governed nodes and Swarm's placement: {:.1} s ({:+.0} %); with flowcoord's placement: {:.1} s ({:+.0} %).",
             spread.mean_completion_s, change(spread), governed.mean_completion_s, change(governed)
         ));
     }
-    view.say(&format!(
-        "Moves: {}. Two writers of one job: {}. Epochs lost or done twice: {}.",
+    view.print(&format!(
+        "Moves: {}. Jobs with two writers: {}. Epochs lost or repeated: {}.",
         comparison.moves, comparison.two_writers, comparison.lost_units
     ));
-    view.say(&format!("Shares over time: {}", plot.display()));
+    view.print(&format!("Shares over time: {}", plot.display()));
     if args.json {
-        view.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+        view.print(&serde_json::to_string(comparison).context("write the result as JSON")?);
     }
     if comparison.two_writers + comparison.lost_units > 0 {
         return Err(Failure::new(
             Exit::Failed,
             "a job had two writers or lost work",
-            "tell us: this must never happen",
+            "please report this bug: it must never happen",
         ));
     }
     Ok(())
 }
 
-/// One run of all jobs. The daemons run for it alone.
-async fn perform(swarm: &mut Swarm, rule: Rule, jobs: &[ClusterJob], view: &ProgressView) -> Result<Run> {
-    view.say(&format!("\n{}", rule.title()));
-    match rule {
-        Rule::Plain => {}
-        Rule::Spread => swarm.govern(Governed::Nodes).await?,
-        Rule::Governed => swarm.govern(Governed::Cluster).await?,
+/// Runs all jobs once, with daemons started for this run.
+async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &ProgressView) -> Result<Run> {
+    view.print(&format!("\n{}", setup.title()));
+    match setup {
+        Setup::Plain => {}
+        Setup::Spread => swarm.govern(Governed::Nodes).await?,
+        Setup::Governed => swarm.govern(Governed::Cluster).await?,
     }
     let cores = Cores::all().context("count the cores")?;
     let cpu_before = CpuTime::now(&cores);
     let (began, began_s) = (Instant::now(), heartbeats::now_s());
     let latest = jobs.iter().map(|job| job.start).max().unwrap_or_default();
-    let patience = latest + 8 * jobs.iter().map(|job| job.work).sum::<Duration>() + Duration::from_secs(120);
+    let timeout = latest + 8 * jobs.iter().map(|job| job.work).sum::<Duration>() + Duration::from_secs(120);
     let mut waiting: Vec<&ClusterJob> = jobs.iter().collect();
     waiting.sort_by_key(|job| std::cmp::Reverse(job.start));
     let mut starts = vec![0.0; jobs.len()];
@@ -235,26 +235,26 @@ async fn perform(swarm: &mut Swarm, rule: Rule, jobs: &[ClusterJob], view: &Prog
         tokio::time::sleep(Duration::from_millis(200)).await;
         while let Some(job) = waiting.pop_if(|job| job.start <= began.elapsed()) {
             starts[job.number] = heartbeats::now_s();
-            swarm.submit(job, rule.tag(), rule == Rule::Governed).await?;
-            view.say(&format!("  {:>5.1} s  {} comes", began.elapsed().as_secs_f64(), job.name));
+            swarm.submit(job, setup.tag(), setup == Setup::Governed).await?;
+            view.print(&format!("  {:>5.1} s  {} starts", began.elapsed().as_secs_f64(), job.name));
         }
         for job in jobs.iter().filter(|job| starts[job.number] > 0.0) {
-            let beats = Heartbeats::read(&swarm.heartbeats(job, rule.tag()));
+            let beats = Heartbeats::read(&swarm.heartbeats(job, setup.tag()));
             if !is_done[job.number] && beats.units() >= job.amount.epochs {
                 is_done[job.number] = true;
                 let text = format!("{} done after {:.1} s", job.name, beats.ended_s() - starts[job.number]);
-                view.say(&format!("  {:>5.1} s  {text}", began.elapsed().as_secs_f64()));
+                view.print(&format!("  {:>5.1} s  {text}", began.elapsed().as_secs_f64()));
             }
         }
-        if began.elapsed() > patience {
+        if began.elapsed() > timeout {
             let late = jobs.iter().filter(|job| !is_done[job.number]).map(|job| job.name.as_str()).collect::<Vec<_>>();
-            bail!("not done after {} s: {}\n{}", patience.as_secs(), late.join(", "), swarm.complaints().await);
+            bail!("these jobs did not finish within {} s: {}\n{}", timeout.as_secs(), late.join(", "), swarm.task_states().await);
         }
     }
     let parts = cpu_before.zip(CpuTime::now(&cores)).map(|(before, after)| after.since(&before));
     swarm.clear().await?;
-    let beats: Vec<Heartbeats> = jobs.iter().map(|job| Heartbeats::read(&swarm.heartbeats(job, rule.tag()))).collect();
-    // Others' load cannot be told from that of engines and daemons here; what the hypervisor took can.
+    let beats: Vec<Heartbeats> = jobs.iter().map(|job| Heartbeats::read(&swarm.heartbeats(job, setup.tag()))).collect();
+    // Foreign load cannot be distinguished from that of engines and daemons here; stolen time can.
     let foreign = Foreign { stolen: parts.map_or(0.0, |parts| parts.stolen), ..Foreign::default() };
     let outcome = heartbeats::outcome(jobs, &beats, &starts, began_s, foreign, swarm.cores());
     Ok(Run { outcome, beats })

@@ -1,10 +1,9 @@
-//! Which trainings the Swarm gets, how much work each is, and when they come: for each node a long one and three shorter ones.
+//! The schedule of the demo: the trainings, their work and their start times. For each node, one long training and three shorter ones.
 //!
-//! They come in an order drawn from a seed: one in which the long ones came first, or each kind at once, would be placed well by whoever
-//! deals jobs out in turn. Work is fixed by a measurement before the first run and is then the same, epoch for epoch, in all runs.
-//! Imports: workload, demo.
+//! They arrive in an order drawn from a seed: if the long ones came first, or all of one kind at once, even round-robin placement would do
+//! well. The work is measured before the first run and is the same number of epochs in all runs. Imports: workload, demo.
 
-use crate::lab::demo::schedule::seconds_an_epoch;
+use crate::lab::demo::schedule::seconds_per_epoch;
 use crate::lab::train::SIZES;
 use crate::lab::workload::{Amount, Kind};
 use rand::SeedableRng;
@@ -13,10 +12,10 @@ use rand_chacha::ChaCha8Rng;
 use std::io;
 use std::time::Duration;
 
-/// Trainings for each node.
-pub(super) const JOBS_A_NODE: usize = 4;
+/// Number of trainings per node.
+pub(super) const JOBS_PER_NODE: usize = 4;
 
-/// A training of the mix for one node: `work` is a part of what the node can do in a run's length.
+/// A training of the mix for one node: `work` is a fraction of the work that the node can do in a run.
 struct Part {
     name: &'static str,
     kind: Kind,
@@ -24,33 +23,33 @@ struct Part {
     work: f64,
 }
 
-const MIX: [Part; JOBS_A_NODE] = [
+const MIX: [Part; JOBS_PER_NODE] = [
     Part { name: "vae", kind: Kind::Vae, size: 2048, work: 0.52 },
     Part { name: "gru", kind: Kind::Gru, size: 256, work: 0.20 },
     Part { name: "mlp", kind: Kind::Mlp, size: 8192, work: 0.16 },
     Part { name: "softmax", kind: Kind::Softmax, size: 16_384, work: 0.12 },
 ];
 
-/// The length that the sizes above are meant for; a shorter run takes smaller ones, so that epochs stay short beside a job.
+/// Length of a run for the sizes above; a shorter run uses smaller sizes, so that an epoch stays short compared with a job.
 const FULL_LENGTH: Duration = Duration::from_secs(60);
 
-/// The works of a kind's trainings differ by this part.
+/// Relative spread of the work of trainings of one kind.
 const SPREAD: f64 = 0.15;
 
-/// The last training comes after this part of the length, the others evenly before it: most of the time some share a node. Were they to come
-/// over twice that time, a node would have hardly more than one, and there would be nothing to govern.
-const LAST_COMES: f64 = 0.3;
+/// Fraction of the length after which the last training arrives, the others evenly before it: most of the time, several share a node. If
+/// they arrived over twice that time, a node would rarely have more than one, and there would be nothing to govern.
+const LAST_ARRIVAL: f64 = 0.3;
 
-/// What the engines, daemons and the kernel get of a CPU, where no other is left to them.
+/// Fraction of a CPU reserved for the engines, daemons and the kernel if they have no CPU of their own.
 const FOR_ENGINES: f64 = 0.12;
 
 /// One training.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClusterJob {
-    /// Its place in the schedule.
+    /// Its index in the schedule.
     pub number: usize,
     pub name: String,
-    /// When it comes, after the run's beginning.
+    /// When it arrives, after the start of the run.
     pub start: Duration,
     pub kind: Kind,
     pub amount: Amount,
@@ -59,7 +58,7 @@ pub(super) struct ClusterJob {
 }
 
 impl ClusterJob {
-    /// The command line inside its container, without where it saves.
+    /// The command line inside its container, without the option for its state.
     pub(super) fn command(&self) -> Vec<String> {
         let Amount { epochs, size, seed, .. } = self.amount;
         let words = [
@@ -76,15 +75,15 @@ impl ClusterJob {
     }
 }
 
-/// How many cores each node has: one, or an equal part of one that several nodes are confined to.
-pub(super) fn cores_of_a_node(machine: usize, nodes: u16) -> f64 {
+/// Number of cores of each node: one, or an equal fraction of one that several nodes share.
+pub(super) fn cores_per_node(machine: usize, nodes: u16) -> f64 {
     match usize::from(nodes).div_ceil(machine.max(1)) {
         1 if machine > usize::from(nodes) => 1.0,
         sharing => (1.0 - FOR_ENGINES) / sharing as f64,
     }
 }
 
-/// The mix for each node, sized so that all nodes together need `length` for it, in the order in which they come.
+/// The mix for each node, sized so that all nodes together need `length` for it, in the order of arrival.
 ///
 /// # Errors
 /// None in practice: nothing is read or written.
@@ -93,9 +92,9 @@ pub(super) fn sized(length: Duration, nodes: u16, cores: f64, seed: u64) -> io::
     let mut jobs = Vec::new();
     for part in &MIX {
         let size = ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
-        let epoch_s = seconds_an_epoch(part.kind, size, 1, length / 100)?;
+        let epoch_s = seconds_per_epoch(part.kind, size, 1, length / 100)?;
         for node in 0..nodes {
-            // −1 ..= 1 over the nodes, so that the mean stays.
+            // −1 ..= 1 over the nodes, so that the mean is unchanged.
             let place = 2.0 * f64::from(node) / f64::from(nodes - 1) - 1.0;
             let work = part.work * (1.0 - SPREAD * place) * length.as_secs_f64() * cores;
             let epochs = (work / epoch_s).round().max(3.0) as usize;
@@ -113,10 +112,10 @@ pub(super) fn sized(length: Duration, nodes: u16, cores: f64, seed: u64) -> io::
     Ok(jobs)
 }
 
-/// Draws the order in which the jobs come.
+/// Draws the order of arrival.
 fn arrive(jobs: &mut [ClusterJob], length: Duration, seed: u64) {
     jobs.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    let gap = length.mul_f64(LAST_COMES) / jobs.len().saturating_sub(1).max(1) as u32;
+    let gap = length.mul_f64(LAST_ARRIVAL) / jobs.len().saturating_sub(1).max(1) as u32;
     for (number, job) in jobs.iter_mut().enumerate() {
         job.number = number;
         job.start = gap * number as u32;
@@ -128,15 +127,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mix_is_what_the_nodes_can_do_in_the_length() {
+    fn the_mix_is_the_work_that_a_node_can_do_in_a_run() {
         assert!((MIX.iter().map(|part| part.work).sum::<f64>() - 1.0).abs() < 1e-9);
-        assert_eq!(cores_of_a_node(64, 3), 1.0);
-        assert_eq!(cores_of_a_node(3, 3), 0.88, "the engines need some of it");
-        assert_eq!(cores_of_a_node(2, 3), 0.44, "two nodes on one CPU have as much as one on the other");
+        assert_eq!(cores_per_node(64, 3), 1.0);
+        assert_eq!(cores_per_node(3, 3), 0.88, "the engines need a part of it");
+        assert_eq!(cores_per_node(2, 3), 0.44, "a node with a CPU to itself gets no more than two that share one");
     }
 
     #[test]
-    fn a_seed_draws_the_order_and_only_that() {
+    fn a_seed_determines_only_the_order() {
         let of = |seed| {
             let mut jobs: Vec<ClusterJob> = (0..12)
                 .map(|number| ClusterJob {

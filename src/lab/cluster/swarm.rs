@@ -1,6 +1,6 @@
-//! The demo's Swarm: engines in network namespaces of this machine, made and removed by the script that the tests use too.
+//! The demo's Swarm: engines in network namespaces of this machine, started and removed by the same script as in the tests.
 //!
-//! The script ends when its standard input does, so that everything is removed whatever becomes of this process. Imports: api, trial.
+//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: api, trial.
 
 use super::schedule::ClusterJob;
 use crate::api::client::Client;
@@ -18,56 +18,56 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Makes engines, each in a network namespace, and removes them.
+/// Starts engines, each in a network namespace, and removes them.
 const SCRIPT: &str = include_str!("../../../integration/cluster/with-swarm");
 
-/// Nobody listens at that registry, which the engines learn at once; what they have is used then.
+/// Nothing listens at this registry, so the engines fail to pull immediately and use the imported image.
 const IMAGE: &str = "localhost:1/flowcon-demo:1";
 
-/// Short, because the demo is.
+/// Configuration of the coordinator, with short times because the demo is short.
 const COORDINATOR: &str = "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"10s\"\n";
 
-/// Between two decisions of a node.
+/// Time between two decisions of a node.
 const INTERVAL: &str = "policy.interval=2s";
 
-/// Until daemons answer, and until containers are gone.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout for the start of the daemons and the removal of containers.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Which daemons run.
+/// The daemons to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Governed {
     /// flowcond on each node.
     Nodes,
-    /// Agents and a coordinator too.
+    /// flowcond on each node, agents and a coordinator.
     Cluster,
 }
 
-/// Engines that form a Swarm; dropping it removes them.
+/// A Swarm of private engines; dropping it removes them.
 pub(super) struct Swarm {
     script: Child,
     dir: PathBuf,
     cgroup: String,
     nodes: u16,
-    cores_a_node: f64,
+    cores_per_node: f64,
     daemons: Vec<Child>,
 }
 
 impl Swarm {
-    /// Engines with the demo's image on each.
+    /// Starts the engines and imports the demo's image on each.
     ///
-    /// Each is confined to one CPU, as the jobs of `flowctl demo` are: where a quota alone makes a node small, its jobs run on several CPUs at
-    /// once until it is used up, and hardly meet, so that no weight counts.
-    pub(super) async fn start(nodes: u16, cores_a_node: f64, cpus: &Cores) -> Result<Swarm> {
+    /// Each is confined to one CPU, like the jobs of `flowctl demo`: with only a quota, the jobs of a node run on several CPUs at once until
+    /// the quota is used up, and hardly compete, so weights have no effect.
+    pub(super) async fn start(nodes: u16, cores_per_node: f64, cpus: &Cores) -> Result<Swarm> {
         ensure!(
             rustix::process::geteuid().is_root(),
-            "the demo makes engines: run it as root, as `sudo flowcoord demo`"
+            "the demo starts container engines: run it as root, with `sudo flowcoord demo`"
         );
         for (program, package) in
             [("dockerd", "docker.io"), ("docker", "docker.io"), ("ip", "iproute2"), ("nsenter", "util-linux")]
         {
             let found = std::env::var_os("PATH")
                 .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
-            ensure!(found, "the demo needs {program}: `apt-get install {package}`");
+            ensure!(found, "the demo needs {program}: install it with `apt-get install {package}`");
         }
         let folder = TempDir::new()?;
         let script_file = folder.socket().with_file_name("with-swarm");
@@ -76,29 +76,29 @@ impl Swarm {
             .arg(&script_file)
             .arg(nodes.to_string())
             .args(["sh", "-c", "echo \"$SWARM_DIR $SWARM_CGROUP\"; read end || true"])
-            .env("CPU_CORES", format!("{cores_a_node:.3}"))
+            .env("CPU_CORES", format!("{cores_per_node:.3}"))
             .env("CPUS", cpus.list())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("start sh")?;
         let stdout = script.stdout.take().context("a pipe to the script")?;
-        let line = BufReader::new(stdout).lines().next_line().await.context("listen to the engines' script")?;
+        let line = BufReader::new(stdout).lines().next_line().await.context("read the output of the engines' script")?;
         let line = line.unwrap_or_default();
         let Some((dir, cgroup)) = line.split_once(' ') else {
-            bail!("the engines did not come up; what they said stands above");
+            bail!("the engines did not start; see their messages above");
         };
         let (dir, cgroup) = (PathBuf::from(dir), cgroup.to_owned());
-        let swarm = Swarm { script, dir, cgroup, nodes, cores_a_node, daemons: Vec::new() };
+        let swarm = Swarm { script, dir, cgroup, nodes, cores_per_node, daemons: Vec::new() };
         let tar = image::root_file_system()?;
         let imports = (1..=nodes).map(|node| swarm.import(node, &tar));
         futures_util::future::try_join_all(imports).await?;
         Ok(swarm)
     }
 
-    /// Cores of all nodes.
+    /// Number of cores of all nodes together.
     pub(super) fn cores(&self) -> f64 {
-        f64::from(self.nodes) * self.cores_a_node
+        f64::from(self.nodes) * self.cores_per_node
     }
 
     fn folder(&self, node: u16) -> PathBuf {
@@ -118,7 +118,7 @@ impl Swarm {
             .spawn()
             .context("start docker")?;
         let mut stdin = docker.stdin.take().context("a pipe to docker")?;
-        stdin.write_all(tar).await.context("give docker the image")?;
+        stdin.write_all(tar).await.context("send the image to docker")?;
         drop(stdin);
         ensure!(docker.wait().await?.success(), "docker import failed on node {node}");
         Ok(())
@@ -127,17 +127,17 @@ impl Swarm {
     async fn docker(&self, arguments: &[&str]) -> Result<String> {
         let done = Command::new("docker").args(["--host", &self.engine(1)]).args(arguments).output().await;
         let done = done.context("start docker")?;
-        let complaint = String::from_utf8_lossy(&done.stderr);
-        ensure!(done.status.success(), "docker {}: {}", arguments.first().copied().unwrap_or(""), complaint.trim());
+        let error = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "docker {}: {}", arguments.first().copied().unwrap_or(""), error.trim());
         Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
     }
 
-    /// Where a job writes its heartbeats.
+    /// The file of a job's heartbeats.
     pub(super) fn heartbeats(&self, job: &ClusterJob, tag: &str) -> PathBuf {
         self.dir.join(format!("beats-{tag}")).join(&job.name)
     }
 
-    /// Creates the job's service: at once with Swarm's own placement, or for the coordinator to place.
+    /// Creates the job's service, either placed by Swarm or queued for the coordinator.
     pub(super) async fn submit(&self, job: &ClusterJob, tag: &str, is_queued: bool) -> Result<()> {
         let volume = format!("{}-{tag}", job.name);
         let beats = self.dir.join(format!("beats-{tag}"));
@@ -145,8 +145,8 @@ impl Swarm {
         let saved = format!("type=volume,source={volume},target=/saved");
         let shared = format!("type=bind,source={},target=/beats", beats.display());
         let checkpoint = format!("flowcon.checkpoint={volume}");
-        let told = labels(job.kind, job.amount);
-        let told: Vec<String> = told.iter().map(|(label, value)| format!("{label}={value}")).collect();
+        let labels = labels(job.kind, job.amount);
+        let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
         let mut arguments = vec!["service", "create", "--detach", "--no-resolve-image", "--name", &job.name];
         arguments.extend([
             "--restart-condition",
@@ -157,7 +157,7 @@ impl Swarm {
             "60s",
         ]);
         arguments.extend(["--container-label", "flowcon.enable=true"]);
-        told.iter().for_each(|label| arguments.extend(["--container-label", label]));
+        labels.iter().for_each(|label| arguments.extend(["--container-label", label]));
         arguments.extend(["--mount", &saved, "--mount", &shared]);
         if is_queued {
             arguments.extend(["--replicas", "0", "--label", "flowcon.queue=true", "--label", &checkpoint]);
@@ -171,7 +171,7 @@ impl Swarm {
         self.docker(&arguments).await.map(drop)
     }
 
-    /// Starts the daemons and waits until they know each other.
+    /// Starts the daemons and waits until they are connected.
     pub(super) async fn govern(&mut self, governed: Governed) -> Result<()> {
         for node in 1..=self.nodes {
             let flowcond = self.flowcond(node)?;
@@ -183,14 +183,14 @@ impl Swarm {
         }
         if governed == Governed::Nodes {
             let sockets: Vec<PathBuf> = (1..=self.nodes).map(|node| self.folder(node).join("flowcond.sock")).collect();
-            return until("flowcond answers", async || sockets.iter().all(|socket| socket.exists())).await;
+            return until("flowcond started", async || sockets.iter().all(|socket| socket.exists())).await;
         }
         let config = self.dir.join("flowcoord.toml");
         fs::write(&config, COORDINATOR).with_context(|| format!("write {}", config.display()))?;
         let coordinator = self.flowcoord(1, &["run", "--config", &config.to_string_lossy()])?;
         self.daemons.push(coordinator);
         let client = Client::new(&self.folder(1).join("coord.sock"), Duration::from_secs(2));
-        until("the coordinator knows all nodes", async || {
+        until("the coordinator had all nodes", async || {
             let seen = client.get::<Cluster>("/v1/cluster").await;
             let ready = seen.map_or(0, |seen| seen.nodes.iter().filter(|node| node.state == "ready").count());
             ready == usize::from(self.nodes)
@@ -198,7 +198,7 @@ impl Swarm {
         .await
     }
 
-    /// In the node's cgroup, so that it counts the node's cores and not the machine's.
+    /// Starts flowcond in the node's cgroup, so that it counts the node's cores and not the machine's.
     fn flowcond(&self, node: u16) -> Result<Child> {
         let folder = self.folder(node);
         let enter = "for tree in /sys/fs/cgroup /sys/fs/cgroup/cpu; do here=$tree$0/flowcond; \
@@ -217,7 +217,7 @@ impl Swarm {
         spawn(command, &folder.join("flowcond.log"))
     }
 
-    /// In the node's network.
+    /// Starts flowcoord in the node's network namespace.
     fn flowcoord(&self, node: u16, arguments: &[&str]) -> Result<Child> {
         let folder = self.folder(node);
         let mut command = Command::new("nsenter");
@@ -227,17 +227,17 @@ impl Swarm {
         spawn(command, &folder.join(format!("{}.log", arguments[0])))
     }
 
-    /// Removes the jobs, then ends the daemons.
+    /// Removes the jobs, then stops the daemons.
     pub(super) async fn clear(&mut self) -> Result<()> {
         let services = self.docker(&["service", "ls", "--quiet"]).await?;
         for service in services.lines() {
             self.docker(&["service", "rm", service]).await?;
         }
         for mut daemon in self.daemons.drain(..) {
-            daemon.kill().await.context("end a daemon")?;
+            daemon.kill().await.context("stop a daemon")?;
         }
         let engines: Vec<String> = (1..=self.nodes).map(|node| self.engine(node)).collect();
-        until("all containers are gone", async || {
+        until("all containers were gone", async || {
             for engine in &engines {
                 let listed = Command::new("docker").args(["--host", engine, "ps", "--all", "--quiet"]).output().await;
                 if !listed.is_ok_and(|listed| listed.status.success() && listed.stdout.is_empty()) {
@@ -249,24 +249,24 @@ impl Swarm {
         .await
     }
 
-    /// What the engines say of jobs that do not end.
-    pub(super) async fn complaints(&self) -> String {
+    /// The engines' task states, for jobs that do not end.
+    pub(super) async fn task_states(&self) -> String {
         let services = self.docker(&["service", "ls", "--quiet"]).await.unwrap_or_default();
-        let mut told = Vec::new();
+        let mut states = Vec::new();
         for service in services.lines() {
             let format = "{{.Name}} {{.DesiredState}} {{.CurrentState}} {{.Error}}";
-            told.push(
+            states.push(
                 self.docker(&["service", "ps", "--no-trunc", "--format", format, service]).await.unwrap_or_default(),
             );
         }
-        told.join("\n")
+        states.join("\n")
     }
 
-    /// Ends everything; the script removes it.
+    /// Stops the daemons and the script, which removes the engines.
     pub(super) async fn close(mut self) {
         self.daemons.clear();
         drop(self.script.stdin.take());
-        // Whether it could remove all of it, it says itself.
+        // The script itself reports what it could not remove.
         let _ = self.script.wait().await;
     }
 }
@@ -288,7 +288,7 @@ fn spawn(mut command: Command, log: &Path) -> Result<Child> {
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) -> Result<()> {
     let began = Instant::now();
     while !is_so().await {
-        ensure!(began.elapsed() < PATIENCE, "{} s went by until {what}", PATIENCE.as_secs());
+        ensure!(began.elapsed() < TIMEOUT, "timed out after {} s before {what}", TIMEOUT.as_secs());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())

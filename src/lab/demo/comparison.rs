@@ -1,24 +1,24 @@
-//! How two runs of the same schedule compare: the demo's result.
+//! Compares two runs of the same schedule: the demo's result.
 //!
 //! Imports: the trial's outcomes, serde.
 
 use crate::lab::trial::outcome::RunOutcome;
 use serde::Serialize;
 
-/// The demo's result as `--json` prints it.
+/// The demo's result as printed with `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// `docker` or `scope`.
     pub runtime: &'static str,
-    /// Sharing as the kernel does it.
+    /// The run under plain sharing by the kernel.
     pub plain: RunOutcome,
-    /// The same schedule, governed.
+    /// The governed run.
     pub governed: RunOutcome,
-    /// Where the picture lies.
+    /// Path of the chart.
     pub plot: String,
 }
 
-/// Slower by less than this is noise: the same run twice differs by as much.
+/// Relative changes below this are noise: two equal runs differ by as much.
 pub const NOISE: f64 = 0.03;
 
 impl Comparison {
@@ -30,14 +30,14 @@ impl Comparison {
     }
 }
 
-/// Names of the jobs that took longer beyond [`NOISE`].
+/// Names of the jobs that took longer by more than [`NOISE`].
 pub fn losers<'a>(plain: &'a RunOutcome, governed: &RunOutcome) -> Vec<&'a str> {
     let jobs = plain.jobs.iter().zip(&governed.jobs);
     let slower = jobs.filter(|(plain, governed)| change(plain.completion_s, governed.completion_s) > NOISE);
     slower.map(|(plain, _)| plain.name.as_str()).collect()
 }
 
-/// (`after` − `before`) / `before`; 0 where there is nothing to compare with.
+/// (`after` − `before`) / `before`; 0 if `before` is 0.
 pub fn change(before: f64, after: f64) -> f64 {
     if before > 0.0 { after / before - 1.0 } else { 0.0 }
 }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_slower_beyond_noise_is_named() {
+    fn a_job_that_is_slower_by_more_than_noise_is_listed() {
         let plain = run(&[(0.0, 100.0), (0.0, 100.0), (0.0, 100.0)]);
         let governed = run(&[(0.0, 70.0), (0.0, 102.0), (0.0, 110.0)]);
         assert_eq!(losers(&plain, &governed), ["job-2"]);

@@ -1,7 +1,7 @@
-//! `flowctl demo`: real trainings on this machine, first sharing plainly, then governed, and what that changed.
+//! `flowctl demo`: runs real trainings on this machine, first under plain sharing, then governed, and compares the results.
 //!
-//! Nothing needs to be installed: the governor runs in this process on a private socket, the jobs are this same program, as
-//! containers where an engine answers and as `flowctl run` commands elsewhere. Imports: api, daemon, host, workload.
+//! Nothing needs to be installed: the governor runs in this process on a private socket, and the jobs are this program, in
+//! containers if an engine is available, otherwise as `flowctl run` commands. Imports: api, daemon, host, workload.
 
 mod comparison;
 pub(super) mod picture;
@@ -10,7 +10,7 @@ pub(super) mod verdict;
 
 use crate::lab::trial::backend::{Backend, RuntimeChoice};
 use crate::lab::trial::confine::Cores;
-use crate::lab::trial::governor::Governing;
+use crate::lab::trial::governor::GovernorSlot;
 use crate::lab::trial::job::Job;
 use crate::lab::trial::outcome::RunOutcome;
 use crate::lab::trial::progress_view::ProgressView;
@@ -26,25 +26,25 @@ use comparison::Comparison;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How to run the demo.
+/// Arguments of `flowctl demo`.
 #[derive(Args, Clone, Debug)]
 pub struct DemoArgs {
     /// Where the jobs run
     #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
     runtime: RuntimeChoice,
-    /// What governs the second run: flowcon, balanced or fair
+    /// Policy of the second run: flowcon, balanced or fair
     #[arg(long, value_name = "NAME", value_parser = str::parse::<PolicyName>)]
     policy: Option<PolicyName>,
-    /// Between two decisions
+    /// Time between two decisions
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = trial::interval)]
     interval: Duration,
-    /// How many cores the trainings share, so that they meet on a large machine too
+    /// Number of cores that the trainings share, so that they compete on a large machine, too
     #[arg(long, value_name = "N", default_value = "1", value_parser = cores)]
     cores: usize,
-    /// How long each of the two runs is to last: what all the trainings need together from these cores
+    /// Intended length of each run: the work of all trainings divided by these cores
     #[arg(long, value_name = "SECONDS", default_value = "46", value_parser = work)]
     work: Duration,
-    /// Where to write the picture [default: a new file in the directory for temporary files]
+    /// File to write the chart to [default: a new file in the temporary directory]
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ fn work(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(1), Duration::from_secs(86_400))
 }
 
-/// Runs the demo and prints its result, with `-o json` also as one JSON object on the last line.
+/// Runs the demo and prints its result; with `-o json`, also as one JSON object on the last line.
 pub fn run(args: &DemoArgs, screen: &Screen) -> Result<(), Failure> {
     let cores = Cores::at_most(args.cores).context("choose the cores for the demo")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -66,12 +66,12 @@ pub fn run(args: &DemoArgs, screen: &Screen) -> Result<(), Failure> {
         .build()
         .context("start the demo's threads")?;
     let ended = runtime.block_on(show(args, screen, &cores));
-    // A measurement that was interrupted may still be computing; it has nothing to clean up.
+    // An interrupted measurement may still be running; it has nothing to clean up.
     runtime.shutdown_background();
     ended
 }
 
-/// Everything that a demo is made of, for as long as it runs.
+/// Resources of a running demo.
 struct Demo<'a> {
     args: &'a DemoArgs,
     screen: &'a Screen,
@@ -79,10 +79,10 @@ struct Demo<'a> {
     temp_dir: &'a TempDir,
     view: ProgressView,
     backend: Backend,
-    governing: Governing,
+    governing: GovernorSlot,
 }
 
-/// Opens the backend, lets the comparison play, and clears up whatever happened, also on Ctrl-C.
+/// Opens the backend, runs the comparison, and cleans up in any case, also on Ctrl-C.
 async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Failure> {
     let temp_dir = TempDir::new()?;
     let backend = tokio::select! {
@@ -96,7 +96,7 @@ async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Fai
         temp_dir: &temp_dir,
         view: ProgressView::on_stdout(),
         backend,
-        governing: Governing::default(),
+        governing: GovernorSlot::default(),
     };
     let ended = tokio::select! {
         ended = demo.play() => ended,
@@ -122,7 +122,7 @@ impl Demo<'_> {
             return Ok(());
         }
         let message = format!("these trainings failed: {}", failed_jobs.join(", "));
-        Err(Failure::new(Exit::Failed, message, "`flowctl demo --runtime scope` shows their complaints"))
+        Err(Failure::new(Exit::Failed, message, "`flowctl demo --runtime scope` shows their error messages"))
     }
 
     fn policy(&self) -> PolicyName {
@@ -132,22 +132,22 @@ impl Demo<'_> {
     fn introduce(&self) {
         let count = self.cores.count();
         let minutes = (2.6 * self.args.work.as_secs_f64() / 60.0).max(1.0);
-        self.view.say(&format!(
-            "Five trainings share {} as {}, first sharing plainly, then governed by {}: about {minutes:.0} min.\n\
-             Measuring the work first, so that both runs do the same.",
+        self.view.print(&format!(
+            "Five trainings share {} as {}, first under plain sharing, then governed by {}: about {minutes:.0} min.\n\
+             Measuring the work first, so that both runs do the same work.",
             if count == 1 { "one core".to_owned() } else { format!("{count} cores") },
             match self.backend {
                 Backend::Docker(_) => "containers",
-                Backend::Scope(_) => "commands in cgroups of their own (no engine answers)",
+                Backend::Scope(_) => "commands in separate cgroups (no container engine found)",
             },
             self.policy()
         ));
     }
 
-    /// Computing is no task for the threads that wait for signals.
+    /// Measures the work on a blocking thread, so that the async threads can handle signals.
     async fn measure(&self) -> Result<Vec<Job>> {
         let (length, cores) = (self.args.work, self.cores.clone());
-        let measured = tokio::task::spawn_blocking(move || cores.on_them(|| schedule::sized(length, cores.count())));
+        let measured = tokio::task::spawn_blocking(move || cores.run_confined(|| schedule::sized(length, cores.count())));
         Ok(measured.await.context("measure the work")???)
     }
 
@@ -156,7 +156,7 @@ impl Demo<'_> {
             let start = job.start.as_secs_f64();
             let line = job.work.command_line("flowctl").join(" ");
             let labels: String = job.labels.iter().map(|(key, value)| format!(" ({key}={value})")).collect();
-            self.view.say(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
+            self.view.print(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
         }
     }
 
@@ -167,10 +167,10 @@ impl Demo<'_> {
             ..PolicySettings::default()
         };
         let interval = self.args.interval.as_secs_f64();
-        self.view.say(&format!("\n{title}: policy {}, a decision every {interval} s", policy));
+        self.view.print(&format!("\n{title}: policy {}, one decision every {interval} s", policy));
         let governor =
             self.governing.start(self.temp_dir, self.temp_dir.new_state_dir(), settings, &self.backend).await?;
-        let outcome = trial::run(&self.backend, &governor, jobs, &self.view, OnFailure::GoOn).await;
+        let outcome = trial::run(&self.backend, &governor, jobs, &self.view, OnFailure::Continue).await;
         self.backend.clear().await;
         self.governing.stop().await;
         outcome
@@ -180,10 +180,10 @@ impl Demo<'_> {
         let title = format!("governed by {}", self.policy());
         let svg = picture::draw((&comparison.plain, "plain sharing"), (&comparison.governed, &title));
         picture::write(plot, &svg, self.args.plot.is_none())?;
-        self.view.say(&format!("\n{}", verdict::page(&comparison.plain, &comparison.governed, &self.screen.look())));
-        self.view.say(&format!("Shares over time: {}", plot.display()));
+        self.view.print(&format!("\n{}", verdict::page(&comparison.plain, &comparison.governed, &self.screen.look())));
+        self.view.print(&format!("Shares over time: {}", plot.display()));
         if self.screen.is_json() {
-            self.view.say(&serde_json::to_string(comparison).context("write the result as JSON")?);
+            self.view.print(&serde_json::to_string(comparison).context("write the result as JSON")?);
         }
         Ok(())
     }

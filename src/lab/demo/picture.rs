@@ -1,6 +1,6 @@
-//! Shares over time as one SVG: plain sharing above, governed below, on the same clock; and where it is written.
+//! The demo's chart as one SVG: shares over time, plain sharing above, governed below, on the same time axis; and its file.
 //!
-//! Each band is a job; its height is the part of the jobs' cores that it used. Imports: sim's drawing primitives.
+//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: sim's drawing primitives.
 
 use super::comparison::change;
 use crate::chart::{Margins, Plot, STYLE, series};
@@ -17,7 +17,7 @@ const PLOT_HEIGHT: f64 = 230.0;
 const LEGEND_TOP: f64 = 48.0;
 const LEGEND_ROW: f64 = 36.0;
 
-/// The picture, a complete SVG document.
+/// Draws the chart as a complete SVG document.
 pub fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str)) -> String {
     let runs = [plain, governed];
     let longest = runs.iter().map(|(run, _)| run.makespan_s).fold(1.0, f64::max);
@@ -37,13 +37,13 @@ pub fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str)) -> String
     svg
 }
 
-/// Puts a picture into a larger one.
+/// Places an SVG inside a larger one.
 fn place(svg: &mut String, inner: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
     let open = format!("<svg x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"");
     let _ = writeln!(svg, "{}", inner.replacen("<svg", &open, 1));
 }
 
-/// Each job with its colour and its completion times, at the right of both panels.
+/// Draws the legend at the right of both panels: each job with its colour and completion times.
 fn legend(plain: &RunOutcome, governed: &RunOutcome) -> Plot {
     let width = WIDTH - PLOT_WIDTH;
     let nothing = Margins { top: 0.0, right: 0.0, bottom: 0.0, left: 0.0 };
@@ -63,12 +63,12 @@ fn legend(plain: &RunOutcome, governed: &RunOutcome) -> Plot {
     plot
 }
 
-/// A file that nobody else can have prepared: the process id makes the name new.
+/// Path of a new file in the temporary directory; the process id makes the name unique.
 pub fn new_path() -> PathBuf {
     std::env::temp_dir().join(format!("flowcon-demo-{}.svg", std::process::id()))
 }
 
-/// Writes the picture; in a directory that others may write too, only as a file that did not exist.
+/// Writes the chart; with `must_be_new`, for a shared directory, only to a file that did not exist.
 pub fn write(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true);
@@ -94,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn each_run_has_a_band_and_an_end_for_each_job() {
+    fn each_run_has_a_band_and_an_end_mark_for_each_job() {
         let svg = draw((&run(4.0), "plain"), (&run(3.0), "governed"));
         assert_eq!(svg.matches("class=\"area ").count(), 4);
         assert_eq!(svg.matches("class=\"mark\"").count(), 4);
         assert!(svg.contains("4.0 s → 3.0 s (-25 %)"), "{svg}");
-        // Its colour stands beside each name.
+        // Each name has its colour beside it.
         assert!(svg.contains(r#"<rect class="bar s0" x="8.0" y="39.0" width="10.0" height="10.0""#), "{svg}");
         assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
     }

@@ -1,7 +1,7 @@
-//! Which trainings the demo runs, how much work each is, and when it starts.
+//! The schedule of the demo: the trainings, their work and their start times.
 //!
-//! The mix is an everyday one: a long job whose curve is flat early, and shorter ones that come while it runs. Work is fixed by a
-//! measurement before the first run and is then the same, epoch for epoch, in both runs. Imports: workload, train, rustix.
+//! The mix is typical: a long job whose curve is flat early, and shorter ones that arrive while it runs. The work is measured before the
+//! first run and is the same number of epochs in both runs. Imports: workload, train, rustix.
 
 use crate::lab::train::SIZES;
 use crate::lab::trial::job::{Job, Work};
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
 
-/// A job of the mix: `work` and `start` as parts of a whole run's length.
+/// A job of the mix: `work` and `start` are fractions of a run's length.
 struct Part {
     name: &'static str,
     kind: Kind,
@@ -27,10 +27,10 @@ const MIX: [Part; 5] = [
     Part { name: "softmax", kind: Kind::Softmax, size: 40_000, work: 0.11, start: 0.56 },
 ];
 
-/// The length that the sizes above are meant for; a shorter run takes smaller ones, so that epochs stay short beside a job.
+/// Length of a run for the sizes above; a shorter run uses smaller sizes, so that an epoch stays short compared with a job.
 const FULL_LENGTH: Duration = Duration::from_secs(46);
 
-/// The mix, sized so that `length` of the whole node is what all of it needs. Takes a few per cent of `length`.
+/// The mix, sized so that the whole node needs `length` for it. The measurement takes a few per cent of `length`.
 ///
 /// # Errors
 /// None in practice: nothing is read or written.
@@ -38,7 +38,7 @@ pub fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
     let scale = (length.as_secs_f64() / FULL_LENGTH.as_secs_f64()).min(1.0);
     let job = |part: &Part| {
         let size = ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
-        let epoch = seconds_an_epoch(part.kind, size, threads, length / 100)?;
+        let epoch = seconds_per_epoch(part.kind, size, threads, length / 100)?;
         let epochs = (part.work * length.as_secs_f64() / epoch).round().max(3.0) as usize;
         let amount = Amount { epochs, size, threads, seed: 1 };
         Ok(Job {
@@ -51,7 +51,7 @@ pub fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
     MIX.iter().map(job).collect()
 }
 
-/// Labels that tell the governor what the log does not: these frameworks count without saying how far they will go.
+/// Labels with the total number of epochs, for frameworks whose log does not contain it.
 pub fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
     match kind {
         Kind::Boosting | Kind::Vae | Kind::Softmax => vec![("flowcon.total".to_owned(), amount.epochs.to_string())],
@@ -59,9 +59,9 @@ pub fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
     }
 }
 
-/// The work of an epoch in seconds of the whole node. In CPU time, so that other processes do not count: runs of twice as many
-/// epochs, until one needs `enough`.
-pub fn seconds_an_epoch(kind: Kind, size: usize, cores: usize, enough: Duration) -> io::Result<f64> {
+/// Measures the work of an epoch in seconds of the whole node. Uses CPU time, so that other processes do not count, and doubles the
+/// number of epochs until a run needs `enough`.
+pub fn seconds_per_epoch(kind: Kind, size: usize, cores: usize, enough: Duration) -> io::Result<f64> {
     let mut epochs = 1;
     loop {
         let before = cpu_time();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mix_is_one_whole_run_and_its_names_are_distinct() {
+    fn the_mix_fills_one_run_and_its_names_are_distinct() {
         let work: f64 = MIX.iter().map(|part| part.work).sum();
         assert!((work - 1.0).abs() < 1e-9, "{work}");
         let mut seen: Vec<&str> = MIX.iter().map(|part| part.name).collect();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn no_core_is_ever_idle_before_the_last_job_has_started() {
+    fn no_core_is_idle_before_the_last_job_starts() {
         let mut queued = 0.0;
         let mut then = 0.0;
         for part in &MIX {

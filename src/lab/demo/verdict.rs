@@ -1,4 +1,4 @@
-//! The demo's last page: each job both ways, means, who lost, and what may have spoiled the comparison.
+//! The demo's result as text: the completion times of both runs, means, slower jobs, and disturbances of the comparison.
 //!
 //! Imports: cli's tables.
 
@@ -7,7 +7,7 @@ use crate::lab::trial::outcome::{Foreign, RunOutcome};
 use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 
-/// Foreign load above this part of the node spoils a comparison.
+/// Fraction of foreign load above which a comparison is inconclusive.
 const SPOILT_ABOVE: f64 = 0.10;
 
 /// The table and the sentences below it.
@@ -73,7 +73,7 @@ fn sentences(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
     let mut sentences = vec![if losers.is_empty() {
         format!("No job took more than {noise:.0} % longer than with plain sharing.")
     } else {
-        format!("These took more than {noise:.0} % longer: {}.", losers.join(", "))
+        format!("These jobs took more than {noise:.0} % longer: {}.", losers.join(", "))
     }];
     for (name, foreign) in [("plain", plain.foreign), ("governed", governed.foreign)] {
         sentences.extend(spoilt(name, foreign));
@@ -81,12 +81,12 @@ fn sentences(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
     sentences
 }
 
-/// Says so when the machine had other things to do during a run.
+/// A warning if the machine had other load during a run.
 fn spoilt(name: &str, foreign: Foreign) -> Option<String> {
     (foreign.others + foreign.stolen > SPOILT_ABOVE).then(|| {
         format!(
             "Inconclusive: during the {name} run other processes used {:.0} % of the CPU and the hypervisor took {:.0} %. \
-             Repeat it on a quiet machine.",
+             Repeat the demo on a quiet machine.",
             100.0 * foreign.others,
             100.0 * foreign.stolen
         )
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_job_and_both_sums_have_a_line() {
+    fn each_job_the_mean_and_the_makespan_have_a_line() {
         let page = page_of([20.2, 5.0], Foreign::default());
         let lines: Vec<&str> = page.lines().collect();
         assert!(lines[1].contains("job-0") && lines[1].contains("20.0 s") && lines[1].ends_with("+1 %"), "{page}");
@@ -127,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn losers_and_spoilt_runs_are_said() {
+    fn slower_jobs_and_disturbed_runs_are_reported() {
         let busy = Foreign { ours: 0.5, stolen: 0.02, others: 0.4 };
         let page = page_of([30.0, 5.0], busy);
-        assert!(page.contains("These took more than 3 % longer: job-0."), "{page}");
+        assert!(page.contains("These jobs took more than 3 % longer: job-0."), "{page}");
         assert!(page.contains("Inconclusive: during the governed run other processes used 40 %"), "{page}");
     }
 }

@@ -1,4 +1,4 @@
-//! A governor of one's own: the daemon, in this process, on a private socket, blind to every container but ours.
+//! A private governor: the daemon in this process, on a private socket, restricted to the trial's containers.
 //!
 //! Imports: api's client, config, daemon.
 
@@ -16,14 +16,14 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// A look at the status that takes longer is given up.
-const LOOK_AT_MOST: Duration = Duration::from_secs(2);
-/// Starting and stopping take milliseconds; an engine that hangs must not hang us.
-const CHANGE_AT_MOST: Duration = Duration::from_secs(15);
+/// Timeout of a status request.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout for starting and stopping, which normally take milliseconds; a hanging engine must not block the trial.
+const START_STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where a governor is kept while it governs, so that it can be stopped whatever became of the run.
+/// Owns the running governor, so that it can be stopped however the run ends.
 #[derive(Default)]
-pub struct Governing {
+pub struct GovernorSlot {
     running: Mutex<Option<Running>>,
 }
 
@@ -32,16 +32,16 @@ struct Running {
     task: JoinHandle<Result<(), DaemonError>>,
 }
 
-/// A client of the governor that governs now.
+/// A client of the running governor.
 pub struct Governor {
     client: Client,
 }
 
-impl Governing {
-    /// Starts a governor that knows what is kept in `state_dir` and will see the backend's jobs only.
+impl GovernorSlot {
+    /// Starts a governor with the state in `state_dir` that sees only the backend's jobs.
     ///
     /// # Errors
-    /// It cannot listen, keep its journal, or use the engine's address.
+    /// The governor cannot listen, open its journal, or use the engine's address.
     pub async fn start(
         &self,
         temp_dir: &TempDir,
@@ -52,11 +52,11 @@ impl Governing {
         let settings = settings(temp_dir, state_dir, policy, backend);
         let socket = settings.socket.clone();
         let same = settings.clone();
-        let (control, orders) = mpsc::channel(4);
+        let (control, commands) = mpsc::channel(4);
         let (ready, is_ready) = oneshot::channel();
-        let task = tokio::spawn(daemon::run(settings, Box::new(move || Ok(same.clone())), orders, Some(ready)));
+        let task = tokio::spawn(daemon::run(settings, Box::new(move || Ok(same.clone())), commands, Some(ready)));
         let mut running = Running { control, task };
-        match timeout(CHANGE_AT_MOST, is_ready).await {
+        match timeout(START_STOP_TIMEOUT, is_ready).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => bail!(
                 (&mut running.task)
@@ -66,14 +66,14 @@ impl Governing {
             ),
             Err(_) => {
                 running.stop().await;
-                bail!("the governor was not ready within {} s", CHANGE_AT_MOST.as_secs());
+                bail!("the governor was not ready within {} s", START_STOP_TIMEOUT.as_secs());
             }
         }
         *self.running.lock().await = Some(running);
-        Ok(Governor { client: Client::new(&socket, LOOK_AT_MOST) })
+        Ok(Governor { client: Client::new(&socket, STATUS_TIMEOUT) })
     }
 
-    /// Stops the governor, if one runs; it puts original limits back where jobs still live.
+    /// Stops the governor, if one runs; it restores the original limits of jobs that still run.
     pub async fn stop(&self) {
         if let Some(running) = self.running.lock().await.take() {
             running.stop().await;
@@ -83,9 +83,9 @@ impl Governing {
 
 impl Running {
     async fn stop(mut self) {
-        // A governor that has ended already takes no orders.
+        // Sending fails if the governor has already ended.
         let _ = self.control.send(Control::Stop).await;
-        match timeout(CHANGE_AT_MOST, &mut self.task).await {
+        match timeout(START_STOP_TIMEOUT, &mut self.task).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => eprintln!("flowctl: the governor: {error}"),
             Ok(Err(error)) => eprintln!("flowctl: the governor ended unexpectedly: {error}"),
@@ -111,7 +111,7 @@ fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, back
         scope_label_bytes: Bytes(u64::MAX),
         group: None,
         admins: Vec::new(),
-        // A measured run does nothing that it need not.
+        // Features that a measurement does not need are off.
         gpu_library: None,
         gpu_control: GpuControl::Off,
         freeze_at_most: Millis(500),
@@ -120,7 +120,7 @@ fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, back
 }
 
 impl Governor {
-    /// What the governor sees now; `None` when it does not answer.
+    /// Returns the governor's current status; `None` if it does not reply.
     pub async fn status(&self) -> Option<Status> {
         self.client.get("/v1/status").await.ok()
     }

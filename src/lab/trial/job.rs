@@ -8,50 +8,50 @@ use std::time::Duration;
 /// One job of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its name in tables and in the container's name.
+    /// Its name, used in tables and in the name of the container.
     pub name: String,
-    /// When it starts after the run's beginning.
+    /// When it starts after the start of the run.
     pub start: Duration,
-    /// `flowcon.*` labels of its own.
+    /// Its `flowcon.*` labels.
     pub labels: Vec<(String, String)>,
-    /// What it does.
+    /// Its work.
     pub work: Work,
 }
 
-/// What a job does.
+/// The work of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// A built-in training.
     Training(Kind, Amount),
-    /// A program of this machine.
+    /// A program on this machine.
     Command {
         /// The program and its arguments.
         line: Vec<String>,
-        /// Directories that it needs besides `/usr` and `/etc`; a container sees them at the same paths, read-only.
+        /// Directories that it needs in addition to `/usr` and `/etc`; mounted in a container at the same paths, read-only.
         mounts: Vec<String>,
-        /// Variables of its own, (name, value); they may hold secrets and are shown nowhere.
+        /// Environment variables, (name, value); never shown, because they may contain secrets.
         environment: Vec<(String, String)>,
     },
 }
 
-/// Every command has these, unless it says otherwise: Python holds lines back where nobody watches.
-const USUAL_ENVIRONMENT: (&str, &str) = ("PYTHONUNBUFFERED", "1");
+/// Default variable of every command: without it, Python buffers its output if that is not a terminal.
+const DEFAULT_VARIABLE: (&str, &str) = ("PYTHONUNBUFFERED", "1");
 
 impl Work {
-    /// The variables of a command, on either runtime; none for a built-in training.
+    /// The environment variables of a command; none for a built-in training.
     pub fn environment(&self) -> Vec<(String, String)> {
         match self {
             Work::Training(..) => Vec::new(),
             Work::Command { environment, .. } => {
-                let (name, value) = USUAL_ENVIRONMENT;
-                let usual = (name.to_owned(), value.to_owned());
-                let is_own = environment.iter().any(|(own, _)| own == name);
-                (!is_own).then_some(usual).into_iter().chain(environment.iter().cloned()).collect()
+                let (name, value) = DEFAULT_VARIABLE;
+                let default = (name.to_owned(), value.to_owned());
+                let is_overridden = environment.iter().any(|(own, _)| own == name);
+                (!is_overridden).then_some(default).into_iter().chain(environment.iter().cloned()).collect()
             }
         }
     }
 
-    /// The command line, `flowctl` being what this program is called where it will run.
+    /// The command line; `flowctl` is the path of this program where the command will run.
     pub fn command_line(&self, flowctl: &str) -> Vec<String> {
         match self {
             Work::Command { line, .. } => line.clone(),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_may_say_otherwise_about_its_usual_environment() {
+    fn a_command_can_override_the_default_variable() {
         let environment_of = |environment: &[(&str, &str)]| {
             let environment =
                 environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trainings_command_line_says_every_amount() {
+    fn the_command_line_of_a_training_contains_all_amounts() {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 3, size: 64, threads: 2, seed: 9 });
         let line = work.command_line("flowctl").join(" ");
         assert_eq!(line, "flowctl train mlp --epochs 3 --size 64 --threads 2 --seed 9");

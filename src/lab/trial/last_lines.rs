@@ -1,24 +1,24 @@
-//! The last lines of a job's output: what to look at when it failed.
+//! The last lines of a job's output, shown when it fails.
 //!
-//! Imports: the words that make foreign text safe to print.
+//! Imports: term's text functions.
 
 use crate::term::text;
 
-/// So many lines are told.
+/// Maximum number of lines.
 const LINES: usize = 20;
-/// Columns of a line that are told.
+/// Maximum width of a line in columns.
 const COLUMNS: usize = 200;
-/// Bytes of output that are kept for them.
+/// Number of bytes of output kept.
 const KEPT: usize = 64 << 10;
 
-/// The end of an output that may never end.
+/// The end of an output of any length.
 #[derive(Debug, Default)]
 pub struct LastLines {
     end: Vec<u8>,
 }
 
 impl LastLines {
-    /// The next bytes, cut anywhere.
+    /// Appends the next bytes, which may be split anywhere.
     pub fn push(&mut self, bytes: &[u8]) {
         self.end.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT)..]);
         if self.end.len() > 2 * KEPT {
@@ -26,17 +26,17 @@ impl LastLines {
         }
     }
 
-    /// At most twenty lines, the last one last; empty ones are left out, of a redrawn line the last state is told.
+    /// Returns at most twenty lines in order, without empty ones; a redrawn line in its last state.
     pub fn lines(&self) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.end);
         let drawn = text.lines().filter_map(|line| line.rsplit('\r').find(|state| !state.trim().is_empty()));
         let clean = drawn.map(|line| text::fit(text::clean(&without_colours(line)).trim_end(), COLUMNS));
-        let told: Vec<String> = clean.filter(|line| !line.is_empty()).collect();
-        told[told.len().saturating_sub(LINES)..].to_vec()
+        let lines: Vec<String> = clean.filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(LINES)..].to_vec()
     }
 }
 
-/// The line without the control sequences that a terminal obeys, `ESC [ … letter`.
+/// Removes terminal control sequences, `ESC [ … letter`.
 fn without_colours(line: &str) -> String {
     let mut pieces = line.split("\u{1b}[");
     let mut bare = pieces.next().unwrap_or_default().to_owned();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn twenty_lines_are_kept_of_an_output_of_any_length() {
+    fn the_last_twenty_lines_are_kept() {
         let mut last = LastLines::default();
         for line in 0..100_000 {
             last.push(format!("line {line}\n").as_bytes());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_drives_a_terminal_is_left_out() {
+    fn control_sequences_are_removed() {
         let lines = lines_of(&["10 %\r20 %\r\n\n\u{1b}[1m7", "1/71\u{1b}[0m loss \u{1b}]0;owned\u{7}\n", "Error: no"]);
         assert_eq!(lines, ["20 %", "71/71 loss ]0;owned", "Error: no"]);
     }

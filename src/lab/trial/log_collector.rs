@@ -1,42 +1,42 @@
-//! What a job said and when: its whole output, understood as the daemon understands a log, each value at the instant at which it came.
+//! Collects the evaluations in a job's output, parsed like a log in the daemon, with the time at which each was printed.
 //!
-//! The governor's status tells the latest value only; whoever looks at it twice a second misses the first epochs of a job that has a core
-//! to itself, and what they brought is part of what "95 % of the improvement" is measured by. Imports: config, model, progress.
+//! The governor's status has only the latest value; polled twice a second, it misses the first epochs of a job that has a core to itself,
+//! and their improvement is part of "95 % of the improvement". Imports: config, model, progress.
 
 use super::job::Job;
 use crate::config;
 use crate::progress::Survey;
 use std::time::Duration;
 
-/// Listens to one job.
+/// Collects the output of one job.
 pub struct LogCollector {
     survey: Survey,
     newlines: u64,
-    /// How many newlines had come at an instant.
-    heard: Vec<(u64, Duration)>,
+    /// (Number of newlines received so far, time).
+    received: Vec<(u64, Duration)>,
 }
 
 impl LogCollector {
-    /// Nothing heard yet; what `job`'s labels ask of the reading is obeyed.
-    pub fn of(job: &Job) -> LogCollector {
+    /// Creates a collector that follows the job's labels.
+    pub fn new(job: &Job) -> LogCollector {
         let (directives, _) = config::directives(&job.labels.iter().cloned().collect());
-        LogCollector { survey: Survey::new(&directives), newlines: 0, heard: Vec::new() }
+        LogCollector { survey: Survey::new(&directives), newlines: 0, received: Vec::new() }
     }
 
-    /// The next bytes, cut anywhere, which came at `at`.
+    /// Adds the next bytes, which may be split anywhere, received at `at`.
     pub fn collect(&mut self, bytes: &[u8], at: Duration) {
         self.survey.push(bytes);
         self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
-        self.heard.push((self.newlines, at));
+        self.received.push((self.newlines, at));
     }
 
-    /// The evaluations that were printed: (seconds, value), each when its line ended.
+    /// Returns the printed evaluations: (seconds, value), each with the time at which its line ended.
     pub fn curve(mut self) -> Vec<(f64, f64)> {
         self.survey.finish();
-        let heard = self.heard;
+        let received = self.received;
         let when = |line: u64| {
-            let first = heard.partition_point(|(newlines, _)| *newlines < line);
-            heard.get(first).or(heard.last()).map(|(_, at)| at.as_secs_f64())
+            let first = received.partition_point(|(newlines, _)| *newlines < line);
+            received.get(first).or(received.last()).map(|(_, at)| at.as_secs_f64())
         };
         let observations = self.survey.reading().observations.into_iter().filter(|seen| seen.value.is_finite());
         observations.filter_map(|seen| Some((when(seen.line)?, seen.value))).collect()
@@ -50,10 +50,10 @@ mod tests {
     use crate::lab::workload::{Amount, Kind};
 
     #[test]
-    fn every_value_is_heard_when_its_line_ends() {
+    fn every_value_has_the_time_at_which_its_line_ended() {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 9, size: 64, threads: 1, seed: 1 });
         let job = Job { name: "a".into(), start: Duration::ZERO, labels: Vec::new(), work };
-        let mut collector = LogCollector::of(&job);
+        let mut collector = LogCollector::new(&job);
         let second = Duration::from_secs;
         collector.collect(b"begin\nEpoch [1/9] loss: 8.0\nEpoch [2/9] lo", second(1));
         collector.collect(b"ss: 4.0\n", second(2));

@@ -1,7 +1,7 @@
-//! One run of a schedule of real jobs under a governor of our own: what the demo and the benchmarks are made of.
+//! Runs a schedule of real jobs under a private governor: the building block of the demo and the benchmarks.
 //!
-//! Jobs are started at their times, watched through the governor's API, and waited for. Imports: api, config, daemon, host,
-//! workload.
+//! Jobs are started at their scheduled times, observed through the governor's API, and waited for. Imports: api, config, daemon,
+//! host, workload.
 
 pub mod backend;
 pub mod confine;
@@ -32,51 +32,51 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Between two looks at the governor's status.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Time between two requests of the governor's status.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
-/// Evaluations: (seconds since the run's beginning, value).
+/// Evaluations: (seconds since the start of the run, value).
 type Curve = Vec<(f64, f64)>;
 
-/// What a job's own task tells the trial.
-enum News {
+/// A message from a job's task.
+enum JobEvent {
     Started(usize, Duration),
     Ended(usize, Duration, JobOutcome, Curve),
 }
 
-/// What becomes of a run in which a job ends with another exit code than 0.
+/// What to do when a job exits with a non-zero code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The others go on, and the outcome tells.
-    GoOn,
-    /// The run ends with [`JobFailed`].
+    /// Continue; the outcome contains the exit code.
+    Continue,
+    /// Stop the run with [`JobFailed`].
     Stop,
 }
 
-/// A job ended with another exit code than 0.
+/// A job exited with a non-zero code.
 #[derive(Debug, thiserror::Error)]
-#[error("the job {name} ended with exit code {exit_code}{}", last_words(last_lines))]
+#[error("the job {name} exited with code {exit_code}{}", describe_output(last_lines))]
 pub struct JobFailed {
-    /// The job.
+    /// Name of the job.
     name: String,
-    /// 128 + signal when one ended it.
+    /// Exit code; 128 + signal if a signal killed it.
     exit_code: i32,
-    /// The end of its output.
+    /// Last lines of its output.
     last_lines: Vec<String>,
 }
 
-fn last_words(lines: &[String]) -> String {
+fn describe_output(lines: &[String]) -> String {
     match lines {
         [] => " and printed nothing".to_owned(),
         lines => format!("; its last lines:\n    {}", lines.join("\n    ")),
     }
 }
 
-/// Runs all jobs to their end.
+/// Runs all jobs to completion.
 ///
 /// # Errors
-/// A job could not be started or waited for, or it failed and that is to stop the run. Jobs are left running then, as when the
-/// future is dropped: clear the backend.
+/// A job cannot be started or waited for, or it failed with [`OnFailure::Stop`]. Other jobs are left running, also if the future is
+/// dropped: call `clear` on the backend.
 pub async fn run(
     backend: &Backend,
     governor: &Governor,
@@ -86,38 +86,38 @@ pub async fn run(
 ) -> Result<RunOutcome> {
     let began = Instant::now();
     let cpu_before = CpuTime::now(backend.cores());
-    let (tell, mut news) = mpsc::channel(2 * jobs.len().max(1));
+    let (sender, mut events) = mpsc::channel(2 * jobs.len().max(1));
     let mut tasks = JoinSet::new();
     for (index, job) in jobs.iter().enumerate() {
-        let run = OneRun { began, on_failure, tell: tell.clone() };
+        let run = OneRun { began, on_failure, sender: sender.clone() };
         tasks.spawn(run_job(backend.clone(), job.clone(), index, run));
     }
-    drop(tell);
+    drop(sender);
 
     let mut view = view.run(jobs);
-    let mut watch =
-        Watch { jobs, backend, running: vec![false; jobs.len()], samples: Vec::new(), last: Duration::ZERO };
+    let mut monitor =
+        Monitor { jobs, backend, running: vec![false; jobs.len()], samples: Vec::new(), last: Duration::ZERO };
     let mut outcomes: Vec<Option<(JobOutcome, Curve)>> = vec![None; jobs.len()];
-    let mut look = tokio::time::interval(LOOK_EVERY);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut poll = tokio::time::interval(POLL_EVERY);
+    poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            told = news.recv() => match told {
+            event = events.recv() => match event {
                 None => break,
-                Some(News::Started(job, at)) => {
-                    watch.running[job] = true;
+                Some(JobEvent::Started(job, at)) => {
+                    monitor.running[job] = true;
                     view.started(job, at);
                 }
-                Some(News::Ended(job, at, outcome, curve)) => {
-                    watch.running[job] = false;
+                Some(JobEvent::Ended(job, at, outcome, curve)) => {
+                    monitor.running[job] = false;
                     view.ended(job, at, Duration::from_secs_f64(outcome.completion_s), outcome.exit_code);
                     outcomes[job] = Some((outcome, curve));
                 }
             },
             Some(ended) = tasks.join_next() => ended.context("a job's task ended unexpectedly")??,
-            _ = look.tick() => {
+            _ = poll.tick() => {
                 if let Some(status) = governor.status().await {
-                    watch.look(began.elapsed(), &status, &mut view);
+                    monitor.update(began.elapsed(), &status, &mut view);
                 }
             }
         }
@@ -127,39 +127,39 @@ pub async fn run(
     }
     let (outcomes, curves): (Vec<JobOutcome>, Vec<Curve>) = outcomes.into_iter().flatten().unzip();
     let cpu = cpu_before.zip(CpuTime::now(backend.cores()));
-    let used = core_seconds(&watch.samples);
-    let length = watch.samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
+    let used = core_seconds(&monitor.samples);
+    let length = monitor.samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
     let foreign =
         cpu.map(|(before, after)| foreign_load(after.since(&before), used / length.max(1e-3))).unwrap_or_default();
     let cpu_s = used * backend.cores().count() as f64;
-    Ok(RunOutcome { curves, cpu_s, ..RunOutcome::new(outcomes, watch.samples, foreign) })
+    Ok(RunOutcome { curves, cpu_s, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
 }
 
-/// What the task of each job knows of the run.
+/// Context of a job's task.
 struct OneRun {
     began: Instant,
     on_failure: OnFailure,
-    tell: mpsc::Sender<News>,
+    sender: mpsc::Sender<JobEvent>,
 }
 
 async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Result<()> {
-    let OneRun { began, on_failure, tell } = run;
+    let OneRun { began, on_failure, sender } = run;
     tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
     let start = began.elapsed();
     let started = backend.start(&job).await?;
-    // The trial hears all or is gone; a job does not end because nobody listens.
-    let _ = tell.send(News::Started(index, start)).await;
-    let (mut collector, mut last_lines) = (LogCollector::of(&job), LastLines::default());
-    let hear = |bytes: &[u8]| {
+    // Sending fails only if the trial has ended; the job continues in any case.
+    let _ = sender.send(JobEvent::Started(index, start)).await;
+    let (mut collector, mut last_lines) = (LogCollector::new(&job), LastLines::default());
+    let on_output = |bytes: &[u8]| {
         collector.collect(bytes, began.elapsed());
         last_lines.push(bytes);
     };
-    let ended = started.wait(hear).await?;
+    let ended = started.wait(on_output).await?;
     if ended.exit_code != 0 {
         let failed = JobFailed { name: job.name.clone(), exit_code: ended.exit_code, last_lines: last_lines.lines() };
         match on_failure {
             OnFailure::Stop => return Err(failed.into()),
-            OnFailure::GoOn => eprintln!("flowctl: {failed}"),
+            OnFailure::Continue => eprintln!("flowctl: {failed}"),
         }
     }
     let end = ended.at - began;
@@ -169,12 +169,12 @@ async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Resul
         completion_s: (end - start).as_secs_f64(),
         exit_code: ended.exit_code,
     };
-    let _ = tell.send(News::Ended(index, end, outcome, collector.curve())).await;
+    let _ = sender.send(JobEvent::Ended(index, end, outcome, collector.curve())).await;
     Ok(())
 }
 
-/// What was seen so far.
-struct Watch<'a> {
+/// State and samples of the running jobs.
+struct Monitor<'a> {
     jobs: &'a [Job],
     backend: &'a Backend,
     running: Vec<bool>,
@@ -182,8 +182,8 @@ struct Watch<'a> {
     last: Duration,
 }
 
-impl Watch<'_> {
-    fn look(&mut self, at: Duration, status: &Status, view: &mut RunProgress<'_>) {
+impl Monitor<'_> {
+    fn update(&mut self, at: Duration, status: &Status, view: &mut RunProgress<'_>) {
         let machine_in_cores = status.node.cores / self.backend.cores().count().max(1) as f64;
         let views: Vec<Option<View>> = self
             .jobs
@@ -206,7 +206,7 @@ impl Watch<'_> {
     }
 }
 
-/// `machine` is how often the jobs' cores go into the whole machine.
+/// Creates the view of a container; `machine` is the ratio of the machine's cores to the jobs' cores.
 fn view_of(container: &Container, machine: f64) -> View {
     View {
         done: container.progress.as_ref().and_then(|progress| progress.fraction),
@@ -216,15 +216,15 @@ fn view_of(container: &Container, machine: f64) -> View {
     }
 }
 
-/// Reads the time between two decisions.
+/// Parses the time between two decisions.
 pub fn interval(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(1), Duration::from_secs(600))
 }
 
-/// Ctrl-C, or a polite request to end.
+/// Waits for SIGINT, SIGTERM or SIGHUP.
 pub async fn interrupted() -> Failure {
     let ended =
-        |code, name: &str| Failure::new(code, format!("ended by {name}; everything was removed"), "start it again");
+        |code, name: &str| Failure::new(code, format!("interrupted by {name}; everything was removed"), "start it again");
     let (Ok(mut int), Ok(mut term), Ok(mut hup)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
     else {
@@ -237,7 +237,7 @@ pub async fn interrupted() -> Failure {
     }
 }
 
-/// What the samples add up to: seconds of all cores together.
+/// The sum of the samples: seconds of all cores together.
 fn core_seconds(samples: &[Sample]) -> f64 {
     let mut since = 0.0;
     let mut seconds = 0.0;
@@ -249,7 +249,7 @@ fn core_seconds(samples: &[Sample]) -> f64 {
     seconds
 }
 
-/// What the cores did besides the jobs, which used the part `ours`: what the kernel counted less that.
+/// Foreign load: the busy time counted by the kernel minus the fraction `ours` used by the jobs.
 fn foreign_load(cpu: CpuParts, ours: f64) -> Foreign {
     Foreign { ours, stolen: cpu.stolen, others: (cpu.busy - ours).max(0.0) }
 }

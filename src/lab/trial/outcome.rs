@@ -1,56 +1,56 @@
-//! What one run of a schedule came to.
+//! The outcome of one run of a schedule.
 //!
 //! Imports: serde and std only.
 
 use serde::Serialize;
 use std::time::Duration;
 
-/// One job's run. Times in seconds; `start_s` since the run's beginning, `completion_s` since the job's own start.
+/// Outcome of one job. Times in seconds; `start_s` since the start of the run, `completion_s` since the start of the job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobOutcome {
-    /// The job.
+    /// Name of the job.
     pub name: String,
     /// When it was started.
     pub start_s: f64,
-    /// How long it took from its start to its end.
+    /// Time from its start to its end.
     pub completion_s: f64,
-    /// Its exit code; 128 + signal when one ended it.
+    /// Its exit code; 128 + signal if a signal killed it.
     pub exit_code: i32,
 }
 
-/// One run of a schedule.
+/// Outcome of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunOutcome {
     /// Mean of the jobs' completion times.
     pub mean_completion_s: f64,
-    /// From the first start to the last end.
+    /// Time from the first start to the last end.
     pub makespan_s: f64,
     /// The jobs, in the schedule's order.
     pub jobs: Vec<JobOutcome>,
-    /// What each job used over time, for the picture.
+    /// CPU used by each job over time, for the chart.
     #[serde(skip)]
     pub samples: Vec<Sample>,
-    /// Each job's evaluations as it printed them, (seconds since the run's beginning, value), in the schedule's order.
+    /// Each job's printed evaluations, (seconds since the start of the run, value), in the schedule's order.
     #[serde(skip)]
     pub curves: Vec<Vec<(f64, f64)>>,
-    /// CPU-seconds that the jobs used. The work being the same in each run, more of them tell of a slower machine.
+    /// CPU-seconds used by the jobs. The work is the same in each run, so more of them indicate a slower machine.
     #[serde(skip)]
     pub cpu_s: f64,
-    /// Part of the run in which the cores were not the jobs': stolen by the hypervisor, or used by others.
+    /// Fractions of the cores' time used by the jobs, stolen by the hypervisor, or used by others.
     #[serde(skip)]
     pub foreign: Foreign,
 }
 
-/// Part of the jobs' cores that each job used up to an instant, since the sample before.
+/// Fraction of the jobs' cores used by each job since the previous sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Since the run's beginning.
+    /// Time since the start of the run.
     pub at: Duration,
-    /// 0 ..= 1 for each job in the schedule's order; zero where it did not run.
+    /// 0 ..= 1 for each job in the schedule's order; 0 if it did not run.
     pub used: Vec<f64>,
 }
 
-/// Whose the jobs' cores were, as parts of their time over the whole run; the rest was idle.
+/// Use of the jobs' cores as fractions of their time over the whole run; the rest was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Foreign {
     /// Used by the jobs.
@@ -62,7 +62,7 @@ pub struct Foreign {
 }
 
 impl RunOutcome {
-    /// Sums up the jobs.
+    /// Creates an outcome and computes the mean and the makespan.
     pub fn new(jobs: Vec<JobOutcome>, samples: Vec<Sample>, foreign: Foreign) -> RunOutcome {
         let count = jobs.len().max(1) as f64;
         let mean_completion_s = jobs.iter().map(|job| job.completion_s).sum::<f64>() / count;

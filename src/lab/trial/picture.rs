@@ -1,23 +1,23 @@
-//! Who had the CPU over one run, as a picture.
+//! Chart of the CPU shares over one run.
 //!
-//! Each band is a job; its height is the part of the jobs' cores that it used. Imports: sim's drawing primitives.
+//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: sim's drawing primitives.
 
 use super::outcome::RunOutcome;
 use crate::chart::{Margins, Plot, series};
 
 const MARGINS: Margins = Margins { top: 34.0, right: 16.0, bottom: 36.0, left: 46.0 };
 
-/// Pixels, and the seconds that the horizontal axis shows: the same for runs that shall be compared.
+/// Size of a panel and length of its time axis, the same for all runs that are compared.
 pub struct PanelSize {
-    /// Pixels.
+    /// Width in pixels.
     pub width: f64,
-    /// Pixels.
+    /// Height in pixels.
     pub height: f64,
-    /// Seconds.
+    /// Length of the time axis in seconds.
     pub longest: f64,
 }
 
-/// The bands of one run with its title and sums, and a mark where each job ends.
+/// Draws the bands of one run with its title and summary, and a mark at the end of each job.
 pub fn panel(run: &RunOutcome, title: &str, size: &PanelSize) -> Plot {
     let longest = size.longest;
     let mut plot = Plot::new(size.width, size.height, MARGINS, (0.0, longest), (0.0, 1.0));
@@ -38,7 +38,7 @@ pub fn panel(run: &RunOutcome, title: &str, size: &PanelSize) -> Plot {
     plot
 }
 
-/// Corners of what the first `jobs` jobs used together. A sample tells of the time since the one before it.
+/// Corners of the stacked usage of the first `jobs` jobs. A sample covers the time since the previous one.
 fn steps(run: &RunOutcome, longest: f64, jobs: usize) -> Vec<(f64, f64)> {
     let mut since = 0.0;
     let mut corners = Vec::with_capacity(2 * run.samples.len());
@@ -58,7 +58,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_second_band_stands_on_the_first_and_reaches_back_to_the_sample_before() {
+    fn bands_are_stacked_and_reach_back_to_the_previous_sample() {
         let samples = (1..=4).map(|s| Sample { at: Duration::from_secs(s), used: vec![0.5, 0.25] }).collect();
         let run = RunOutcome::new(Vec::new(), samples, Foreign::default());
         assert_eq!(steps(&run, 4.0, 1)[..4], [(0.0, 0.5), (1.0, 0.5), (1.0, 0.5), (2.0, 0.5)]);

@@ -1,4 +1,4 @@
-//! What the demo shows while it runs: a bar for each job on a terminal, plain lines elsewhere.
+//! Progress display of the demo and the benchmarks: a bar for each job on a terminal, otherwise plain lines.
 //!
 //! Imports: indicatif, std.
 
@@ -8,16 +8,16 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-/// One job as the governor sees it at one instant.
+/// One job as seen by the governor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
-    /// Part of the job done, where the log says, 0 ..= 1.
+    /// Progress, 0 ..= 1, if known from the log.
     pub done: Option<f64>,
-    /// Part of the jobs' cores used lately.
+    /// Fraction of the jobs' cores used recently.
     pub used: Option<f64>,
     /// The metric's name and latest value.
     pub metric: Option<(String, f64)>,
-    /// `new`, `watching`, `completing`, where the policy keeps lists.
+    /// `new`, `watching` or `completing`, if the policy has lists.
     pub list: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl View {
     }
 }
 
-/// Standard output, as a terminal or not.
+/// The progress display on standard output.
 pub struct ProgressView {
     bars: Option<MultiProgress>,
 }
@@ -50,12 +50,12 @@ pub struct RunProgress<'a> {
     next_line: Duration,
 }
 
-/// Between two lines about a run where there are no bars.
+/// Time between two lines about a run without bars.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const STEPS: u64 = 1000;
 
 impl ProgressView {
-    /// Bars where standard output is a terminal that can show them.
+    /// Creates a display, with bars if standard output is a terminal that supports them.
     pub fn on_stdout() -> ProgressView {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let bars = (io::stdout().is_terminal() && !dumb)
@@ -63,15 +63,15 @@ impl ProgressView {
         ProgressView { bars }
     }
 
-    /// A line above the bars.
-    pub fn say(&self, line: &str) {
+    /// Prints a line above the bars.
+    pub fn print(&self, line: &str) {
         match &self.bars {
             Some(bars) => bars.suspend(|| print_line(line)),
             None => print_line(line),
         }
     }
 
-    /// Shows a run that begins now.
+    /// Starts the display of a run.
     pub fn run(&self, jobs: &[Job]) -> RunProgress<'_> {
         let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
         let bars = self.bars.as_ref().map_or_else(Vec::new, |all| {
@@ -88,13 +88,13 @@ impl ProgressView {
     }
 }
 
-/// A reader that went away must not end the demo before it has cleaned up.
+/// Prints a line and ignores errors: a closed pipe must not end the program before it has cleaned up.
 fn print_line(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
 impl RunProgress<'_> {
-    /// A job was started.
+    /// Shows that a job was started.
     pub fn started(&self, job: usize, at: Duration) {
         match self.bars.get(job) {
             Some(bar) => bar.set_message("started"),
@@ -102,7 +102,7 @@ impl RunProgress<'_> {
         }
     }
 
-    /// A job ended.
+    /// Shows that a job ended.
     pub fn ended(&self, job: usize, at: Duration, took: Duration, exit_code: i32) {
         let how = if exit_code == 0 { String::new() } else { format!(" with exit code {exit_code}") };
         let text = format!("done after {:.1} s{how}", took.as_secs_f64());
@@ -117,7 +117,7 @@ impl RunProgress<'_> {
         }
     }
 
-    /// What the governor sees now; `None` for jobs that do not run.
+    /// Updates the display; `None` for jobs that do not run.
     pub fn update(&mut self, at: Duration, views: &[Option<View>]) {
         for (bar, view) in self.bars.iter().zip(views) {
             let Some(view) = view else { continue };
@@ -140,7 +140,7 @@ impl RunProgress<'_> {
     }
 
     fn line(&self, at: Duration, text: &str) {
-        self.view.say(&format!("  {:>5.1} s  {text}", at.as_secs_f64()));
+        self.view.print(&format!("  {:>5.1} s  {text}", at.as_secs_f64()));
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_says_only_what_is_known() {
+    fn a_view_shows_only_known_values() {
         assert_eq!(View::default().describe(), "");
         let view = View { used: Some(0.5), metric: Some(("loss".into(), 0.25)), ..View::default() };
         assert_eq!(view.describe(), " 50 % CPU, loss 0.25");

@@ -1,11 +1,11 @@
-//! What the CPU of some cores did, from `/proc/stat`.
+//! CPU time of a set of cores, from `/proc/stat`.
 //!
 //! Imports: the trial's cores.
 
 use super::confine::Cores;
 use std::fs;
 
-/// Counters of the cores since boot, in the kernel's ticks.
+/// Counters of the cores since boot, in kernel ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuTime {
     busy: u64,
@@ -13,17 +13,17 @@ pub struct CpuTime {
     all: u64,
 }
 
-/// Parts of the cores' time between two readings, 0 ..= 1.
+/// Fractions of the cores' time between two readings, 0 ..= 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuParts {
-    /// Spent by processes or the kernel of this machine.
+    /// Used by processes or the kernel of this machine.
     pub busy: f64,
-    /// Taken by the hypervisor for others.
+    /// Taken by the hypervisor for other machines.
     pub stolen: f64,
 }
 
 impl CpuTime {
-    /// The counters now; `None` where the kernel does not tell.
+    /// Reads the counters; `None` if they are not available.
     pub fn now(cores: &Cores) -> Option<CpuTime> {
         CpuTime::read(&fs::read_to_string("/proc/stat").ok()?, cores)
     }
@@ -36,7 +36,7 @@ impl CpuTime {
         })?
     }
 
-    /// user nice system idle iowait irq softirq steal (guest is in user already).
+    /// Parses the fields user nice system idle iowait irq softirq steal (guest is included in user).
     fn of_core(counters: &str) -> Option<CpuTime> {
         let ticks: Vec<u64> = counters.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
         let [user, nice, system, idle, iowait, irq, softirq, stolen] = ticks.try_into().ok()?;
@@ -44,7 +44,7 @@ impl CpuTime {
         Some(CpuTime { busy, stolen, all: busy + idle + iowait + stolen })
     }
 
-    /// What happened since an earlier reading.
+    /// The fractions since an earlier reading.
     pub fn since(&self, earlier: &CpuTime) -> CpuParts {
         let all = self.all.saturating_sub(earlier.all).max(1) as f64;
         CpuParts {
@@ -54,7 +54,7 @@ impl CpuTime {
     }
 }
 
-/// A line `cpu7 …`: the core's number and its counters.
+/// Splits a line `cpu7 …` into the core's number and its counters.
 fn core_line(line: &str) -> Option<(usize, &str)> {
     let (core, counters) = line.strip_prefix("cpu")?.split_once(' ')?;
     Some((core.parse().ok()?, counters))
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_of_all_time_and_stolen_time_is_not_busy() {
+    fn fractions_are_of_total_time_and_stolen_time_is_not_busy() {
         let before =
             CpuTime::read("cpu  9 9 9\ncpu0 100 0 50 1000 10 0 5 7 0 0\ncpu1 1 2 3", &first_core()).expect("a core");
         let after = CpuTime::read("cpu0 160 0 60 1010 10 0 5 27 0 0\n", &first_core()).expect("a core");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_core_of_ours_is_unknown() {
+    fn lines_without_valid_counters_give_none() {
         assert_eq!(CpuTime::read("intr 5\n", &first_core()), None);
         assert_eq!(CpuTime::read("cpu0 1 2 x 4 5 6 7 8\n", &first_core()), None);
     }

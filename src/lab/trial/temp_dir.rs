@@ -1,4 +1,4 @@
-//! A directory of our own for the governor's socket and state; gone with the program.
+//! A temporary directory for the governor's socket and state, removed on exit.
 //!
 //! Imports: std only.
 
@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The directory; dropping it removes it with all that is in it.
+/// The directory; dropping it removes it with its content.
 #[derive(Debug)]
 pub struct TempDir {
     path: PathBuf,
@@ -16,10 +16,10 @@ pub struct TempDir {
 }
 
 impl TempDir {
-    /// A new directory that only this user can enter.
+    /// Creates a directory that only this user can access.
     ///
     /// # Errors
-    /// The directory for temporary files cannot be written.
+    /// The temporary directory is not writable.
     pub fn new() -> Result<TempDir> {
         let path = std::env::temp_dir().join(format!("flowcon-demo-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path).with_context(|| {
@@ -28,18 +28,18 @@ impl TempDir {
         Ok(TempDir { path, governors: AtomicUsize::new(1) })
     }
 
-    /// Where the governor listens.
+    /// Path of the governor's socket.
     pub fn socket(&self) -> PathBuf {
         self.path.join("flowcond.sock")
     }
 
-    /// Where a governor keeps its journal: each begins with an empty one.
+    /// Path of a new state directory for a governor, which starts without state.
     pub fn new_state_dir(&self) -> PathBuf {
         let number = self.governors.fetch_add(1, Ordering::Relaxed);
         self.path.join(format!("state-{number}"))
     }
 
-    /// A further such place that begins with all that is kept in `known`, whose governor has ended.
+    /// Creates a state directory as a copy of `known`, whose governor has ended.
     ///
     /// # Errors
     /// A file cannot be copied.
@@ -48,17 +48,17 @@ impl TempDir {
         fs::DirBuilder::new().mode(0o700).create(&copy).with_context(|| format!("create {}", copy.display()))?;
         for entry in fs::read_dir(known).with_context(|| format!("read {}", known.display()))? {
             let entry = entry?;
-            fs::copy(entry.path(), copy.join(entry.file_name())).context("copy what a governor knew")?;
+            fs::copy(entry.path(), copy.join(entry.file_name())).context("copy the governor's state")?;
         }
         Ok(copy)
     }
 
-    /// The label by which the demo's governor knows its jobs, and no other governor does.
+    /// The label that marks jobs for the private governor only.
     pub fn label(&self) -> (String, String) {
         ("flowcon.enable".to_owned(), self.tag())
     }
 
-    /// A name that no other demo has at this time, fit for containers, scopes and images.
+    /// A name unique to this process, valid for containers, scopes and images.
     pub fn tag(&self) -> String {
         format!("flowcon-demo-{}", std::process::id())
     }

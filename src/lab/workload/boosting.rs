@@ -1,11 +1,11 @@
-//! Gradient-boosted regression trees on histograms, reporting as XGBoost does.
+//! Gradient-boosted regression trees on histograms; prints in the format of XGBoost.
 //!
 //! Squared error, so a tree is fitted to residuals: a split's gain is GL²/(nL+λ) + GR²/(nR+λ) − G²/(n+λ) with G the sum of
 //! residuals (Chen and Guestrin 2016, equation 7). The table is Friedman's first test function (1991) with noise and idle columns.
 //! Imports: rand and std only.
 
 use super::worker_pool::with_workers;
-use super::{Amount, generator, normal, say};
+use super::{Amount, generator, normal, print_line};
 use rand::RngExt;
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -13,13 +13,13 @@ use std::sync::{Mutex, PoisonError, RwLock};
 const COLUMNS: usize = 20;
 const BINS: usize = 64;
 const DEPTH: usize = 5;
-/// Nodes of a level at most.
+/// Maximum number of nodes in a level.
 const NODES: usize = 1 << DEPTH;
 const LEARNING_RATE: f32 = 0.03;
 /// λ of the gain and the leaf values.
 const SHRINKAGE: f64 = 1.0;
 
-/// Binned columns and what is to be predicted.
+/// Binned columns and the targets.
 struct Table {
     /// For each column, the bin of each row.
     columns: Vec<Vec<u8>>,
@@ -50,7 +50,7 @@ struct Histogram {
     best: Vec<Option<Split>>,
 }
 
-/// The best question that a column can ask of a node: is the bin above `bin`?
+/// A split of a node: rows with a bin above `bin` go right.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Split {
     gain: f64,
@@ -58,15 +58,15 @@ struct Split {
     bin: u8,
 }
 
-/// What the workers read while it builds histograms.
+/// Shared input of the workers that build histograms.
 struct Level {
     residuals: Vec<f32>,
-    /// The node of the present level that each row is in.
+    /// The node of the current level that each row is in.
     node_of_row: Vec<u8>,
     nodes: usize,
 }
 
-/// A complete tree: the splits of each level (a node that is not worth splitting sends every row left) and the leaves' values.
+/// A complete tree: the splits of each level (an unsplit node sends every row left) and the leaves' values.
 struct Tree {
     levels: Vec<Vec<Option<Split>>>,
     leaves: Vec<f32>,
@@ -116,7 +116,7 @@ fn best_split(column: usize, sums: &[f64], rows: &[u32]) -> Option<Split> {
     best
 }
 
-/// For each node the best of the columns' splits; the lowest column on a tie.
+/// Returns the best split of each node over all columns; the lowest column on a tie.
 fn choose_splits(histograms: &[Mutex<Histogram>], nodes: usize) -> Vec<Option<Split>> {
     let mut chosen: Vec<Option<Split>> = vec![None; nodes];
     for histogram in histograms {
@@ -139,7 +139,7 @@ fn leaf_values(level: &Level) -> Vec<f32> {
     sums.iter().zip(rows).map(|(sum, rows)| LEARNING_RATE * (sum / (rows + SHRINKAGE)) as f32).collect()
 }
 
-/// Grows one tree on `level.residuals`, with `build_histograms` doing every column of the level.
+/// Grows one tree on `level.residuals`; `build_histograms` processes every column of the level.
 fn grow(table: &Table, level: &RwLock<Level>, histograms: &[Mutex<Histogram>], build_histograms: &dyn Fn()) -> Tree {
     let mut levels = Vec::with_capacity(DEPTH);
     for depth in 0..DEPTH {
@@ -199,7 +199,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
                 *residual -= tree.leaves[tree.leaf(&held_out, row)];
             }
             let test_rmse = root_mean_square(&test_residuals);
-            say(log, format_args!("[{round}]\ttrain-rmse:{train_rmse:.5}\ttest-rmse:{test_rmse:.5}"))?;
+            print_line(log, format_args!("[{round}]\ttrain-rmse:{train_rmse:.5}\ttest-rmse:{test_rmse:.5}"))?;
         }
         Ok(train_rmse)
     })
@@ -212,12 +212,12 @@ mod tests {
     #[test]
     fn the_best_split_is_where_the_residuals_change() {
         let sums: Vec<f64> = (0..BINS).map(|bin| if bin <= 20 { -3.0 } else { 3.0 }).collect();
-        let split = best_split(4, &sums, &vec![3; BINS]).expect("a split is worth it");
+        let split = best_split(4, &sums, &vec![3; BINS]).expect("a split has a gain");
         assert_eq!((split.column, split.bin), (4, 20));
     }
 
     #[test]
-    fn residuals_that_are_all_alike_are_not_split() {
+    fn equal_residuals_are_not_split() {
         assert_eq!(best_split(0, &vec![0.0; BINS], &vec![3; BINS]), None);
         assert_eq!(best_split(0, &vec![5.0; BINS], &[vec![0; BINS - 1], vec![9]].concat()), None);
     }

@@ -1,7 +1,7 @@
-//! Stochastic gradient descent over mini-batches with Adam (Kingma and Ba 2015), shared by the models that have a gradient.
+//! Stochastic gradient descent over mini-batches with Adam (Kingma and Ba 2015), used by all models with a gradient.
 //!
-//! A batch is cut into a fixed number of shards, and their gradients are added in the shards' order: the numbers are the same
-//! with one thread or many. Imports: rand and std only.
+//! A batch is split into a fixed number of shards, whose gradients are added in order: the result does not depend on the number of
+//! threads. Imports: rand and std only.
 
 use super::worker_pool::with_workers;
 use super::{Amount, Keeper, Snapshot, generator};
@@ -10,27 +10,27 @@ use rand_chacha::ChaCha8Rng;
 use std::io;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// Shards of one batch.
+/// Number of shards of a batch.
 const SHARDS: usize = 8;
 
-/// What a batch, or several, came to.
+/// Score of one or several batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Score {
     /// Sum of the examples' losses.
     pub loss: f64,
-    /// How many predictions were right, where the model classifies.
+    /// Number of right predictions, if the model classifies.
     pub right: usize,
-    /// How many predictions there were (an example may hold several).
+    /// Number of predictions (an example may have several).
     pub predictions: usize,
 }
 
 impl Score {
-    /// Loss of one prediction, on average.
+    /// Mean loss of a prediction.
     pub fn mean_loss(&self) -> f64 {
         self.loss / self.predictions.max(1) as f64
     }
 
-    /// Part of the predictions that were right.
+    /// Fraction of right predictions.
     pub fn accuracy(&self) -> f64 {
         self.right as f64 / self.predictions.max(1) as f64
     }
@@ -44,58 +44,58 @@ impl Score {
 
 /// A model with a differentiable loss. Parameters are one flat vector.
 pub(super) trait Model: Sync {
-    /// How many training examples there are.
+    /// Number of training examples.
     fn examples(&self) -> usize;
 
-    /// A starting point.
+    /// Draws the initial parameters.
     fn start(&self, rng: &mut ChaCha8Rng) -> Vec<f32>;
 
-    /// Adds the gradient of the examples' summed loss to `gradient`, which is as long as `parameters`. `draw` seeds whatever the
-    /// model draws at random in this step; the same draw gives the same loss.
+    /// Adds the gradient of the examples' summed loss to `gradient`, which is as long as `parameters`. `draw` is the seed of the random
+    /// numbers of this step.
     fn score(&self, parameters: &[f32], examples: &[usize], draw: u64, gradient: &mut [f32]) -> Score;
 }
 
-/// How to descend.
+/// Parameters of the descent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descent {
     pub batch: usize,
     pub learning_rate: f32,
 }
 
-/// Where a descent is after a batch.
+/// State of a descent after a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     /// Counts from 1.
     pub epoch: usize,
     /// Batches done in this epoch.
     pub batch: usize,
-    /// Batches of an epoch.
+    /// Number of batches in an epoch.
     pub batches: usize,
     /// Batches done since the start.
     pub step: usize,
-    /// This batch.
+    /// Score of this batch.
     pub latest: Score,
-    /// This epoch so far.
+    /// Score of this epoch so far.
     pub epoch_score: Score,
     /// Euclidean length of the mean gradient.
     pub gradient_norm: f32,
 }
 
-/// Descends for `amount.epochs` epochs; `tell` hears of every batch and may end it with an error, and
-/// `keeper` of every epoch. Returns the last epoch's mean loss.
+/// Descends for `amount.epochs` epochs. Calls `on_batch` after every batch and `keeper` after every epoch; an error from either ends
+/// the descent. Returns the last epoch's mean loss.
 pub(super) fn descend<M: Model>(
     model: &M,
     how: Descent,
     amount: Amount,
     keeper: &mut dyn Keeper,
-    mut tell: impl FnMut(&Report) -> io::Result<()>,
+    mut on_batch: impl FnMut(&Report) -> io::Result<()>,
 ) -> io::Result<f64> {
     let start = model.start(&mut generator(amount.seed, 1));
     let fresh =
         || Snapshot { epoch: 0, steps: 0, vectors: [start.clone(), vec![0.0; start.len()], vec![0.0; start.len()]] };
     let Snapshot { epoch: done, steps, vectors } = match keeper.resume()? {
         Some(kept) if kept.vectors[0].len() == start.len() => kept,
-        Some(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "the snapshot is of another training")),
+        Some(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "the snapshot belongs to another training")),
         None => fresh(),
     };
     let [parameters, mean, square] = vectors;
@@ -140,7 +140,7 @@ pub(super) fn descend<M: Model>(
                 epoch_score.add(latest);
                 let gradient_norm = gradient.iter().map(|slope| slope * slope).sum::<f32>().sqrt();
                 let batch = batch + 1;
-                tell(&Report { epoch, batch, batches, step: steps, latest, epoch_score, gradient_norm })?;
+                on_batch(&Report { epoch, batch, batches, step: steps, latest, epoch_score, gradient_norm })?;
             }
             last = epoch_score.mean_loss();
             let epoch = epoch as u32;
@@ -177,7 +177,7 @@ struct Slot {
     score: Score,
 }
 
-/// Adds up the shards, always in the same order.
+/// Sums the shards, always in the same order.
 fn gather(slots: &[Mutex<Slot>], gradient: &mut [f32]) -> Score {
     gradient.fill(0.0);
     let mut score = Score::default();
@@ -215,19 +215,19 @@ impl Adam {
     }
 }
 
-/// Compares a model's gradient with central differences of its loss, one parameter at a time, for two hundred that are not tiny.
-/// `reach` is the step: small where a rectifier's kink may lie within it (a few may even so), larger where rounding is the worry.
+/// Compares a model's gradient with central differences of its loss, for two hundred parameters whose gradient is not tiny. `reach` is the
+/// step: small if it might cross a rectifier's kink (a few failures are tolerated), larger if rounding errors dominate.
 #[cfg(test)]
 pub(super) fn assert_gradient_is_right<M: Model>(model: &M, examples: &[usize], reach: f32) {
     let mut parameters = model.start(&mut generator(7, 1));
-    parameters.iter_mut().for_each(|parameter| *parameter *= 2.0); // far enough out for every gate to matter
+    parameters.iter_mut().for_each(|parameter| *parameter *= 2.0); // large enough that every gate has an effect
     let mut analytic = vec![0.0; parameters.len()];
     model.score(&parameters, examples, 3, &mut analytic);
     let steepest = analytic.iter().fold(0.0f32, |most, slope| most.max(slope.abs()));
     let mut checked: Vec<usize> = (0..analytic.len()).filter(|&n| analytic[n].abs() > 0.002 * steepest).collect();
     checked.shuffle(&mut generator(7, 9));
     checked.truncate(200);
-    assert!(checked.len() > 50, "a gradient in {} parameters only", checked.len());
+    assert!(checked.len() > 50, "only {} parameters have a gradient", checked.len());
     let mut wrong = Vec::new();
     for &index in &checked {
         let here = parameters[index];

@@ -1,4 +1,4 @@
-//! Pictures of digits as a hand might draw them: strokes, moved, turned, scaled, of varying thickness, with noise.
+//! Draws images of handwritten digits: strokes, shifted, rotated, scaled, of varying thickness, with noise.
 //!
 //! Imports: rand and std only.
 
@@ -7,11 +7,11 @@ use super::{generator, normal};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Pixels on each side of a picture.
+/// Width and height of an image in pixels.
 pub(super) const SIDE: usize = 16;
-/// Pixels of a picture.
+/// Number of pixels of an image.
 pub(super) const PIXELS: usize = SIDE * SIDE;
-/// Kinds of digit.
+/// Number of digits.
 pub(super) const CLASSES: usize = 10;
 
 /// A stroke's corner points in the unit square, y downwards.
@@ -43,7 +43,7 @@ const STROKES: [&[Stroke]; CLASSES] = [
     &[&[(0.72, 0.35), (0.5, 0.5), (0.3, 0.35), (0.45, 0.12), (0.7, 0.18), (0.72, 0.35), (0.62, 0.9)]],
 ];
 
-/// `count` pictures, one a row, brightness 0 ..= 1, and what each shows.
+/// Draws `count` images, one per row, brightness 0 ..= 1; returns them with their classes.
 pub(super) fn draw(count: usize, seed: u64) -> (Matrix, Vec<usize>) {
     let mut rng = generator(seed, 0);
     let mut pictures = Matrix::zeros(count, PIXELS);
@@ -71,7 +71,7 @@ fn draw_one(class: usize, picture: &mut [f32], rng: &mut ChaCha8Rng) {
     }
 }
 
-/// One way of placing a digit: turned, leaning, scaled, moved.
+/// A random placement of a digit: rotation, slant, scale and shift.
 struct Hand {
     turn: [f32; 4],
     shift: (f32, f32),

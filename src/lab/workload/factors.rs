@@ -1,11 +1,11 @@
-//! Matrix factorisation of ratings by alternating least squares (Zhou et al. 2008), reporting an error each iteration.
+//! Matrix factorisation of ratings by alternating least squares (Zhou et al. 2008); prints the error of each iteration.
 //!
-//! Each user's factors solve (VᵀV + λ·n·I) u = Vᵀr over the items that the user rated, and the other way round.
+//! Each user's factors solve (VᵀV + λ·n·I) u = Vᵀr over the items that the user rated, and vice versa.
 //! Imports: rand and std only.
 
 use super::matrix::{Matrix, add_scaled, dot};
 use super::worker_pool::with_workers;
-use super::{Amount, generator, normal, say};
+use super::{Amount, generator, normal, print_line};
 use rand::RngExt;
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -13,19 +13,19 @@ use std::sync::{Mutex, PoisonError, RwLock};
 const RANK: usize = 24;
 /// Rank of the matrix that the ratings are drawn from.
 const TRUE_RANK: usize = 12;
-const RATINGS_A_USER: usize = 60;
+const RATINGS_PER_USER: usize = 60;
 /// λ.
 const SHRINKAGE: f32 = 0.02;
-/// Shards of users, and of items.
+/// Number of shards of the users and of the items.
 const SHARDS: usize = 16;
 
-/// For each row the other side's indices with the ratings.
+/// For each row, the indices of the other side with the ratings.
 type Ratings = Vec<Vec<(u32, f32)>>;
 
 fn draw_ratings(count: usize, seed: u64) -> (Ratings, Ratings) {
     let mut rng = generator(seed, 0);
-    let users = count.div_ceil(RATINGS_A_USER);
-    let items = (users / 2).max(RATINGS_A_USER);
+    let users = count.div_ceil(RATINGS_PER_USER);
+    let items = (users / 2).max(RATINGS_PER_USER);
     let mut hidden = Matrix::zeros(users + items, TRUE_RANK);
     hidden.values.iter_mut().for_each(|value| *value = normal(&mut rng));
     let (mut by_user, mut by_item): (Ratings, Ratings) = (vec![Vec::new(); users], vec![Vec::new(); items]);
@@ -39,7 +39,7 @@ fn draw_ratings(count: usize, seed: u64) -> (Ratings, Ratings) {
     (by_user, by_item)
 }
 
-/// The factors of one row that fit its ratings best, the other side held still; also the squared error with them.
+/// Computes the factors of one row that fit its ratings best, with the other side fixed; returns the squared error.
 fn solve_row(ratings: &[(u32, f32)], others: &Matrix, into: &mut [f32]) -> f64 {
     let mut normal_matrix = [[0.0f32; RANK]; RANK];
     let mut right_side = [0.0f32; RANK];
@@ -76,7 +76,7 @@ fn solve(a: &mut [[f32; RANK]; RANK], b: &mut [f32; RANK]) {
     }
 }
 
-/// One side that is being solved, given the other.
+/// The side to be solved, and the fixed factors of the other side.
 struct Half<'a> {
     ratings: &'a Ratings,
     others: Matrix,
@@ -127,7 +127,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
                 half.ratings = next;
             }
             error = (squared_error / amount.size as f64).sqrt();
-            say(log, format_args!("Iteration {iteration}/{}: rmse = {error:.6}", amount.epochs))?;
+            print_line(log, format_args!("Iteration {iteration}/{}: rmse = {error:.6}", amount.epochs))?;
         }
         Ok(error)
     })
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn fitted_factors_are_where_the_regularised_error_is_flat() {
+    fn fitted_factors_minimise_the_regularised_error() {
         let (by_user, by_item) = draw_ratings(640, 3);
         let mut rng = generator(4, 0);
         let mut items = Matrix::zeros(by_item.len(), RANK);

@@ -1,27 +1,27 @@
-//! A gated recurrent unit (Cho et al. 2014) that learns to write sentences letter by letter, reporting as JSON lines.
+//! A gated recurrent unit (Cho et al. 2014) that learns sentences letter by letter; prints JSON lines.
 //!
-//! Gradients by back-propagation through the whole window. Imports: std only.
+//! Gradients are computed by back-propagation through the whole window. Imports: std only.
 
 use super::descent::{Descent, Model, Score, descend};
 use super::layer::{Dense, cross_entropy, sigmoid};
 use super::matrix::Matrix;
 use super::sentences::{self, ALPHABET};
-use super::{Amount, Keeper, say};
+use super::{Amount, Keeper, print_line};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 
 const UNITS: usize = 64;
-/// Characters that are predicted in one window.
+/// Number of predicted characters in a window.
 const WINDOW: usize = 32;
-/// Lines an epoch.
-const LINES_AN_EPOCH: usize = 2;
+/// Log lines per epoch.
+const LINES_PER_EPOCH: usize = 2;
 
 struct Gru {
     text: Vec<u8>,
     windows: usize,
-    /// One-hot character → update, reset and candidate before their activation, 3 × [`UNITS`].
+    /// From a one-hot character to update, reset and candidate before activation, 3 × [`UNITS`].
     from_input: Dense,
-    /// State → the same three.
+    /// From the state to the same three.
     from_state: Dense,
     reader: Dense,
 }
@@ -38,7 +38,7 @@ impl Gru {
         usize::from(self.text[window * WINDOW + at])
     }
 
-    /// One-hot rows for the characters that the windows hold at `at`.
+    /// One-hot rows of the windows' characters at position `at`.
     fn input(&self, windows: &[usize], at: usize) -> Matrix {
         let mut input = Matrix::zeros(windows.len(), ALPHABET);
         for (row, &window) in windows.iter().enumerate() {
@@ -48,19 +48,19 @@ impl Gru {
     }
 }
 
-/// What one step through time leaves for the way back.
-struct Moment {
+/// Values of one time step that the backward pass needs.
+struct TimeStep {
     input: Matrix,
     before: Matrix,
     /// z, r, n side by side.
     gates: Matrix,
-    /// The state's part of the candidate, which the reset gate multiplies.
+    /// The state's contribution to the candidate, which is multiplied by the reset gate.
     recurrent: Matrix,
     after: Matrix,
 }
 
 /// z = σ(xz + hz), r = σ(xr + hr), n = tanh(xn + r·hn), h' = (1 − z)·n + z·h.
-fn advance(from_input: Matrix, from_state: Matrix, input: Matrix, before: Matrix) -> Moment {
+fn forward_step(from_input: Matrix, from_state: Matrix, input: Matrix, before: Matrix) -> TimeStep {
     let mut gates = from_input;
     let mut recurrent = Matrix::zeros(before.rows, UNITS);
     let mut after = Matrix::zeros(before.rows, UNITS);
@@ -77,17 +77,17 @@ fn advance(from_input: Matrix, from_state: Matrix, input: Matrix, before: Matrix
             next[unit] = (1.0 - update) * candidate + update * old[unit];
         }
     }
-    Moment { input, before, gates, recurrent, after }
+    TimeStep { input, before, gates, recurrent, after }
 }
 
-/// Slopes at the two dense layers' outputs and, through the update gate, at the state before.
+/// Slopes at the outputs of the two dense layers and, through the update gate, at the previous state.
 struct Slopes {
     from_input: Matrix,
     from_state: Matrix,
     before: Matrix,
 }
 
-fn go_back(moment: &Moment, after: &Matrix) -> Slopes {
+fn backward(step: &TimeStep, after: &Matrix) -> Slopes {
     let rows = after.rows;
     let mut slopes = Slopes {
         from_input: Matrix::zeros(rows, 3 * UNITS),
@@ -95,7 +95,7 @@ fn go_back(moment: &Moment, after: &Matrix) -> Slopes {
         before: Matrix::zeros(rows, UNITS),
     };
     for row in 0..rows {
-        let (gate, recurrent, old) = (moment.gates.row(row), moment.recurrent.row(row), moment.before.row(row));
+        let (gate, recurrent, old) = (step.gates.row(row), step.recurrent.row(row), step.before.row(row));
         let (from_input, from_state) = (slopes.from_input.row_mut(row), slopes.from_state.row_mut(row));
         let before = slopes.before.row_mut(row);
         for (unit, &slope) in after.row(row).iter().enumerate() {
@@ -131,32 +131,32 @@ impl Model for Gru {
     }
 
     fn score(&self, parameters: &[f32], windows: &[usize], _draw: u64, gradient: &mut [f32]) -> Score {
-        let mut moments: Vec<Moment> = Vec::with_capacity(WINDOW);
+        let mut steps: Vec<TimeStep> = Vec::with_capacity(WINDOW);
         let mut state = Matrix::zeros(windows.len(), UNITS);
         for at in 0..WINDOW {
             let input = self.input(windows, at);
             let from_input = self.from_input.forward(parameters, input.view());
             let from_state = self.from_state.forward(parameters, state.view());
-            let moment = advance(from_input, from_state, input, state);
-            state = moment.after.clone();
-            moments.push(moment);
+            let step = forward_step(from_input, from_state, input, state);
+            state = step.after.clone();
+            steps.push(step);
         }
 
         let mut score = Score { predictions: windows.len() * WINDOW, ..Score::default() };
         let mut slope = Matrix::zeros(windows.len(), UNITS);
-        for (at, moment) in moments.iter().enumerate().rev() {
-            let mut letters = self.reader.forward(parameters, moment.after.view());
+        for (at, step) in steps.iter().enumerate().rev() {
+            let mut letters = self.reader.forward(parameters, step.after.view());
             for (row, &window) in windows.iter().enumerate() {
                 let (loss, right) = cross_entropy(letters.row_mut(row), self.character(window, at + 1));
                 score.loss += loss;
                 score.right += usize::from(right);
             }
-            self.reader.add_gradient(moment.after.view(), &letters, gradient);
+            self.reader.add_gradient(step.after.view(), &letters, gradient);
             add(&mut slope, &self.reader.slope_at_input(parameters, &letters));
 
-            let slopes = go_back(moment, &slope);
-            self.from_input.add_gradient(moment.input.view(), &slopes.from_input, gradient);
-            self.from_state.add_gradient(moment.before.view(), &slopes.from_state, gradient);
+            let slopes = backward(step, &slope);
+            self.from_input.add_gradient(step.input.view(), &slopes.from_input, gradient);
+            self.from_state.add_gradient(step.before.view(), &slopes.from_state, gradient);
             slope = self.from_state.slope_at_input(parameters, &slopes.from_state);
             add(&mut slope, &slopes.before);
         }
@@ -170,14 +170,14 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
     let mut since_line = Score::default();
     descend(&model, Descent { batch: 16, learning_rate: 7e-4 }, amount, keeper, |report| {
         since_line.add(report.latest);
-        let every = report.batches.div_ceil(LINES_AN_EPOCH);
+        let every = report.batches.div_ceil(LINES_PER_EPOCH);
         if report.batch % every != 0 && report.batch != report.batches {
             return Ok(());
         }
         let score = std::mem::take(&mut since_line);
         let (step, steps) = (report.step, report.batches * amount.epochs);
         let (loss, accuracy) = (score.mean_loss(), score.accuracy());
-        say(
+        print_line(
             log,
             format_args!(r#"{{"step": {step}, "total_steps": {steps}, "loss": {loss:.6}, "accuracy": {accuracy:.4}}}"#),
         )

@@ -1,22 +1,22 @@
-//! The pieces that the networks share: a dense layer, its activation, and softmax with cross-entropy.
+//! Building blocks of the networks: a dense layer, its activation, and softmax with cross-entropy.
 //!
-//! A layer knows where its weights lie in the model's flat parameters; gradients lie at the same places. Imports: std only.
+//! A layer has an offset into the model's flat vector of parameters; its gradient has the same offset. Imports: std only.
 
 use super::matrix::{Matrix, View, add_transposed_product, product, product_transposed};
 use super::normal;
 use rand_chacha::ChaCha8Rng;
 
-/// y = x·W + b, W being `inputs × outputs`, followed in the parameters by b.
+/// y = x·W + b. The parameters hold W, `inputs × outputs`, followed by b.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dense {
     pub inputs: usize,
     pub outputs: usize,
-    /// Where W begins in the model's parameters.
+    /// Offset of W in the model's parameters.
     pub offset: usize,
 }
 
 impl Dense {
-    /// Layers of the given widths, one after the other from `offset` on.
+    /// Creates consecutive layers of the given widths, starting at `offset`.
     pub fn chain(widths: &[usize], mut offset: usize) -> Vec<Dense> {
         let mut layers = Vec::new();
         for pair in widths.windows(2) {
@@ -27,12 +27,12 @@ impl Dense {
         layers
     }
 
-    /// Where the parameters after this layer begin.
+    /// Offset of the first parameter after this layer.
     pub fn end(&self) -> usize {
         self.offset + (self.inputs + 1) * self.outputs
     }
 
-    /// Normal weights of variance `gain / inputs` (He et al. 2015 with gain 2), zero bias.
+    /// Initialises the weights with normal deviates of variance `gain / inputs` (He et al. 2015 with gain 2), and the bias with zero.
     pub fn start(&self, gain: f32, parameters: &mut [f32], rng: &mut ChaCha8Rng) {
         let scale = (gain / self.inputs as f32).sqrt();
         let (weights, bias) = parameters[self.offset..self.end()].split_at_mut(self.inputs * self.outputs);
@@ -45,7 +45,7 @@ impl Dense {
         View::new(self.inputs, self.outputs, &parameters[self.offset..end])
     }
 
-    /// The layer's output for each row of `x`.
+    /// Computes the layer's output for each row of `x`.
     pub fn forward(&self, parameters: &[f32], x: View<'_>) -> Matrix {
         let mut y = product(x, self.weights(parameters));
         let bias = &parameters[self.offset + self.inputs * self.outputs..self.end()];
@@ -55,7 +55,7 @@ impl Dense {
         y
     }
 
-    /// Adds to `gradient` what the slope `dy` at the output means for W and b.
+    /// Adds the gradient of W and b, given the slope `dy` at the output.
     pub fn add_gradient(&self, x: View<'_>, dy: &Matrix, gradient: &mut [f32]) {
         let (weights, bias) = gradient[self.offset..self.end()].split_at_mut(self.inputs * self.outputs);
         add_transposed_product(x, dy.view(), weights);
@@ -64,7 +64,7 @@ impl Dense {
         }
     }
 
-    /// The slope at the layer's input.
+    /// Computes the slope at the layer's input.
     pub fn slope_at_input(&self, parameters: &[f32], dy: &Matrix) -> Matrix {
         product_transposed(dy.view(), self.weights(parameters))
     }
@@ -75,7 +75,7 @@ pub(super) fn relu(x: Matrix) -> Matrix {
     x.map(|value| value.max(0.0))
 }
 
-/// The slope before a rectifier, given the slope behind it and what came out of it.
+/// The slope at the input of a rectifier, given the slope at its output and the output.
 pub(super) fn relu_slope(mut dy: Matrix, y: &Matrix) -> Matrix {
     dy.values.iter_mut().zip(&y.values).for_each(|(slope, value)| {
         if *value <= 0.0 {
@@ -90,7 +90,7 @@ pub(super) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Turns a row of logits into the slope of its cross-entropy (softmax − one-hot); returns the loss and whether it was right.
+/// Replaces a row of logits by the slope of its cross-entropy (softmax − one-hot); returns the loss and whether the class was right.
 pub(super) fn cross_entropy(logits: &mut [f32], class: usize) -> (f64, bool) {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let right = logits[class] >= largest;

@@ -1,4 +1,4 @@
-//! Dense `f32` matrices, row by row, and the three products that training needs.
+//! Dense `f32` matrices in row-major order, and the three products needed for training.
 //!
 //! The inner loops run over contiguous slices of equal length, so that the compiler vectorises them. Imports: std only.
 
@@ -7,7 +7,7 @@
 pub(super) struct Matrix {
     pub rows: usize,
     pub columns: usize,
-    /// `rows × columns` values, row after row.
+    /// `rows × columns` values in row-major order.
     pub values: Vec<f32>,
 }
 
@@ -34,7 +34,7 @@ impl Matrix {
     }
 }
 
-/// A matrix whose values lie elsewhere, for example among the parameters of a model.
+/// A matrix with borrowed values, for example parameters of a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     pub rows: usize,
@@ -43,7 +43,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// `values.len()` must be `rows × columns`.
+    /// Creates a view; `values.len()` must be `rows × columns`.
     pub fn new(rows: usize, columns: usize, values: &'a [f32]) -> View<'a> {
         assert_eq!(values.len(), rows * columns, "a {rows} × {columns} matrix");
         View { rows, columns, values }
@@ -61,7 +61,7 @@ pub(super) fn add_scaled(into: &mut [f32], factor: f32, row: &[f32]) {
     }
 }
 
-/// Σ a·b, in eight partial sums so that it vectorises.
+/// Σ a·b, in eight partial sums for vectorisation.
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let (a_blocks, a_rest) = a.as_chunks::<8>();
@@ -103,7 +103,7 @@ pub(super) fn product_transposed(a: View<'_>, b: View<'_>) -> Matrix {
     result
 }
 
-/// into += aᵀ·b: (k × m)ᵀ(k × n), `into` being m × n.
+/// into += aᵀ·b: (k × m)ᵀ(k × n); `into` is m × n.
 pub(super) fn add_transposed_product(a: View<'_>, b: View<'_>, into: &mut [f32]) {
     assert_eq!(a.rows, b.rows, "inner dimensions");
     assert_eq!(into.len(), a.columns * b.columns, "the result's size");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dot_product_counts_the_values_after_the_last_full_block() {
+    fn a_dot_product_includes_the_values_after_the_last_full_block() {
         let ones = vec![1.0; 19];
         let numbers: Vec<f32> = (0..19).map(|n| n as f32).collect();
         assert_eq!(dot(&ones, &numbers), 171.0);

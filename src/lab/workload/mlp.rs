@@ -1,4 +1,4 @@
-//! A multi-layer perceptron that learns to read drawn digits, reporting as Keras does with `verbose=2`.
+//! A multi-layer perceptron that classifies drawn digits; prints in the format of Keras with `verbose=2`.
 //!
 //! Imports: std only.
 
@@ -6,7 +6,7 @@ use super::descent::{Descent, Model, Score, descend};
 use super::digits::{self, CLASSES, PIXELS};
 use super::layer::{Dense, cross_entropy, relu, relu_slope};
 use super::matrix::Matrix;
-use super::{Amount, Keeper, say};
+use super::{Amount, Keeper, print_line};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 use std::time::Instant;
@@ -14,15 +14,15 @@ use std::time::Instant;
 const WIDTHS: [usize; 4] = [PIXELS, 96, 48, CLASSES];
 
 struct Mlp {
-    pictures: Matrix,
+    images: Matrix,
     classes: Vec<usize>,
     layers: Vec<Dense>,
 }
 
 impl Mlp {
     fn new(size: usize, seed: u64) -> Mlp {
-        let (pictures, classes) = digits::draw(size, seed);
-        Mlp { pictures, classes, layers: Dense::chain(&WIDTHS, 0) }
+        let (images, classes) = digits::draw(size, seed);
+        Mlp { images, classes, layers: Dense::chain(&WIDTHS, 0) }
     }
 }
 
@@ -40,7 +40,7 @@ impl Model for Mlp {
     fn score(&self, parameters: &[f32], examples: &[usize], _draw: u64, gradient: &mut [f32]) -> Score {
         let mut input = Matrix::zeros(examples.len(), PIXELS);
         for (row, &example) in examples.iter().enumerate() {
-            input.row_mut(row).copy_from_slice(self.pictures.row(example));
+            input.row_mut(row).copy_from_slice(self.images.row(example));
         }
         let last = self.layers.len() - 1;
         let mut values = vec![input];
@@ -73,7 +73,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
     descend(&model, Descent { batch: 128, learning_rate: 1.5e-4 }, amount, keeper, |report| {
         if report.batch == 1 {
             epoch_began = Instant::now();
-            say(log, format_args!("Epoch {}/{}", report.epoch, amount.epochs))?;
+            print_line(log, format_args!("Epoch {}/{}", report.epoch, amount.epochs))?;
         }
         if report.batch < report.batches {
             return Ok(());
@@ -81,7 +81,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
         let score = report.epoch_score;
         let (done, all, took) = (report.batch, report.batches, epoch_began.elapsed().as_secs());
         let (loss, accuracy) = (score.mean_loss(), score.accuracy());
-        say(log, format_args!("{done}/{all} - {took}s - loss: {loss:.4} - accuracy: {accuracy:.4}"))
+        print_line(log, format_args!("{done}/{all} - {took}s - loss: {loss:.4} - accuracy: {accuracy:.4}"))
     })
 }
 

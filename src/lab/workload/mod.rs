@@ -1,8 +1,8 @@
-//! Real trainings, small enough for any machine: what the demo, the benchmarks and the tests govern.
+//! Real trainings, small enough for any machine, for the demo, the benchmarks and the tests.
 //!
-//! Each makes its own data from a seed, computes real gradients (or splits, or least squares) on the CPU, and prints its loss in
-//! the format of a framework that people use. How much it does is set by amounts of work, never by time: the same numbers
-//! mean the same computation on every machine, with any number of threads. Imports: rand and std only.
+//! Each generates its data from a seed, computes real gradients (or splits, or least squares) on the CPU, and prints its loss in
+//! the format of a common framework. The amount of work is given in epochs and sizes, never in time, so the same numbers mean the
+//! same computation on every machine, with any number of threads. Imports: rand and std only.
 
 mod boosting;
 mod descent;
@@ -26,18 +26,18 @@ use std::str::FromStr;
 
 pub use snapshot::{Keeper, Snapshot};
 
-/// What is trained, and in whose words it reports.
+/// A kind of training, with its log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A multi-layer perceptron that classifies drawn digits; prints as Keras does (`Epoch 3/40`, `loss: … - accuracy: …`).
+    /// A multi-layer perceptron that classifies drawn digits; prints like Keras (`Epoch 3/40`, `loss: … - accuracy: …`).
     Mlp,
-    /// A variational auto-encoder of drawn digits; prints as the PyTorch examples do (`Train Epoch: 3 [512/4096 (12%)]`).
+    /// A variational auto-encoder of drawn digits; prints like the PyTorch examples (`Train Epoch: 3 [512/4096 (12%)]`).
     Vae,
-    /// Gradient-boosted regression trees; prints as XGBoost does (`[12]  train-rmse:0.53`), without a total.
+    /// Gradient-boosted regression trees; prints like XGBoost (`[12]  train-rmse:0.53`), without a total.
     Boosting,
     /// A gated recurrent unit that predicts the next character; prints JSON lines.
     Gru,
-    /// Softmax regression on overlapping clusters; prints as the Hugging Face Trainer does (`{'loss': …, 'epoch': …}`).
+    /// Softmax regression on overlapping clusters; prints like the Hugging Face Trainer (`{'loss': …, 'epoch': …}`).
     Softmax,
     /// Matrix factorisation by alternating least squares; prints `Iteration 3/50: rmse = …`.
     Factors,
@@ -47,7 +47,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Kind; 6] = [Kind::Mlp, Kind::Vae, Kind::Boosting, Kind::Gru, Kind::Softmax, Kind::Factors];
 
-    /// The name that [`Kind::from_str`] reads.
+    /// The name accepted by [`Kind::from_str`].
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Mlp => "mlp",
@@ -59,12 +59,12 @@ impl Kind {
         }
     }
 
-    /// Whether it can go on from a [`Snapshot`].
+    /// Whether it can resume from a [`Snapshot`].
     pub const fn resumes(self) -> bool {
         matches!(self, Kind::Mlp | Kind::Vae | Kind::Gru | Kind::Softmax)
     }
 
-    /// Examples, rows or ratings it makes when nobody says how many.
+    /// Default number of examples, rows or ratings.
     pub const fn usual_size(self) -> usize {
         match self {
             Kind::Mlp | Kind::Vae => 2048,
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Epochs, rounds or iterations it runs when nobody says how many.
+    /// Default number of epochs, rounds or iterations.
     pub const fn usual_epochs(self) -> usize {
         match self {
             Kind::Mlp | Kind::Vae | Kind::Gru => 40,
@@ -98,12 +98,12 @@ impl FromStr for Kind {
     fn from_str(name: &str) -> Result<Self, String> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
             let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-            format!("no training is called {name:?}; choose one of {}", known.join(", "))
+            format!("unknown training {name:?}; expected one of {}", known.join(", "))
         })
     }
 }
 
-/// How much of a training to do.
+/// The amount of work of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     /// Epochs, boosting rounds or iterations; at least 1.
@@ -117,24 +117,25 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// The usual amount of a kind, on one thread.
+    /// The default amount of a kind, on one thread.
     pub fn usual(kind: Kind) -> Amount {
         Amount { epochs: kind.usual_epochs(), size: kind.usual_size(), threads: 1, seed: 1 }
     }
 }
 
-/// Trains, writing one flushed line at a time to `log`, and returns the last loss.
+/// Trains, writes one flushed line at a time to `log`, and returns the last loss.
 ///
 /// # Errors
-/// Only those of `log`.
+/// Writing to `log` fails.
 pub fn train(kind: Kind, amount: Amount, log: &mut dyn Write) -> io::Result<f64> {
-    train_kept(kind, amount, log, &mut snapshot::Forgetful)
+    train_kept(kind, amount, log, &mut snapshot::NoKeeper)
 }
 
-/// The same, going on from what `keeper` has, which hears of each epoch. Kinds that do not [resume](Kind::resumes) ignore it.
+/// Like [`train`], but resumes from the snapshot of `keeper` and reports each epoch to it. Kinds that do not [resume](Kind::resumes)
+/// ignore it.
 ///
 /// # Errors
-/// Those of `log` and of `keeper`.
+/// Writing to `log` fails, or `keeper` returns an error.
 pub fn train_kept(kind: Kind, amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper) -> io::Result<f64> {
     let amount =
         Amount { epochs: amount.epochs.max(1), size: amount.size.max(64), threads: amount.threads.max(1), ..amount };
@@ -148,21 +149,21 @@ pub fn train_kept(kind: Kind, amount: Amount, log: &mut dyn Write, keeper: &mut 
     }
 }
 
-/// Writes a line and flushes it: a governor that reads the log must not wait for a buffer to fill.
-fn say(log: &mut dyn Write, line: fmt::Arguments<'_>) -> io::Result<()> {
+/// Writes a line and flushes it, so that a governor that reads the log sees it immediately.
+fn print_line(log: &mut dyn Write, line: fmt::Arguments<'_>) -> io::Result<()> {
     log.write_fmt(line)?;
     log.write_all(b"\n")?;
     log.flush()
 }
 
-/// A generator of its own for each purpose (`stream`), so that more data do not change the starting point.
+/// Creates a random generator for one purpose (`stream`), so that more data do not change the initial parameters.
 fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
     rng
 }
 
-/// A standard normal deviate (Box and Muller).
+/// Draws a standard normal deviate (Box and Muller).
 fn normal(rng: &mut ChaCha8Rng) -> f32 {
     let radius = (-2.0 * rng.random::<f32>().max(1e-12).ln()).sqrt();
     radius * (std::f32::consts::TAU * rng.random::<f32>()).cos()

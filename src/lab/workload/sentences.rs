@@ -1,4 +1,4 @@
-//! Plain sentences from a small grammar, as character codes: text with structure to learn at several ranges.
+//! Generates sentences from a small grammar, as character codes: text with structure at several ranges.
 //!
 //! Imports: rand and std only.
 
@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// Letters, the blank and the full stop.
+/// Number of characters: letters, the blank and the full stop.
 pub(super) const ALPHABET: usize = 28;
 
 const ADJECTIVES: &[&str] = &["old", "small", "quiet", "green", "heavy", "curious", "northern", "patient", "bright"];
@@ -25,7 +25,7 @@ fn code(character: u8) -> u8 {
     }
 }
 
-/// At least `length` characters of text, as codes.
+/// Generates at least `length` characters of text, as codes.
 pub(super) fn write(length: usize, seed: u64) -> Vec<u8> {
     let mut rng = generator(seed, 0);
     let mut text = Vec::with_capacity(length + 100);

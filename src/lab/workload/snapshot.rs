@@ -1,39 +1,39 @@
-//! What a training goes on from after it was stopped: everything that its next epoch depends on.
+//! Snapshots from which a stopped training resumes: everything that its next epoch depends on.
 //!
-//! A resumed training computes the same numbers as one that was never stopped. Imports: std only.
+//! A resumed training computes the same numbers as one that was not stopped. Imports: std only.
 
 use std::io;
 
-/// The state of a descent after a whole epoch.
+/// State of a descent after a whole epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// Epochs done.
+    /// Finished epochs.
     pub epoch: u32,
-    /// Updates done by Adam.
+    /// Number of updates by Adam.
     pub(super) steps: i32,
     /// Parameters, and Adam's two moments: three vectors of one length.
     pub(super) vectors: [Vec<f32>; 3],
 }
 
-/// Who keeps snapshots of a training.
+/// Storage of the snapshots of a training.
 pub trait Keeper {
-    /// Where to go on; `None` at the first start.
+    /// Returns the snapshot to resume from; `None` at the first start.
     ///
     /// # Errors
-    /// What is kept cannot be read.
+    /// The snapshot cannot be read.
     fn resume(&mut self) -> io::Result<Option<Snapshot>>;
 
-    /// Hears of each epoch that is done.
+    /// Called after each epoch.
     ///
     /// # Errors
-    /// It could not be kept; or [`io::ErrorKind::Interrupted`], after it was kept, to end the training here.
+    /// The snapshot cannot be stored; or [`io::ErrorKind::Interrupted`] after it was stored, to stop the training.
     fn epoch_done(&mut self, epoch: u32, snapshot: &dyn Fn() -> Snapshot) -> io::Result<()>;
 }
 
-/// Keeps nothing.
-pub(super) struct Forgetful;
+/// Stores nothing.
+pub(super) struct NoKeeper;
 
-impl Keeper for Forgetful {
+impl Keeper for NoKeeper {
     fn resume(&mut self) -> io::Result<Option<Snapshot>> {
         Ok(None)
     }
@@ -44,7 +44,7 @@ impl Keeper for Forgetful {
 }
 
 impl Snapshot {
-    /// Epoch, steps, length of the vectors, then the vectors, all little-endian.
+    /// Encodes epoch, steps, length of the vectors, then the vectors, all little-endian.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(16 + 12 * self.vectors[0].len());
         bytes.extend(self.epoch.to_le_bytes());
@@ -54,12 +54,12 @@ impl Snapshot {
         bytes
     }
 
-    /// The inverse of [`Snapshot::to_bytes`].
+    /// Decodes the result of [`Snapshot::to_bytes`].
     ///
     /// # Errors
-    /// The bytes are not a whole snapshot.
+    /// The bytes are not a complete snapshot.
     pub fn of_bytes(bytes: &[u8]) -> io::Result<Snapshot> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a whole snapshot of a training");
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a complete snapshot of a training");
         let (head, values) = bytes.split_at_checked(16).ok_or_else(damaged)?;
         let word = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
         let (epoch, steps, length) = (u32::from_le_bytes(word(0)), i32::from_le_bytes(word(4)), word(8));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_training_that_was_stopped_and_resumed_ends_as_one_that_was_not() {
+    fn a_stopped_and_resumed_training_gives_the_same_result() {
         for kind in Kind::ALL.into_iter().filter(|kind| kind.resumes()) {
             let amount = Amount { epochs: 3, size: 64, threads: 1, seed: 3 };
             let whole = train(kind, amount, &mut io::sink()).unwrap();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_cut_or_foreign_are_refused() {
+    fn truncated_or_foreign_bytes_are_rejected() {
         let bytes = Snapshot { epoch: 2, steps: 7, vectors: [vec![1.0, 2.0], vec![0.5; 2], vec![0.0; 2]] }.to_bytes();
         assert!(Snapshot::of_bytes(&bytes[..bytes.len() - 1]).is_err() && Snapshot::of_bytes(b"hello").is_err());
         assert_eq!(Snapshot::of_bytes(&bytes).unwrap().to_bytes(), bytes);

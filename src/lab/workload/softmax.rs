@@ -1,19 +1,19 @@
-//! Softmax regression on overlapping clusters, reporting as the Hugging Face Trainer does.
+//! Softmax regression on overlapping clusters; prints in the format of the Hugging Face Trainer.
 //!
 //! Imports: rand and std only.
 
 use super::descent::{Descent, Model, Score, descend};
 use super::layer::{Dense, cross_entropy};
 use super::matrix::Matrix;
-use super::{Amount, Keeper, generator, normal, say};
+use super::{Amount, Keeper, generator, normal, print_line};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 
 const FEATURES: usize = 96;
 const CLASSES: usize = 24;
-/// Lines an epoch; the Trainer's `logging_steps`.
-const LINES_AN_EPOCH: usize = 2;
+/// Log lines per epoch, as with the Trainer's `logging_steps`.
+const LINES_PER_EPOCH: usize = 2;
 
 struct Softmax {
     points: Matrix,
@@ -72,14 +72,14 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
     descend(&model, how, amount, keeper, |report| {
         loss += report.latest.mean_loss();
         batches += 1;
-        let every = report.batches.div_ceil(LINES_AN_EPOCH);
+        let every = report.batches.div_ceil(LINES_PER_EPOCH);
         if report.batch % every != 0 && report.batch != report.batches {
             return Ok(());
         }
         let mean = std::mem::take(&mut loss) / std::mem::take(&mut batches) as f64;
         let epoch = report.step as f64 / report.batches as f64;
         let (norm, rate) = (report.gradient_norm, how.learning_rate);
-        say(
+        print_line(
             log,
             format_args!("{{'loss': {mean:.4}, 'grad_norm': {norm:.4}, 'learning_rate': {rate}, 'epoch': {epoch:.2}}}"),
         )

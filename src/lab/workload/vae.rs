@@ -1,22 +1,22 @@
-//! A variational auto-encoder of drawn digits (Kingma and Welling 2014), reporting as the PyTorch examples do.
+//! A variational auto-encoder of drawn digits (Kingma and Welling 2014); prints in the format of the PyTorch examples.
 //!
-//! Loss: binary cross-entropy of the picture plus the divergence of the code from a standard normal. Imports: std only.
+//! The loss is the binary cross-entropy of the image plus the divergence of the code from a standard normal. Imports: std only.
 
 use super::descent::{Descent, Model, Score, descend};
 use super::digits::{self, PIXELS};
 use super::layer::{Dense, relu, relu_slope, sigmoid};
 use super::matrix::Matrix;
-use super::{Amount, Keeper, generator, normal, say};
+use super::{Amount, Keeper, generator, normal, print_line};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 
 const HIDDEN: usize = 96;
 const CODE: usize = 8;
-/// Lines an epoch, besides the average at its end.
-const LINES_AN_EPOCH: usize = 4;
+/// Log lines per epoch, in addition to the average at its end.
+const LINES_PER_EPOCH: usize = 4;
 
 struct Vae {
-    pictures: Matrix,
+    images: Matrix,
     encoder: Dense,
     /// Mean of the code, then the logarithm of its variance.
     coder: Dense,
@@ -30,11 +30,11 @@ impl Vae {
         let coder = Dense { inputs: HIDDEN, outputs: 2 * CODE, offset: encoder.end() };
         let decoder = Dense { inputs: CODE, outputs: HIDDEN, offset: coder.end() };
         let painter = Dense { inputs: HIDDEN, outputs: PIXELS, offset: decoder.end() };
-        Vae { pictures: digits::draw(size, seed).0, encoder, coder, decoder, painter }
+        Vae { images: digits::draw(size, seed).0, encoder, coder, decoder, painter }
     }
 }
 
-/// A drawn code with what is needed to go back through it.
+/// A drawn code with the noise, which the backward pass needs.
 struct Code {
     values: Matrix,
     noise: Matrix,
@@ -55,7 +55,7 @@ fn draw_code(distribution: &Matrix, draw: u64) -> Code {
     Code { values, noise }
 }
 
-/// Σ −½(1 + log σ² − μ² − σ²) over the codes, and its slope added to the slope that came back through the code.
+/// Computes Σ −½(1 + log σ² − μ² − σ²) over the codes, and its slope added to the slope propagated back through the code.
 fn divergence(distribution: &Matrix, code: &Code, code_slope: &Matrix) -> (f64, Matrix) {
     let mut slope = Matrix::zeros(distribution.rows, 2 * CODE);
     let mut total = 0.0;
@@ -74,7 +74,7 @@ fn divergence(distribution: &Matrix, code: &Code, code_slope: &Matrix) -> (f64, 
     (total, slope)
 }
 
-/// Turns logits into the slope of the binary cross-entropy against `wanted`, and returns that loss.
+/// Replaces logits by the slope of the binary cross-entropy with `wanted` as target; returns the loss.
 fn paint(logits: &mut [f32], wanted: &[f32]) -> f64 {
     let mut loss = 0.0;
     for (logit, &want) in logits.iter_mut().zip(wanted) {
@@ -87,7 +87,7 @@ fn paint(logits: &mut [f32], wanted: &[f32]) -> f64 {
 
 impl Model for Vae {
     fn examples(&self) -> usize {
-        self.pictures.rows
+        self.images.rows
     }
 
     fn start(&self, rng: &mut ChaCha8Rng) -> Vec<f32> {
@@ -101,7 +101,7 @@ impl Model for Vae {
     fn score(&self, parameters: &[f32], examples: &[usize], draw: u64, gradient: &mut [f32]) -> Score {
         let mut input = Matrix::zeros(examples.len(), PIXELS);
         for (row, &example) in examples.iter().enumerate() {
-            input.row_mut(row).copy_from_slice(self.pictures.row(example));
+            input.row_mut(row).copy_from_slice(self.images.row(example));
         }
         let encoded = relu(self.encoder.forward(parameters, input.view()));
         let distribution = self.coder.forward(parameters, encoded.view());
@@ -126,15 +126,15 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
     let model = Vae::new(amount.size, amount.seed);
     let how = Descent { batch: 128, learning_rate: 1e-3 };
     descend(&model, how, amount, keeper, |report| {
-        let every = report.batches.div_ceil(LINES_AN_EPOCH);
+        let every = report.batches.div_ceil(LINES_PER_EPOCH);
         let (epoch, loss) = (report.epoch, report.latest.mean_loss());
         if (report.batch - 1) % every == 0 {
             let (done, all) = ((report.batch - 1) * how.batch, amount.size);
             let percent = 100.0 * (report.batch - 1) as f64 / report.batches as f64;
-            say(log, format_args!("Train Epoch: {epoch} [{done}/{all} ({percent:.0}%)]\tLoss: {loss:.6}"))?;
+            print_line(log, format_args!("Train Epoch: {epoch} [{done}/{all} ({percent:.0}%)]\tLoss: {loss:.6}"))?;
         }
         if report.batch == report.batches {
-            say(log, format_args!("====> Epoch: {epoch} Average loss: {:.4}", report.epoch_score.mean_loss()))?;
+            print_line(log, format_args!("====> Epoch: {epoch} Average loss: {:.4}", report.epoch_score.mean_loss()))?;
         }
         Ok(())
     })

@@ -1,13 +1,13 @@
-//! a pool of threads that share the shards of one piece of work, again and again, for as long as a training lasts.
+//! A pool of threads that process the shards of repeated work during a training.
 //!
-//! Shards are taken one by one, so that a thread which the kernel leaves waiting holds up one shard and not a fixed part of the
-//! work. Results go to a place of the shard's own: who computed it changes nothing. Imports: std only.
+//! Shards are taken one by one, so that a preempted thread delays only one shard and not a fixed part of the work. Each shard has
+//! its own result, so the result does not depend on the thread. Imports: std only.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Runs `lead` with a function that does `work(shard)` once for each shard in `0..shards`, on `threads` threads in all.
+/// Runs `lead` with a function that calls `work(shard)` once for each shard in `0..shards`, on `threads` threads in total.
 pub(super) fn with_workers<R>(
     threads: usize,
     shards: usize,
@@ -45,7 +45,7 @@ pub(super) fn with_workers<R>(
                 }
             });
         }
-        let _dismissal = Dismissal(&round);
+        let _stop = StopOnDrop(&round);
         lead(&|| {
             round.next.store(0, Ordering::Relaxed);
             round.begin.wait();
@@ -62,10 +62,10 @@ struct Round {
     over: AtomicBool,
 }
 
-/// Ends the threads when the lead is done, also when it leaves by an error or a panic.
-struct Dismissal<'a>(&'a Round);
+/// Stops the threads when `lead` returns or panics.
+struct StopOnDrop<'a>(&'a Round);
 
-impl Drop for Dismissal<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Release);
         self.0.begin.wait();
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_shard_is_done_once_a_round_whatever_the_number_of_threads() {
+    fn each_shard_is_processed_once_per_round_with_any_number_of_threads() {
         for threads in [1, 2, 5] {
             let done: Vec<AtomicUsize> = (0..7).map(|_| AtomicUsize::new(0)).collect();
             let answer = with_workers(

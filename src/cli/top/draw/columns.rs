@@ -1,4 +1,4 @@
-//! The columns of the list: which fit, how wide they are, and what stands in them. Pure. Imports: wire types, text.
+//! The columns of the list: selection, widths and content. Pure. Imports: wire types, text.
 
 use super::theme::padded;
 use crate::api::wire::{Container, Metric, Node, Notice, Trend};
@@ -13,19 +13,19 @@ use crate::term::text::{self, clean};
 pub enum Column {
     /// The name.
     Name,
-    /// The list.
+    /// The FlowCon list of the job.
     List,
     /// The metric's name.
     Metric,
-    /// Its value and where it goes.
+    /// The metric's value and its trend.
     Value,
-    /// Its recent values.
+    /// The metric's recent values.
     Curve,
     /// Growth efficiency.
     Growth,
     /// The share.
     Share,
-    /// The share between floor and bound.
+    /// The share with floor and bound as a bar.
     Bar,
     /// CPU used.
     Cpu,
@@ -35,15 +35,15 @@ pub enum Column {
     Done,
     /// Time left.
     Left,
-    /// The span that the time left lies in.
+    /// The 80 % range of the time left.
     Range,
     /// `cpu.weight`.
     Weight,
-    /// Why.
+    /// The reason of the decision.
     Why,
 }
 
-/// From left to right.
+/// All columns from left to right.
 const ORDER: [Column; 15] = [
     Column::Name,
     Column::List,
@@ -62,8 +62,8 @@ const ORDER: [Column; 15] = [
     Column::Why,
 ];
 
-/// What is shown first where there is little room, and the columns that it needs.
-const NEEDS: [(Column, usize); 14] = [
+/// Columns by priority, with the width that each needs.
+const PRIORITY: [(Column, usize); 14] = [
     (Column::Share, 5),
     (Column::Done, 4),
     (Column::List, 5),
@@ -80,8 +80,8 @@ const NEEDS: [(Column, usize); 14] = [
     (Column::Weight, 6),
 ];
 
-/// Where there is room left over: up to how many columns, in turn.
-const TAKES: [(Column, usize); 8] = [
+/// Distribution of the remaining width: the maximum width of each column, in turn.
+const MAX_WIDTHS: [(Column, usize); 8] = [
     (Column::Name, 20),
     (Column::List, 10),
     (Column::Why, 40),
@@ -92,36 +92,36 @@ const TAKES: [(Column, usize); 8] = [
     (Column::Why, 80),
 ];
 
-/// Cursor and flag at the left edge.
+/// Width of the cursor and flag at the left edge.
 pub const MARGIN: usize = 3;
 
-/// The columns that fit a page, each with its width, from left to right.
-pub fn chosen(page: usize) -> Vec<(Column, usize)> {
+/// Selects the columns that fit a page, each with its width, from left to right.
+pub fn fitting(page: usize) -> Vec<(Column, usize)> {
     let mut left = page.saturating_sub(MARGIN);
     let name = (page / 5).clamp(6, 14).min(left);
-    let mut chosen = vec![(Column::Name, name)];
+    let mut fitting = vec![(Column::Name, name)];
     left -= name;
-    for (column, width) in NEEDS {
+    for (column, width) in PRIORITY {
         if left > width {
             left -= width + 1;
-            chosen.push((column, width));
+            fitting.push((column, width));
         } else {
             break;
         }
     }
-    for (column, most) in TAKES {
-        if let Some((_, width)) = chosen.iter_mut().find(|(known, _)| *known == column) {
+    for (column, most) in MAX_WIDTHS {
+        if let Some((_, width)) = fitting.iter_mut().find(|(known, _)| *known == column) {
             let more = most.saturating_sub(*width).min(left);
             *width += more;
             left -= more;
         }
     }
-    chosen.sort_by_key(|(column, _)| ORDER.iter().position(|known| known == column));
-    chosen
+    fitting.sort_by_key(|(column, _)| ORDER.iter().position(|known| known == column));
+    fitting
 }
 
 impl Column {
-    /// Its title in `columns`.
+    /// Its title, exactly `columns` wide.
     pub fn title(self, columns: usize) -> String {
         let title = match self {
             Column::Name => "NAME",
@@ -137,7 +137,7 @@ impl Column {
             Column::Memory => "MEMORY",
             Column::Done => "DONE",
             Column::Left => "LEFT",
-            Column::Range => "(80% SURE)",
+            Column::Range => "80% RANGE",
             Column::Weight => "WEIGHT",
             Column::Why => "WHY",
         };
@@ -172,7 +172,7 @@ impl Column {
         )
     }
 
-    /// What stands in it, in exactly `columns`.
+    /// Content of its cell for a job, exactly `columns` wide.
     pub fn cell(self, job: &Container, node: &Node, jobs: usize, columns: usize) -> (Tone, String) {
         let (tone, words) = self.words(job, node, jobs, columns);
         (tone, padded(&clean(&words), columns, self.is_number()))
@@ -201,13 +201,13 @@ impl Column {
     }
 }
 
-/// The name; an id where nothing printable is left of it.
+/// The name, or the short id if the name has no printable characters.
 pub fn name(job: &Container) -> String {
     let name = clean(&job.name);
     if name.trim().is_empty() { clean(&job.short_id) } else { name }
 }
 
-/// One sign for what is special about a job; the help explains them.
+/// A one-character flag for a special state of a job; the help explains the flags.
 pub fn flag(job: &Container) -> (Tone, char) {
     match job.hold.as_ref().map(|hold| hold.kind.as_str()) {
         Some("operator") => (Tone::Warn, 'P'),
@@ -235,7 +235,7 @@ fn list(job: &Container, columns: usize) -> (Tone, String) {
     (tone, short.to_owned())
 }
 
-/// The value with an arrow that says where it moves; `×` beside one that gets worse.
+/// The value with an arrow for its trend; `×` if it gets worse.
 pub fn value(metric: &Metric) -> (Tone, String) {
     let (tone, sign) = match (metric.trend, metric.direction.as_deref()) {
         (Trend::Improving, Some("down")) => (Tone::Good, "↓"),
@@ -249,7 +249,7 @@ pub fn value(metric: &Metric) -> (Tone, String) {
 
 fn done(job: &Container, columns: usize) -> String {
     let Some(progress) = &job.progress else { return "–".to_owned() };
-    // 99.6 % is not done yet.
+    // Rounds down: 99.6 % is not done yet.
     let percent = |fraction: f64| format!("{:>3.0}%", (fraction * 100.0).floor());
     match (progress.fraction, progress.current) {
         (Some(fraction), _) if columns >= 9 => format!("{} {}", text::bar(fraction, columns - 5), percent(fraction)),
@@ -258,21 +258,21 @@ fn done(job: &Container, columns: usize) -> String {
             let of = progress.claimed_total.map_or_else(String::new, |total| format!("/~{}", text::number_text(total)));
             let count = format!("{}{of}", text::number_text(current));
             let whole = format!("{} {count}", progress.unit);
-            let fitting = [&whole, &count].into_iter().find(|words| columns >= 9 && text::width(words) <= columns);
-            fitting.cloned().unwrap_or_else(|| text::number_text(current))
+            let shown = [&whole, &count].into_iter().find(|words| columns >= 9 && text::width(words) <= columns);
+            shown.cloned().unwrap_or_else(|| text::number_text(current))
         }
         (None, None) => "–".to_owned(),
     }
 }
 
-/// The time left and the span that it lies in four times of five.
+/// The time left and its 80 % range.
 pub fn left(job: &Container) -> Option<(String, String)> {
     let left = job.progress.as_ref()?.remaining_s?;
     let high = left.high.map_or_else(|| "?".to_owned(), text::duration);
     Some((text::duration(left.likely), format!("{} to {high}", text::duration(left.low))))
 }
 
-/// Why it has its share, or why it is left alone.
+/// The reason for the share, or for the hold.
 pub fn why(job: &Container) -> (Tone, String) {
     match &job.hold {
         Some(hold) if hold.kind == "settling" => (Tone::Dim, hold.why.clone()),
@@ -286,26 +286,26 @@ mod tests {
     use super::*;
     use crate::cli::top::testing::{containers, status};
 
-    fn taken(columns: &[(Column, usize)]) -> usize {
+    fn total_width(columns: &[(Column, usize)]) -> usize {
         MARGIN + columns.iter().map(|(_, width)| width).sum::<usize>() + columns.len() - 1
     }
 
     #[test]
-    fn the_columns_fit_any_page_that_has_room_for_a_name() {
+    fn the_columns_fit_any_page_with_room_for_a_name() {
         for page in 9..400 {
-            let columns = chosen(page);
-            assert!(taken(&columns) <= page, "{page}: {columns:?}");
+            let columns = fitting(page);
+            assert!(total_width(&columns) <= page, "{page}: {columns:?}");
             assert_eq!(columns[0].0, Column::Name);
         }
     }
 
     #[test]
-    fn more_room_never_shows_less() {
+    fn a_wider_page_never_shows_fewer_columns() {
         for page in 10..300 {
-            assert!(chosen(page + 1).len() >= chosen(page).len(), "{page}");
+            assert!(fitting(page + 1).len() >= fitting(page).len(), "{page}");
         }
-        assert_eq!(chosen(200).len(), ORDER.len());
-        let at_80: Vec<Column> = chosen(80).into_iter().map(|(column, _)| column).collect();
+        assert_eq!(fitting(200).len(), ORDER.len());
+        let at_80: Vec<Column> = fitting(80).into_iter().map(|(column, _)| column).collect();
         for needed in
             [Column::List, Column::Curve, Column::Bar, Column::Cpu, Column::Memory, Column::Done, Column::Left]
         {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_that_is_claimed_and_not_printed_is_marked() {
+    fn a_claimed_total_is_marked() {
         let mut job = containers().remove(0);
         let progress = job.progress.as_mut().expect("it counts");
         (progress.current, progress.total, progress.fraction) = (Some(12.0), None, None);

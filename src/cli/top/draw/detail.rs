@@ -1,4 +1,4 @@
-//! The page about one job: numbers, the evaluation curve, shares over time, log lines and decisions. Pure.
+//! The detail page of one job: numbers, evaluation curve, shares over time, log lines and decisions. Pure.
 //! Imports: the state, wire types.
 
 use super::columns::{self, MARGIN};
@@ -18,21 +18,21 @@ use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Widget};
 
-/// Columns of the labels on the left.
+/// Width of the labels on the left.
 const LABEL: usize = 10;
 
-/// Both charts stand beside each other from this width on.
-const WIDE_FROM: u16 = 64;
+/// Minimum page width for two charts side by side.
+const MIN_WIDTH_FOR_TWO: u16 = 64;
 
-/// Taller charts tell no more.
-const CHARTS_AT_MOST: u16 = 24;
+/// Maximum height of the charts.
+const MAX_CHART_HEIGHT: u16 = 24;
 
 /// Draws the page.
 pub fn draw(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Theme) {
     let Some(detail) = &app.detail else { return };
-    let job = app.looked_at();
-    let told = detail.latest.as_deref();
-    let Some(container) = job.or_else(|| told.map(|told| &told.container)) else {
+    let job = app.detail_job();
+    let latest = detail.latest.as_deref();
+    let Some(container) = job.or_else(|| latest.map(|latest| &latest.container)) else {
         let line = Line::from(theme.span(Tone::Dim, "waiting for the daemon …"));
         return put(buffer, area, &line);
     };
@@ -41,23 +41,23 @@ pub fn draw(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Theme) 
         facts.push(trouble);
     }
     if let Some(status) = &app.status {
-        facts.extend(numbers(container, told, status, usize::from(area.width), theme));
+        facts.extend(numbers(container, latest, status, usize::from(area.width), theme));
     }
     let facts_most = if area.height >= 16 { facts.len() } else { usize::from(area.height).min(facts.len()) };
     let (top, rest) = split(area, u16::try_from(facts_most).unwrap_or(u16::MAX));
     put_all(buffer, top, &facts);
-    let charts_high = match rest.height {
+    let chart_height = match rest.height {
         0..6 => 0,
-        high => (high - words_want(app, detail).clamp(3, high / 2)).min(CHARTS_AT_MOST),
+        high => (high - text_height(app, detail).clamp(3, high / 2)).min(MAX_CHART_HEIGHT),
     };
-    let (pictures, words) = split(rest, charts_high);
+    let (pictures, words) = split(rest, chart_height);
     charts(buffer, pictures, app, detail, now, theme);
-    happened(buffer, words, app, detail, theme);
+    log_and_events(buffer, words, app, detail, theme);
 }
 
-/// Lines that the words below the charts would fill.
-fn words_want(app: &App, detail: &Detail) -> u16 {
-    let count = detail.curve.lines().count().max(1) + happenings(app, detail).len().max(1) + 2;
+/// Number of lines needed for the text below the charts.
+fn text_height(app: &App, detail: &Detail) -> u16 {
+    let count = detail.curve.lines().count().max(1) + events_and_decisions(app, detail).len().max(1) + 2;
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
@@ -75,7 +75,7 @@ fn title(container: &Container, ended: bool, theme: Theme) -> Line<'static> {
 
 fn numbers(
     job: &Container,
-    told: Option<&ContainerDetail>,
+    latest: Option<&ContainerDetail>,
     status: &Status,
     width: usize,
     theme: Theme,
@@ -111,8 +111,8 @@ fn numbers(
         .as_ref()
         .map_or_else(|| "no metric yet".to_owned(), |metric| format!("{} ", metric.name.as_deref().unwrap_or("value")));
     let growth = job.growth.map_or_else(|| "not measured".to_owned(), text::number_text);
-    let of_curve = told
-        .and_then(|told| told.explanation.reading.quality)
+    let of_curve = latest
+        .and_then(|latest| latest.explanation.reading.quality)
         .map_or_else(String::new, |quality| format!(" · {} learned", text::percent(quality)));
     let rest = format!(" · growth {growth} · list {list}{of_curve}");
     line("learning", vec![plain(metric), theme.span(tone, &value), plain(rest)]);
@@ -127,7 +127,7 @@ fn numbers(
         let current = progress.current.map_or_else(|| "?".to_owned(), text::number_text);
         line("progress", vec![plain(format!("{bar}{} {current}{of}{left}", progress.unit))]);
     }
-    let (tone, why) = match (&job.hold, told.and_then(|told| told.explanation.decision.as_ref())) {
+    let (tone, why) = match (&job.hold, latest.and_then(|latest| latest.explanation.decision.as_ref())) {
         (Some(hold), _) => (Tone::Warn, format!("{}; ends: {}", hold.why, hold.ends)),
         (None, Some(decision)) => (Tone::Plain, decision.story.clone()),
         (None, None) => (Tone::Plain, job.why.clone()),
@@ -143,7 +143,7 @@ fn charts(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now,
     if area.height < 3 {
         return;
     }
-    let half = if area.width >= WIDE_FROM { area.width / 2 } else { area.width };
+    let half = if area.width >= MIN_WIDTH_FOR_TWO { area.width / 2 } else { area.width };
     evaluation_curve(buffer, Rect { width: half, ..area }, app, detail, now, theme);
     if half < area.width {
         let right = Rect { x: area.x + half + 1, width: area.width - half - 1, ..area };
@@ -153,7 +153,7 @@ fn charts(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now,
 
 fn evaluation_curve(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now, theme: Theme) {
     let (title, area) = split(area, 1);
-    let metric = detail.latest.as_ref().and_then(|told| told.container.metric.as_ref());
+    let metric = detail.latest.as_ref().and_then(|latest| latest.container.metric.as_ref());
     let name = metric.and_then(|metric| metric.name.as_deref()).unwrap_or("value");
     let (points, by) = match detail.curve.points() {
         CurvePoints::ByNumber(points) => (points, "by evaluation"),
@@ -185,7 +185,7 @@ fn evaluation_curve(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail,
         .render(area, buffer);
 }
 
-/// The instant at the right edge.
+/// The time at the right edge.
 fn end_of_charts(app: &App, now: Now) -> u64 {
     app.status.as_ref().map_or(now.unix_ms, |status| status.node.unix_ms)
 }
@@ -198,7 +198,7 @@ fn ago(seconds: f64) -> String {
     if seconds > -1.0 { "now".to_owned() } else { format!("-{}", text::duration(-seconds)) }
 }
 
-/// The least and the largest, a little apart where they are the same.
+/// The minimum and maximum, spread apart if they are equal.
 fn bounds(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let least = values.clone().fold(f64::INFINITY, f64::min);
     let most = values.fold(f64::NEG_INFINITY, f64::max);
@@ -219,12 +219,12 @@ fn shares_over_time(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail,
     let points: Vec<_> = app.trace_of(&detail.id).map(|trace| trace.points().collect()).unwrap_or_default();
     let mut shares: Vec<(f64, f64)> =
         points.iter().filter_map(|point| Some((ago(point.unix_ms), 100.0 * f64::from(point.share?)))).collect();
-    shares.extend(app.looked_at().and_then(|job| job.share).map(|share| (0.0, 100.0 * share)));
+    shares.extend(app.detail_job().and_then(|job| job.share).map(|share| (0.0, 100.0 * share)));
     let used: Vec<(f64, f64)> =
         points.iter().filter_map(|point| Some((ago(point.unix_ms), 100.0 * f64::from(point.cpu?)))).collect();
     let first = points.first().map_or(0.0, |point| ago(point.unix_ms));
     if first >= 0.0 {
-        let line = Line::from(theme.span(Tone::Dim, "one look so far"));
+        let line = Line::from(theme.span(Tone::Dim, "no history yet"));
         return put(buffer, area, &line);
     }
     let share = Dataset::default()
@@ -244,29 +244,29 @@ fn shares_over_time(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail,
         .render(area, buffer);
 }
 
-/// The lines that were understood and the decisions, newest first, each with its part of the room.
-fn happened(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, theme: Theme) {
+/// Draws the parsed log lines and the decisions, newest first, each in a part of the area.
+fn log_and_events(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, theme: Theme) {
     let count = u16::try_from(detail.curve.lines().count().max(1)).unwrap_or(u16::MAX);
     let (top, bottom) = split(area, (area.height / 2).min(count.saturating_add(1)));
     let lines =
         detail.curve.lines().rev().map(|line| {
             Line::from(theme.span(Tone::Plain, &format!("{}{}", " ".repeat(MARGIN - 1), text::clean(line))))
         });
-    section(buffer, top, "Log lines understood, newest first", lines.skip(detail.back), theme);
-    let happened = happenings(app, detail).into_iter().map(|(unix_ms, kind, words)| {
+    section(buffer, top, "Parsed log lines, newest first", lines.skip(detail.back), theme);
+    let events = events_and_decisions(app, detail).into_iter().map(|(unix_ms, kind, words)| {
         let when = format!("{}{} ", " ".repeat(MARGIN - 1), when::clock(unix_ms));
         Line::from(vec![theme.span(Tone::Dim, &when), theme.span(Tone::Plain, &format!("{kind:<8} {words}"))])
     });
-    section(buffer, bottom, "Decisions and events, newest first", happened.skip(detail.back), theme);
+    section(buffer, bottom, "Decisions and events, newest first", events.skip(detail.back), theme);
 }
 
-/// Events and decisions, newest first: when, what kind, and what.
-fn happenings<'a>(app: &'a App, detail: &'a Detail) -> Vec<(u64, &'a str, &'a str)> {
+/// Events and decisions, newest first: time, kind and text.
+fn events_and_decisions<'a>(app: &'a App, detail: &'a Detail) -> Vec<(u64, &'a str, &'a str)> {
     let events = app.events_of(&detail.id).map(|event| {
         let about = event.name.as_deref().and_then(|name| event.text.strip_prefix(name)?.strip_prefix(": "));
         (event.unix_ms, event.kind.as_str(), about.unwrap_or(&event.text))
     });
-    let decided = detail.decisions.told().map(|(unix_ms, words)| (unix_ms, "decided", words));
+    let decided = detail.decisions.iter().map(|(unix_ms, words)| (unix_ms, "decided", words));
     let mut all: Vec<_> = events.chain(decided).collect();
     all.sort_by_key(|(unix_ms, ..)| std::cmp::Reverse(*unix_ms));
     all

@@ -1,4 +1,4 @@
-//! The lines above the list: the node, its pressure, its decisions, and what is wrong. Pure. Imports: wire types, text.
+//! The header above the list: the node, its pressure, its decisions and problems. Pure. Imports: wire types, text.
 
 use super::theme::Theme;
 use crate::api::wire::{Gpu, Node, Notice, Status};
@@ -8,20 +8,20 @@ use crate::term::screen::Tone;
 use crate::term::text;
 use ratatui::text::{Line, Span};
 
-/// A snapshot that is older than this is called old.
-const FRESH_FOR_MS: u64 = 30_000;
+/// Age from which a snapshot is reported as stale.
+const STALE_AFTER_MS: u64 = 30_000;
 
-/// The lines for a screen of this height, the most important ones where it is low.
+/// The lines for a screen of this height; only the most important ones if it is low.
 pub fn lines(app: &App, now: Now, height: u16, theme: Theme) -> Vec<Line<'static>> {
-    let trouble = trouble(app, now, theme);
+    let problem = problem(app, now, theme);
     let Some(status) = &app.status else {
         let waiting = Line::from(theme.span(Tone::Dim, "waiting for the daemon …"));
-        return vec![trouble.unwrap_or(waiting)];
+        return vec![problem.unwrap_or(waiting)];
     };
     let node = &status.node;
     let (title, counts) = (title(app, node, theme), counts(app, status, theme));
     let mut lines = match height {
-        0..8 => return vec![trouble.unwrap_or(title)],
+        0..8 => return vec![problem.unwrap_or(title)],
         8..14 => vec![title, decisions(app, node, now, theme), counts],
         _ => {
             let mut lines = vec![title, load(status, theme)];
@@ -30,7 +30,7 @@ pub fn lines(app: &App, now: Now, height: u16, theme: Theme) -> Vec<Line<'static
             lines
         }
     };
-    lines.extend(trouble.or_else(|| notice(status, theme).filter(|_| height >= 12)));
+    lines.extend(problem.or_else(|| notice(status, theme).filter(|_| height >= 12)));
     lines
 }
 
@@ -40,7 +40,7 @@ fn title(app: &App, node: &Node, theme: Theme) -> Line<'static> {
         if policy.policy == "balanced" { format!(" (objective {})", policy.objective) } else { String::new() };
     let mut spans = vec![theme.span(Tone::Bold, &text::fit(&text::clean(&node.hostname), 40))];
     if app.frozen {
-        spans.push(Span::styled(" FROZEN (space goes on) ", theme.inverse()));
+        spans.push(Span::styled(" FROZEN (space resumes) ", theme.inverse()));
     }
     spans.push(theme.span(Tone::Plain, " · policy "));
     spans.push(theme.span(Tone::Accent, &policy.policy));
@@ -54,7 +54,7 @@ fn title(app: &App, node: &Node, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A delay may be less than a second.
+/// Formats a delay, which may be less than a second.
 fn seconds(seconds: f64) -> String {
     if seconds < 10.0 { format!("{}s", text::number_text(seconds)) } else { text::duration(seconds) }
 }
@@ -65,12 +65,12 @@ fn load(status: &Status, theme: Theme) -> Line<'static> {
     let mut spans = vec![theme.span(Tone::Plain, "pressure")];
     for (name, part) in pressures {
         let words = part.map_or_else(|| format!(" {name} ?"), |part| format!(" {name} {}", text::percent(part)));
-        // What is worth a look is also marked.
+        // High pressure is marked without colour, too.
         let high = part.is_some_and(|part| part >= 0.2);
         spans.push(theme.span(if high { Tone::Warn } else { Tone::Plain }, &words));
         spans.push(theme.span(Tone::Warn, if high { "!" } else { "" }));
     }
-    // Not `sum`: that of nothing is −0.
+    // Not `sum`: the sum of an empty iterator is −0.
     let used = status.containers.iter().filter_map(|job| job.cpu_used).fold(0.0, |sum, used| sum + used);
     let memory: u64 = status.containers.iter().filter_map(|job| job.memory_bytes).sum();
     let rest = format!(
@@ -83,7 +83,7 @@ fn load(status: &Status, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A row for each GPU, in at most so many.
+/// A row for each GPU, at most `at_most` rows.
 fn gpus(gpus: &[Gpu], at_most: usize, theme: Theme) -> Vec<Line<'static>> {
     let shown = if gpus.len() > at_most { at_most.saturating_sub(1) } else { gpus.len() };
     let mut lines: Vec<Line<'static>> = gpus[..shown].iter().map(|gpu| gpu_line(gpu, theme)).collect();
@@ -129,7 +129,7 @@ fn gpu_line(gpu: &Gpu, theme: Theme) -> Line<'static> {
 
 fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
     if node.paused {
-        let words = "RELEASED by an operator: original limits; `flowctl govern --all` governs again";
+        let words = "RELEASED by an operator: original limits; `flowctl govern --all` resumes governing";
         return Line::from(theme.span(Tone::Warn, words));
     }
     if let Some(words) = crate::cli::status::plain_words(node) {
@@ -145,7 +145,7 @@ fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
     let back_off = if node.interval_s > configured * 1.01 {
         theme.span(Tone::Warn, &format!(", backing off from {}", text::duration(configured)))
     } else if node.interval_s < configured * 0.99 {
-        theme.span(Tone::Plain, &format!(", sooner than the usual {}", text::duration(configured)))
+        theme.span(Tone::Plain, &format!(", shortened from {}", text::duration(configured)))
     } else {
         theme.span(Tone::Plain, ", as configured")
     };
@@ -176,22 +176,22 @@ fn counts(app: &App, status: &Status, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// That the daemon is silent, or that what it says is old.
-fn trouble(app: &App, now: Now, theme: Theme) -> Option<Line<'static>> {
+/// Reports that the daemon is silent or its data is stale.
+fn problem(app: &App, now: Now, theme: Theme) -> Option<Line<'static>> {
     if let Some(silent) = app.silence(now) {
         let why = app.problem.as_deref().map_or_else(String::new, |why| format!(": {why}"));
-        let words = format!("no answer for {} s{why}", silent.as_secs());
+        let words = format!("no reply for {} s{why}", silent.as_secs());
         return Some(Line::from(theme.span(Tone::Bad, &words)));
     }
     let age_ms = now.unix_ms.saturating_sub(app.status.as_ref()?.node.unix_ms);
-    (age_ms > FRESH_FOR_MS && !app.frozen).then(|| {
+    (age_ms > STALE_AFTER_MS && !app.frozen).then(|| {
         let age = text::duration(age_ms as f64 / 1000.0);
-        let words = format!("the daemon last looked {age} ago; `flowctl doctor` looks for the cause");
+        let words = format!("the daemon's data is {age} old; run `flowctl doctor` to find the cause");
         Line::from(theme.span(Tone::Bad, &words))
     })
 }
 
-/// The newest warning, and how many there are.
+/// The newest warning, and the number of others.
 fn notice(status: &Status, theme: Theme) -> Option<Line<'static>> {
     let all = warnings(status);
     let (_, newest) = all.first()?;

@@ -1,4 +1,4 @@
-//! The page with one line a job. Pure. Imports: the state, wire types.
+//! The list page with one line per job. Pure. Imports: the state, wire types.
 
 use super::columns::{self, Column, MARGIN};
 use super::header;
@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-/// Draws header, rows, and the reason of the selected job.
+/// Draws the header, the rows, and the reason of the selected job.
 pub fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, theme: Theme) {
     let head = header::lines(app, now, area.height, theme);
     let (top, rest) = split(area, u16::try_from(head.len()).unwrap_or(u16::MAX));
@@ -24,19 +24,19 @@ pub fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, theme: The
     };
     let (table, bottom) = split(rest, rest.height.saturating_sub(footer));
     let (titles, rows) = split(table, 1);
-    app.settle(usize::from(rows.height));
+    app.set_page(usize::from(rows.height));
     let Some(status) = &app.status else { return };
     if status.containers.is_empty() {
-        return put_all(buffer, table, &nothing_yet(theme));
+        return put_all(buffer, table, &no_jobs(theme));
     }
-    let chosen = columns::chosen(usize::from(area.width));
+    let columns_shown = columns::fitting(usize::from(area.width));
     buffer.set_style(titles, theme.inverse());
-    put(buffer, titles, &title_line(app, &chosen, theme));
+    put(buffer, titles, &title_line(app, &columns_shown, theme));
     for (row, at) in (0..rows.height).zip(app.offset..app.rows.len()) {
         let Some(job) = app.rows.get(at).and_then(|index| status.containers.get(*index)) else { break };
         let line = Rect { y: rows.y + row, height: 1, ..rows };
         let selected = at == app.cursor();
-        put(buffer, line, &job_line(job, status, &chosen, selected, theme));
+        put(buffer, line, &job_line(job, status, &columns_shown, selected, theme));
         if selected {
             buffer.set_style(line, theme.inverse());
         }
@@ -44,15 +44,15 @@ pub fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, theme: The
     if let Some(job) = app.selection() {
         put_all(buffer, bottom, &about(job, usize::from(area.width), theme));
     } else if app.rows.is_empty() {
-        let words = format!("no job has \"{}\"; Esc shows all", app.filter);
+        let words = format!("no job matches \"{}\"; Esc clears the filter", app.filter);
         put(buffer, rows, &Line::from(theme.span(Tone::Warn, &words)));
     }
 }
 
-fn nothing_yet(theme: Theme) -> Vec<Line<'static>> {
+fn no_jobs(theme: Theme) -> Vec<Line<'static>> {
     let lines = [
         "",
-        "No job is governed yet. A job is, once it was started with a label:",
+        "No job is governed yet. Start one with a label:",
         "",
         "  docker run --label flowcon.enable=true IMAGE COMMAND",
         "  flowctl run -- COMMAND              without a container engine",
@@ -60,11 +60,11 @@ fn nothing_yet(theme: Theme) -> Vec<Line<'static>> {
     lines.into_iter().map(|line| Line::from(theme.span(Tone::Plain, line))).collect()
 }
 
-fn title_line(app: &App, chosen: &[(Column, usize)], theme: Theme) -> Line<'static> {
+fn title_line(app: &App, columns_shown: &[(Column, usize)], theme: Theme) -> Line<'static> {
     let mut words = " ".repeat(MARGIN);
-    for (column, width) in chosen {
+    for (column, width) in columns_shown {
         let mut title = column.title(*width);
-        // The column that sorts has the arrow, where there is a blank for it.
+        // The sort column has the arrow, if there is a blank for it.
         if column.sort_key() == Some(app.order.key) {
             if title.starts_with(' ') {
                 title.replace_range(..1, app.order.arrow());
@@ -81,15 +81,15 @@ fn title_line(app: &App, chosen: &[(Column, usize)], theme: Theme) -> Line<'stat
 fn job_line(
     job: &Container,
     status: &Status,
-    chosen: &[(Column, usize)],
+    columns_shown: &[(Column, usize)],
     selected: bool,
     theme: Theme,
 ) -> Line<'static> {
     let (tone, flag) = columns::flag(job);
-    let mut spans = Vec::with_capacity(2 * chosen.len() + 3);
+    let mut spans = Vec::with_capacity(2 * columns_shown.len() + 3);
     spans.push(Span::raw(if selected { ">" } else { " " }));
     spans.push(Span::styled(String::from(flag), theme.style(tone)));
-    for (column, width) in chosen {
+    for (column, width) in columns_shown {
         spans.push(Span::raw(" "));
         let (tone, words) = column.cell(job, &status.node, status.containers.len(), *width);
         spans.push(Span::styled(words, theme.style(tone)));
@@ -97,7 +97,7 @@ fn job_line(
     Line::from(spans)
 }
 
-/// The selected job in words: what the columns had no room for.
+/// Describes the selected job: its reason and the values without a column.
 fn about(job: &Container, width: usize, theme: Theme) -> Vec<Line<'static>> {
     let (tone, why) = columns::why(job);
     let name = text::fit(&columns::name(job), 24);
@@ -113,11 +113,11 @@ fn about(job: &Container, width: usize, theme: Theme) -> Vec<Line<'static>> {
         numbers.push(format!("left ~{likely} ({range})"));
     }
     if let Some(growth) = job.growth {
-        numbers.push(format!("growth {} a node-CPU-second", text::number_text(growth)));
+        numbers.push(format!("growth {} per node-CPU-second", text::number_text(growth)));
     }
     if let Some(metric) = &job.metric {
         numbers.push(format!(
-            "{} {} sure",
+            "{} (confidence {})",
             metric.name.as_deref().unwrap_or("value"),
             text::percent(metric.confidence)
         ));

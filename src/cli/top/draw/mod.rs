@@ -1,4 +1,4 @@
-//! The screen as a function of the state. Pure. Imports: the state, ratatui.
+//! Draws the screen as a function of the state. Pure. Imports: the state, ratatui.
 
 mod ascii;
 mod columns;
@@ -18,7 +18,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use theme::{put, split};
 
-/// Draws everything; scrolls first, so that the row under the cursor is on the screen.
+/// Draws the screen; scrolls first, so that the row under the cursor is visible.
 pub fn draw(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
     let (page, bottom) = split(buffer.area, buffer.area.height.saturating_sub(1));
     if app.detail.is_some() {
@@ -38,7 +38,7 @@ pub fn draw(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
     }
 }
 
-/// Draws the list and nothing else.
+/// Draws only the list.
 pub fn list_only(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
     list::draw(buffer, buffer.area, app, now, theme);
     if theme.ascii {
@@ -46,7 +46,7 @@ pub fn list_only(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
     }
 }
 
-/// What stands in the buffer as lines of text, blanks at their ends cut off.
+/// The content of the buffer as lines of text without trailing blanks.
 pub fn lines(buffer: &Buffer) -> String {
     let area = buffer.area;
     let mut page = String::new();
@@ -56,7 +56,7 @@ pub fn lines(buffer: &Buffer) -> String {
         while x < area.right() {
             let symbol = buffer[(x, y)].symbol();
             page.push_str(symbol);
-            // A wide character takes the cell behind it too.
+            // A wide character takes two cells.
             x += u16::try_from(crate::term::text::width(symbol).max(1)).unwrap_or(1);
         }
         page.truncate(start + page[start..].trim_end().len());
@@ -65,15 +65,15 @@ pub fn lines(buffer: &Buffer) -> String {
     page
 }
 
-/// A question, what was said lately, or the keys.
+/// Draws the prompt, the current message, or the keys.
 fn bottom_line(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Theme) {
     if let Some(Overlay::Prompt(prompt)) = &app.overlay {
         let question = match &prompt.kind {
             PromptKind::Filter { .. } => "filter: ".to_owned(),
-            PromptKind::Pin { name, .. } => format!("pin {name} to (40%, empty: where it is): "),
-            PromptKind::Delay => "seconds between two looks: ".to_owned(),
+            PromptKind::Pin { name, .. } => format!("pin {name} to (such as 40%; empty: current share): "),
+            PromptKind::Delay => "seconds between updates: ".to_owned(),
         };
-        // What is typed is seen, also where the question is long.
+        // The typed text stays visible even if the question is long.
         let room = usize::from(area.width).saturating_sub(2);
         let typed = prompt.text.chars().rev().take(room).collect::<Vec<_>>().into_iter().rev().collect::<String>();
         let question = crate::term::text::fit(&crate::term::text::clean(&question), room.saturating_sub(typed.len()));
@@ -81,9 +81,9 @@ fn bottom_line(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Them
         let line = Line::from(vec![theme.span(Tone::Bold, &question), theme.span(Tone::Plain, &typed), cursor]);
         return put(buffer, area, &line);
     }
-    if let Some(said) = app.said(now) {
-        let (tone, sign) = if said.is_refusal { (Tone::Bad, "! ") } else { (Tone::Good, "") };
-        return put(buffer, area, &Line::from(theme.span(tone, &format!("{sign}{}", said.text))));
+    if let Some(message) = app.message(now) {
+        let (tone, sign) = if message.is_error { (Tone::Bad, "! ") } else { (Tone::Good, "") };
+        return put(buffer, area, &Line::from(theme.span(tone, &format!("{sign}{}", message.text))));
     }
     put(buffer, area, &keys(app, area.width, theme));
 }
@@ -114,7 +114,7 @@ const DETAIL_KEYS: [(&str, &str); 8] = [
     ("space", "Freeze"),
 ];
 
-/// The keys that fit; a whole one or none.
+/// The keys that fit as a whole.
 fn keys(app: &App, width: u16, theme: Theme) -> Line<'static> {
     let all: &[(&str, &str)] = match (&app.overlay, &app.detail) {
         (Some(Overlay::Sort(_)), _) => &[("↑↓", "Choose"), ("Enter", "Sort"), ("Esc", "Back")],

@@ -1,4 +1,4 @@
-//! What lies over the page: help, sort keys, messages. Pure. Imports: the state, ratatui.
+//! Overlays on top of the page: help, sort keys, messages. Pure. Imports: the state, ratatui.
 
 use super::header;
 use super::theme::{Theme, put_all};
@@ -13,38 +13,38 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget};
 
-/// No line is wider than a terminal of 80 columns has room for.
+/// The help; each line fits a terminal of 80 columns.
 const HELP: &str = "\
 ↑ ↓ PgUp PgDn, j k g G   move; Enter opens a job, Esc or q goes back
 /                        show only jobs with these words in name, list,
-                         metric or reason; Esc shows all
-s  < >  R                choose what sorts; the key before, after; reverse
+                         metric or reason; Esc clears the filter
+s  < >  R                choose the sort key; previous, next key; reverse
 P M T                    sort by CPU, memory, time left
-p                        pause: original limits, left alone; again: resume
-r                        resume, also after somebody else changed a limit
-x                        hold its share where it is told; again: let go
-space                    freeze the screen; again: go on
+p                        pause: original limits, not governed; again: resume
+r                        resume, also after another program changed a limit
+x                        pin its share; again: unpin
+space                    freeze the screen; again: resume
 m                        all warnings
-d                        seconds between two looks
-F5, Ctrl-L               look now; draw anew
+d                        seconds between updates
+F5, Ctrl-L               update now; redraw
 q, Ctrl-C, Ctrl-Z        quit; suspend
 
-At the left: P paused by an operator, ! held or warned about (Enter tells),
-= pinned, ~ found running and observed first, z frozen by its engine.
+Flags: P paused by an operator, ! on hold or with a warning (see Enter),
+= pinned, ~ found running and still observed, z paused in its engine.
 
-Share of the node: █ floor, ▓ what it has above it, ░ up to its bound,
-· beyond, ▒ a floor that it does not reach.
+Share of the node: █ floor, ▓ share above the floor, ░ up to the bound,
+· beyond the bound, ▒ part of the floor that is not reached.
 
-Value: ↓ ↑ improving, → on a plateau, × getting worse or no number.
-Time left: the likeliest, and the span that holds four times of five.";
+Value: ↓ ↑ improving, → on a plateau, × getting worse or not a number.
+Time left: the most likely value and its 80% range.";
 
-/// The keys and signs.
+/// Draws the help.
 pub fn help(buffer: &mut Buffer, page: Rect, from: usize, theme: Theme) {
     let lines: Vec<String> = HELP.lines().map(str::to_owned).collect();
     boxed(buffer, page, "Help", &lines, from, theme);
 }
 
-/// The sort keys.
+/// Draws the sort keys.
 pub fn sort(buffer: &mut Buffer, page: Rect, at: usize, theme: Theme) {
     let lines: Vec<String> = SortKey::ALL
         .iter()
@@ -66,7 +66,7 @@ pub fn sort(buffer: &mut Buffer, page: Rect, at: usize, theme: Theme) {
     }
 }
 
-/// All warnings, newest first.
+/// Draws all warnings, newest first.
 pub fn messages(buffer: &mut Buffer, page: Rect, app: &App, from: usize, theme: Theme) {
     let warnings = app.status.as_ref().map_or_else(Vec::new, |status| header::warnings(status));
     let room = usize::from(page.width).saturating_sub(4).max(1);
@@ -80,7 +80,7 @@ pub fn messages(buffer: &mut Buffer, page: Rect, app: &App, from: usize, theme: 
     boxed(buffer, page, "Messages", &lines, from, theme);
 }
 
-/// A framed box in the middle of the page; what is inside the frame.
+/// Draws a framed box in the middle of the page; returns its inner area.
 fn boxed(buffer: &mut Buffer, page: Rect, title: &str, lines: &[String], from: usize, theme: Theme) -> Rect {
     let widest = lines.iter().map(|line| text::width(line)).max().unwrap_or(0);
     let size = |wanted: usize, most: u16| u16::try_from(wanted).unwrap_or(u16::MAX).min(most);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_of_the_help_is_cut_off_in_eighty_columns() {
+    fn the_help_fits_eighty_columns() {
         assert!(HELP.lines().all(|line| text::width(line) <= 76), "{HELP}");
     }
 }

@@ -1,4 +1,4 @@
-//! Golden screens: the whole screen as text, for terminals large and small.
+//! Snapshot tests: the whole screen as text, on large and small terminals.
 
 use super::*;
 use crate::api::wire::Gpu;
@@ -14,14 +14,14 @@ fn at(seconds: u64) -> Now {
     Now { up: Duration::from_secs(seconds), unix_ms: NOW + seconds * 1000 }
 }
 
-fn drawn(app: &mut App, width: u16, height: u16, now: Now, color: bool) -> Buffer {
+fn render(app: &mut App, width: u16, height: u16, now: Now, color: bool) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     draw(&mut buffer, app, now, Theme { color, ascii: false });
     buffer
 }
 
 fn screen(app: &mut App, width: u16, height: u16, now: Now) -> String {
-    lines(&drawn(app, width, height, now, false))
+    lines(&render(app, width, height, now, false))
 }
 
 fn golden(name: &str, screen: &str) {
@@ -38,7 +38,7 @@ fn watching() -> App {
     app
 }
 
-fn looking_closer() -> App {
+fn with_detail() -> App {
     let mut app = watching();
     for second in 1..60 {
         let mut status = status(containers());
@@ -73,7 +73,7 @@ fn the_list_on_a_tiny_terminal() {
 }
 
 #[test]
-fn a_node_without_jobs_says_how_to_begin() {
+fn a_node_without_jobs_explains_how_to_start_one() {
     let mut app = App::new(Duration::from_secs(1), Order::default(), "");
     app.take(Input::Status(Box::new(status(Vec::new()))), at(0));
     golden("idle_80x24", &screen(&mut app, 80, 24, at(1)));
@@ -81,14 +81,14 @@ fn a_node_without_jobs_says_how_to_begin() {
 
 #[test]
 fn a_job_on_a_small_and_on_a_large_terminal() {
-    golden("detail_80x24", &screen(&mut looking_closer(), 80, 24, at(60)));
-    golden("detail_200x60", &screen(&mut looking_closer(), 200, 60, at(60)));
-    golden("detail_40x10", &screen(&mut looking_closer(), 40, 10, at(60)));
+    golden("detail_80x24", &screen(&mut with_detail(), 80, 24, at(60)));
+    golden("detail_200x60", &screen(&mut with_detail(), 200, 60, at(60)));
+    golden("detail_40x10", &screen(&mut with_detail(), 40, 10, at(60)));
 }
 
 #[test]
-fn a_job_with_a_past_shows_it() {
-    let mut app = looking_closer();
+fn a_job_with_history_shows_it() {
+    let mut app = with_detail();
     let past = (0..300).map(|at| {
         let share = if at < 150 { 0.2 } else { 0.5 };
         sample(
@@ -97,13 +97,13 @@ fn a_job_with_a_past_shows_it() {
             if at < 150 { "learning fast: 20% of all growth" } else { "learning fast: 50%" },
         )
     });
-    app.take(Input::Past(container("vae").id, past.collect()), at(60));
+    app.take(Input::History(container("vae").id, past.collect()), at(60));
     app.take(Input::Lines(container("vae").id, vec!["Epoch 37/50 - loss: 0.1235".to_owned(); 40]), at(60));
     golden("past_80x24", &screen(&mut app, 80, 24, at(60)));
 }
 
 #[test]
-fn help_sort_keys_and_a_question_lie_over_the_list() {
+fn help_sort_keys_and_a_prompt_are_drawn_over_the_list() {
     let mut app = watching();
     app.overlay = Some(Overlay::Help(0));
     golden("help_80x24", &screen(&mut app, 80, 24, at(1)));
@@ -115,20 +115,20 @@ fn help_sort_keys_and_a_question_lie_over_the_list() {
 }
 
 #[test]
-fn a_silent_daemon_is_told_of_on_every_terminal_and_the_jobs_stay_in_sight() {
+fn a_silent_daemon_is_reported_on_every_terminal_and_the_jobs_stay_visible() {
     let mut app = watching();
-    app.take(Input::Silence("no daemon answers at /run/flowcon/flowcond.sock".to_owned()), at(2));
+    app.take(Input::NoReply("no daemon answers at /run/flowcon/flowcond.sock".to_owned()), at(2));
     golden("silent_80x24", &screen(&mut app, 80, 24, at(4)));
     for (width, height) in [(200, 60), (40, 10), (20, 5)] {
-        assert!(screen(&mut app, width, height, at(4)).contains("no answer for 4 s"), "{width}×{height}");
+        assert!(screen(&mut app, width, height, at(4)).contains("no reply for 4 s"), "{width}×{height}");
     }
     app.detail = Some(Detail { id: container("vae").id, ..Detail::default() });
-    assert!(screen(&mut app, 80, 24, at(4)).contains("no answer for 4 s"));
+    assert!(screen(&mut app, 80, 24, at(4)).contains("no reply for 4 s"));
 }
 
 #[test]
-fn nothing_breaks_at_any_size_with_anything_open() {
-    let pages: [fn() -> App; 3] = [watching, looking_closer, || App::new(Duration::from_secs(1), Order::default(), "")];
+fn drawing_works_at_any_size_with_any_overlay() {
+    let pages: [fn() -> App; 3] = [watching, with_detail, || App::new(Duration::from_secs(1), Order::default(), "")];
     for page in pages {
         let mut app = page();
         for key in ['?', 's', 'm', '/', 'x', 'd', ' '] {
@@ -136,7 +136,7 @@ fn nothing_breaks_at_any_size_with_anything_open() {
             app.take(Input::Key(KeyCode::Char(key).into()), at(1));
             for width in [0, 1, 2, 3, 8, 20, 33, 64, 80, 131] {
                 for height in [0, 1, 2, 3, 5, 6, 9, 13, 14, 24] {
-                    drawn(&mut app, width, height, at(100), true);
+                    render(&mut app, width, height, at(100), true);
                 }
             }
         }
@@ -144,7 +144,7 @@ fn nothing_breaks_at_any_size_with_anything_open() {
 }
 
 #[test]
-fn text_from_elsewhere_cannot_drive_the_terminal() {
+fn untrusted_text_cannot_control_the_terminal() {
     let mut job = container("\u{1b}[2J\u{202e}模型训练-大型语言模型-大型语言模型");
     job.why = "a\r\nb\u{9b}31m".to_owned();
     job.list = Some("\u{1b}c".to_owned());
@@ -160,10 +160,10 @@ fn text_from_elsewhere_cannot_drive_the_terminal() {
 }
 
 #[test]
-fn without_colour_there_is_none_and_with_it_the_text_is_the_same() {
-    for mut app in [watching(), looking_closer()] {
-        let plain = drawn(&mut app, 200, 60, at(60), false);
-        let coloured = drawn(&mut app, 200, 60, at(60), true);
+fn colour_can_be_disabled_and_does_not_change_the_text() {
+    for mut app in [watching(), with_detail()] {
+        let plain = render(&mut app, 200, 60, at(60), false);
+        let coloured = render(&mut app, 200, 60, at(60), true);
         let is_coloured = |style: Style| ![None, Some(Color::Reset)].contains(&style.fg);
         assert!(!plain.content.iter().any(|cell| is_coloured(cell.style())));
         assert!(coloured.content.iter().any(|cell| is_coloured(cell.style())));
@@ -172,19 +172,19 @@ fn without_colour_there_is_none_and_with_it_the_text_is_the_same() {
 }
 
 #[test]
-fn where_there_is_only_ascii_everything_has_its_likeness_at_its_place() {
+fn an_ascii_screen_keeps_its_layout() {
     let plain = |app: &mut App, width, height, now| {
         let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
         draw(&mut buffer, app, now, Theme { color: false, ascii: true });
         lines(&buffer)
     };
     golden("ascii_list_80x24", &plain(&mut watching(), 80, 24, at(1)));
-    golden("ascii_detail_200x60", &plain(&mut looking_closer(), 200, 60, at(60)));
+    golden("ascii_detail_200x60", &plain(&mut with_detail(), 200, 60, at(60)));
     let mut helped = watching();
     helped.overlay = Some(Overlay::Help(0));
     golden("ascii_help_80x24", &plain(&mut helped, 80, 24, at(1)));
     for (width, height) in [(200, 60), (80, 24), (40, 10), (20, 5)] {
-        for mut app in [watching(), looking_closer()] {
+        for mut app in [watching(), with_detail()] {
             let screen = plain(&mut app, width, height, at(60));
             assert!(screen.is_ascii(), "{screen}");
         }
@@ -195,12 +195,12 @@ fn where_there_is_only_ascii_everything_has_its_likeness_at_its_place() {
 fn the_help_can_be_scrolled_to_its_end() {
     let mut app = watching();
     app.overlay = Some(Overlay::Help(1000));
-    assert!(screen(&mut app, 80, 24, at(1)).contains("four times of five"));
-    assert!(screen(&mut app, 80, 10, at(1)).contains("four times of five"));
+    assert!(screen(&mut app, 80, 24, at(1)).contains("its 80% range"));
+    assert!(screen(&mut app, 80, 10, at(1)).contains("its 80% range"));
 }
 
 #[test]
-fn a_selected_job_far_down_is_on_the_screen() {
+fn a_selected_job_far_down_is_visible() {
     let mut app = App::new(Duration::from_secs(1), Order::default(), "");
     let jobs = (0..300).map(|number| container(&format!("job-{number:03}"))).collect();
     app.take(Input::Status(Box::new(status(jobs))), at(0));
@@ -212,7 +212,7 @@ fn a_selected_job_far_down_is_on_the_screen() {
 }
 
 #[test]
-fn gpus_have_a_row_each_where_there_is_room_and_the_jobs_keep_theirs() {
+fn each_gpu_has_a_row_if_there_is_room_and_all_jobs_stay_visible() {
     let gpu = |index: u32| Gpu {
         index,
         name: "NVIDIA A100-SXM4-40GB".to_owned(),

@@ -1,4 +1,4 @@
-//! How a tone looks on a terminal, with colour and without. Imports: screen's tones, ratatui.
+//! Terminal styles of the tones, with and without colour. Imports: screen's tones, ratatui.
 
 use crate::term::screen::Tone;
 use crate::term::text;
@@ -7,12 +7,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-/// What the terminal can show. What a colour says, a word or a sign says too.
+/// Capabilities of the terminal. A colour never carries information alone: a word or sign repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    /// Colours may be used.
+    /// Whether colours may be used.
     pub color: bool,
-    /// Only the characters of ASCII may be used.
+    /// Whether only ASCII characters may be used.
     pub ascii: bool,
 }
 
@@ -34,39 +34,39 @@ impl Theme {
         }
     }
 
-    /// The row under the cursor, and keys.
+    /// Style of the row under the cursor and of keys.
     pub fn inverse(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// A stretch of text, made safe to print.
+    /// Creates a span of text that is safe to print.
     pub fn span(self, tone: Tone, words: &str) -> Span<'static> {
         Span::styled(text::clean(words), self.style(tone))
     }
 }
 
-/// Writes a line at the top of the area, cut to its width; nothing where there is no room.
+/// Writes a line at the top of the area, cut to its width.
 pub fn put(buffer: &mut Buffer, area: Rect, line: &Line<'_>) {
     if area.height > 0 && area.width > 0 {
         buffer.set_line(area.x, area.y, line, area.width);
     }
 }
 
-/// Writes lines from the top of the area on, as many as there is room for.
+/// Writes the lines that fit, from the top of the area.
 pub fn put_all(buffer: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
     for (row, line) in (0..area.height).zip(lines) {
         buffer.set_line(area.x, area.y + row, line, area.width);
     }
 }
 
-/// The text in exactly `columns`.
+/// Cuts or pads text to exactly `columns`.
 pub fn padded(words: &str, columns: usize, right: bool) -> String {
     let shown = text::fit(words, columns);
     let blank = " ".repeat(columns.saturating_sub(text::width(&shown)));
     if right { format!("{blank}{shown}") } else { format!("{shown}{blank}") }
 }
 
-/// The first `rows` of an area, and the rest of it.
+/// Splits an area into its first `rows` and the rest.
 pub fn split(area: Rect, rows: u16) -> (Rect, Rect) {
     let rows = rows.min(area.height);
     let top = Rect { height: rows, ..area };

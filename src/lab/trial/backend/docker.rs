@@ -1,4 +1,4 @@
-//! Jobs as containers of an engine, from images made on the spot; all are removed afterwards.
+//! Runs jobs as containers of an engine, from images created on the fly; everything is removed afterwards.
 //!
 //! Imports: bollard, tokio.
 
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A training may take this long at most before the engine's answer is no longer waited for.
+/// Timeout of requests that wait for the end of a job.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 const QUICK_CALL: Duration = Duration::from_secs(10);
 /// The image of this program, for the built-in trainings.
@@ -26,12 +26,12 @@ const TRAININGS: &str = "trainings";
 /// The image that the host's own programs are mounted into.
 const HOST: &str = "host";
 
-/// An engine with our images on it.
+/// An engine with the trial's images.
 #[derive(Clone)]
 pub struct DockerBackend {
     engine: Docker,
     socket: PathBuf,
-    /// Prefix of the containers' names, and the images' name.
+    /// Prefix of the containers' names, and name of the images.
     tag: String,
     labels: Vec<(String, String)>,
     cores: Cores,
@@ -39,21 +39,21 @@ pub struct DockerBackend {
 }
 
 impl DockerBackend {
-    /// Whether an engine answers at `socket`.
-    pub async fn answers(socket: &Path) -> bool {
+    /// Whether an engine replies at `socket`.
+    pub async fn replies(socket: &Path) -> bool {
         let Some(path) = socket.to_str() else { return false };
         let Ok(engine) = Docker::connect_with_socket(path, QUICK_CALL.as_secs(), API_DEFAULT_VERSION) else {
             return false;
         };
-        tokio::time::timeout(QUICK_CALL, engine.ping()).await.is_ok_and(|answer| answer.is_ok())
+        tokio::time::timeout(QUICK_CALL, engine.ping()).await.is_ok_and(|reply| reply.is_ok())
     }
 
-    /// Imports the images under the name `tag`. Every container will carry `labels` and stay on `cores`.
+    /// Imports the images under the name `tag`. Every container gets `labels` and is confined to `cores`.
     ///
     /// # Errors
-    /// The engine does not answer or refuses an image.
+    /// The engine does not reply or rejects an image.
     pub async fn open(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: Cores) -> Result<DockerBackend> {
-        let path = socket.to_str().context("the engine's socket has a path that is no text")?;
+        let path = socket.to_str().context("the path of the engine's socket is not valid UTF-8")?;
         let engine = Docker::connect_with_socket(path, LONGEST_WAIT.as_secs(), API_DEFAULT_VERSION)
             .with_context(|| format!("connect to the engine at {path}"))?;
         let backend = DockerBackend {
@@ -69,7 +69,7 @@ impl DockerBackend {
         Ok(backend)
     }
 
-    /// Where the engine listens.
+    /// The engine's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -88,12 +88,12 @@ impl DockerBackend {
         Ok(())
     }
 
-    /// The container's name for a job.
+    /// The name of a job's container.
     pub fn container_name(&self, job: &Job) -> String {
         format!("{}-{}", self.tag, job.name)
     }
 
-    /// Creates and starts a container for `job`; its name.
+    /// Creates and starts a container for `job`; returns its name.
     pub async fn start(&self, job: &Job) -> Result<String> {
         let name = self.container_name(job);
         let body = self.body(job);
@@ -134,35 +134,35 @@ impl DockerBackend {
         }
     }
 
-    /// Waits for a container's end; `hear` is given its output.
-    pub async fn wait(&self, name: &str, mut hear: impl FnMut(&[u8])) -> Result<Ended> {
+    /// Waits until a container exits; passes its output to `on_output`.
+    pub async fn wait(&self, name: &str, mut on_output: impl FnMut(&[u8])) -> Result<Ended> {
         let options = LogsOptionsBuilder::new().follow(true).stdout(true).stderr(true).build();
         let mut pieces = Box::pin(self.engine.logs(name, Some(options)));
         let mut output = Box::pin(async {
             while let Some(Ok(piece)) = pieces.next().await {
-                hear(piece.as_ref());
+                on_output(piece.as_ref());
             }
         });
         let mut end = Box::pin(self.exit_code(name));
-        let (exit_code, is_heard) = tokio::select! {
+        let (exit_code, is_complete) = tokio::select! {
             exit_code = &mut end => (exit_code?, false),
             () = &mut output => (end.await?, true),
         };
         let at = Instant::now();
-        if !is_heard {
-            // Whatever does not come is not heard.
+        if !is_complete {
+            // Output that does not arrive in time is lost.
             let _ = tokio::time::timeout(LAST_OUTPUT, output).await;
         }
         Ok(Ended { exit_code, at })
     }
 
     async fn exit_code(&self, name: &str) -> Result<i32> {
-        let mut answers = self.engine.wait_container(name, None::<WaitContainerOptions>);
-        match answers.next().await {
-            Some(Ok(answer)) => Ok(answer.status_code as i32),
+        let mut replies = self.engine.wait_container(name, None::<WaitContainerOptions>);
+        match replies.next().await {
+            Some(Ok(reply)) => Ok(reply.status_code as i32),
             Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code as i32),
             Some(Err(error)) => Err(error).with_context(|| format!("wait for the container {name}")),
-            None => bail!("wait for the container {name}: the engine hung up"),
+            None => bail!("wait for the container {name}: the engine closed the connection"),
         }
     }
 
@@ -172,19 +172,19 @@ impl DockerBackend {
         for name in names {
             let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
             if let Err(error) = self.engine.remove_container(&name, Some(options)).await {
-                eprintln!("flowctl: could not remove the container {name}: {error}; docker rm -f {name}");
+                eprintln!("flowctl: could not remove the container {name}: {error}; run `docker rm -f {name}`");
             }
         }
     }
 
-    /// Removes everything, the images too.
+    /// Removes the containers and the images.
     pub async fn close(self) {
         self.clear().await;
         for variant in [TRAININGS, HOST] {
             let name = format!("{}:{variant}", self.tag);
             let options = RemoveImageOptionsBuilder::new().force(true).build();
             if let Err(error) = self.engine.remove_image(&name, Some(options), None).await {
-                eprintln!("flowctl: could not remove the image {name}: {error}; docker rmi {name}");
+                eprintln!("flowctl: could not remove the image {name}: {error}; run `docker rmi {name}`");
             }
         }
     }

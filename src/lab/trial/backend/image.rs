@@ -1,4 +1,4 @@
-//! An image that holds this very program and the shared libraries it runs on: nothing is pulled from anywhere.
+//! Builds an image that contains this program and its shared libraries, so that nothing is pulled.
 //!
 //! Imports: tar and std only.
 
@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the program lies in the image.
+/// Path of the program in the image.
 pub const PROGRAM: &str = "/flowctl";
-/// The environment that makes the loader find the libraries.
+/// Environment variable with which the loader finds the libraries.
 pub const ENVIRONMENT: &str = "LD_LIBRARY_PATH=/lib";
 
-/// A root file system as a tar: [`PROGRAM`], its libraries in `/lib`, its loader also in `/lib64`.
+/// Builds a root file system as a tar: [`PROGRAM`], its libraries in `/lib`, its loader also in `/lib64`.
 ///
 /// # Errors
-/// The running program or one of its libraries cannot be read (any more).
+/// The running program or one of its libraries cannot be read.
 pub fn root_file_system() -> Result<Vec<u8>> {
     let program = std::env::current_exe().context("find the running program's file")?;
     let maps = fs::read_to_string("/proc/self/maps").context("read /proc/self/maps to find the shared libraries")?;
@@ -32,7 +32,7 @@ pub fn root_file_system() -> Result<Vec<u8>> {
     tar.into_inner().context("finish the image's tar")
 }
 
-/// What the host's own programs need besides `/usr` and `/etc`, which are mounted: the links into `/usr`, and places to mount.
+/// Builds a root file system for the host's programs: the links into `/usr`, and mount points for `/usr`, `/etc` and others.
 ///
 /// # Errors
 /// None in practice: nothing is read.
@@ -59,7 +59,7 @@ fn entry_header(kind: tar::EntryType, size: u64) -> tar::Header {
     header
 }
 
-/// The shared objects among the mapped files, each once.
+/// The distinct shared objects among the mapped files.
 fn mapped_libraries(maps: &str) -> BTreeSet<PathBuf> {
     maps.lines()
         .filter_map(|line| line.find('/').map(|at| &line[at..]))
@@ -71,7 +71,7 @@ fn mapped_libraries(maps: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Every name under which the file stands in its folder: `libc-2.31.so` is looked for as `libc.so.6`.
+/// Every name of the file in its folder, including links: the loader looks for `libc-2.31.so` as `libc.so.6`.
 fn names_of(library: &Path) -> BTreeSet<String> {
     let own = library.file_name().map(|name| name.to_string_lossy().into_owned());
     let beside = library.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_found_among_the_mappings_once() {
+    fn each_mapped_library_is_found_once() {
         let maps = "\
 55e4c4b2e000-55e4c4b30000 r--p 00000000 fe:00 123  /usr/local/bin/flowctl
 7f5e1c000000-7f5e1c021000 rw-p 00000000 00:00 0
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_packed_under_its_links_names_too() {
+    fn a_library_is_packed_under_the_names_of_its_links_too() {
         let folder = tempfile::tempdir().unwrap();
         let folder = fs::canonicalize(folder.path()).unwrap();
         fs::write(folder.join("libc-2.31.so"), "elf").unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_of_this_test_holds_it_and_what_it_runs_on() {
+    fn the_image_contains_the_program_and_its_libraries() {
         let tar = root_file_system().unwrap();
         let mut archive = tar::Archive::new(tar.as_slice());
         let names: Vec<String> =

@@ -1,6 +1,6 @@
-//! Where jobs run: as containers of an engine, or as commands in cgroups of their own.
+//! Backends that run jobs: containers of an engine, or commands in separate cgroups.
 //!
-//! Imports: the two runtimes beside this file.
+//! Imports: the two backends in this folder.
 
 mod docker;
 pub mod image;
@@ -17,15 +17,15 @@ pub use docker::DockerBackend;
 pub use scope::ScopeBackend;
 use std::time::{Duration, Instant};
 
-/// Where the jobs run.
+/// The requested runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RuntimeChoice {
-    /// An engine where one answers, scopes elsewhere
+    /// A container engine if one is available, otherwise scopes
     #[default]
     Auto,
-    /// Containers of the engine
+    /// Containers of an engine
     Docker,
-    /// Commands in cgroups of their own, as `flowctl run -- COMMAND` starts them
+    /// Commands in separate cgroups, as started by `flowctl run -- COMMAND`
     Scope,
 }
 
@@ -40,16 +40,16 @@ pub enum Backend {
 
 /// A job's end.
 pub struct Ended {
-    /// 128 + signal when one ended it.
+    /// Exit code; 128 + signal if a signal killed it.
     pub exit_code: i32,
-    /// When.
+    /// When it ended.
     pub at: Instant,
 }
 
-/// After a job's end its output may come for this long.
+/// How long to wait for output after a job's end.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
-/// A job that was started.
+/// A started job.
 pub enum Started {
     /// The container's name, on its engine.
     Docker(DockerBackend, String),
@@ -58,32 +58,32 @@ pub enum Started {
 }
 
 impl Backend {
-    /// Opens the runtime that was asked for, or the best that there is.
+    /// Opens the requested runtime, or the best available one.
     ///
     /// # Errors
-    /// Says what is missing and what to do about it.
+    /// The runtime is not available; the message says what is missing and what to do.
     pub async fn open(choice: RuntimeChoice, temp_dir: &TempDir, cores: &Cores) -> Result<Backend, Failure> {
         let address = EngineAddress::from_config(None).map_err(anyhow::Error::from)?;
         let engine = address.socket();
         let labels = vec![temp_dir.label()];
-        if choice == RuntimeChoice::Docker || (choice == RuntimeChoice::Auto && DockerBackend::answers(engine).await) {
+        if choice == RuntimeChoice::Docker || (choice == RuntimeChoice::Auto && DockerBackend::replies(engine).await) {
             let opened = DockerBackend::open(engine, &temp_dir.tag(), labels, cores.clone()).await;
             return opened.map(Backend::Docker).map_err(|error| {
-                let next = "start the engine and join its group, or `sudo flowctl demo --runtime scope`";
+                let next = "start the engine and join its group, or run `sudo flowctl demo --runtime scope`";
                 Failure::new(Exit::Failed, format!("{error:#}"), next)
             });
         }
         let backend = ScopeBackend::open(&temp_dir.tag(), temp_dir.socket(), labels, cores.clone())?;
-        backend.try_out().await.map_err(|error| {
-            let message = format!("no engine answers at {address}, and a cgroup of its own was refused to a job: {error:#}");
-            let next = "`sudo flowctl demo`; or join the engine's group (`sudo usermod -aG docker $USER`) and log in again; \
-                        or run it where a cgroup is delegated to you: `systemd-run --user --scope -p Delegate=yes flowctl demo`";
+        backend.check().await.map_err(|error| {
+            let message = format!("no engine replies at {address}, and a cgroup for a job could not be created: {error:#}");
+            let next = "run `sudo flowctl demo`; or join the engine's group (`sudo usermod -aG docker $USER`) and log in again; \
+                        or run it in a delegated cgroup: `systemd-run --user --scope -p Delegate=yes flowctl demo`";
             Failure::new(Exit::Denied, message, next)
         })?;
         Ok(Backend::Scope(backend))
     }
 
-    /// As `--json` names it.
+    /// Its name in the JSON output.
     pub fn name(&self) -> &'static str {
         match self {
             Backend::Docker(_) => "docker",
@@ -99,7 +99,7 @@ impl Backend {
         }
     }
 
-    /// The name under which the governor knows a job.
+    /// The name of a job in the governor's status.
     pub fn container_name(&self, job: &Job) -> String {
         match self {
             Backend::Docker(backend) => backend.container_name(job),
@@ -115,7 +115,7 @@ impl Backend {
         }
     }
 
-    /// Ends and removes every job started so far.
+    /// Stops and removes every job started so far.
     pub async fn clear(&self) {
         match self {
             Backend::Docker(backend) => backend.clear().await,
@@ -123,7 +123,7 @@ impl Backend {
         }
     }
 
-    /// Removes everything that was made.
+    /// Removes everything that the backend created.
     pub async fn close(self) {
         match self {
             Backend::Docker(backend) => backend.close().await,
@@ -133,14 +133,14 @@ impl Backend {
 }
 
 impl Started {
-    /// Waits for the job's end; `hear` is given its output, both streams, as it comes.
+    /// Waits until the job exits; passes its output, both streams, to `on_output` as it arrives.
     ///
     /// # Errors
-    /// The engine or the operating system does not tell of the end. Output that cannot be had is left out.
-    pub async fn wait(self, hear: impl FnMut(&[u8])) -> Result<Ended> {
+    /// The engine or the operating system does not report the end. Missing output is not an error.
+    pub async fn wait(self, on_output: impl FnMut(&[u8])) -> Result<Ended> {
         match self {
-            Started::Docker(backend, name) => backend.wait(&name, hear).await,
-            Started::Scope(command) => command.wait(hear).await,
+            Started::Docker(backend, name) => backend.wait(&name, on_output).await,
+            Started::Scope(command) => command.wait(on_output).await,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs as commands of `flowctl run`, each in a cgroup of its own, exactly as an operator would start them.
+//! Runs jobs as commands of `flowctl run`, each in a separate cgroup, exactly as an operator would start them.
 //!
 //! Imports: tokio, rustix.
 
@@ -17,10 +17,10 @@ use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// `flowctl run` gets this long to end its command and remove the cgroup before it is killed.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Of what `flowctl run` says on its error output, this much is kept for a message.
-const COMPLAINT_AT_MOST: usize = 4096;
+/// Time for `flowctl run` to stop its command and remove the cgroup before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of bytes of its error output kept for a message.
+const MAX_STDERR: usize = 4096;
 
 /// Starts commands on this machine.
 #[derive(Clone)]
@@ -28,42 +28,42 @@ pub struct ScopeBackend {
     program: PathBuf,
     /// Prefix of the scopes' names.
     tag: String,
-    /// The governor's socket; scopes are registered beside it.
+    /// The governor's socket; scopes are registered in the same directory.
     socket: PathBuf,
     labels: Vec<(String, String)>,
     cores: Cores,
-    /// Every change ends what runs.
+    /// Every change stops all running commands.
     stop: Arc<watch::Sender<()>>,
     running: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
-/// A command that was started.
+/// A started command.
 pub struct Command {
     name: String,
     end: oneshot::Receiver<End>,
     output: mpsc::UnboundedReceiver<Vec<u8>>,
 }
 
-/// How a command ended.
+/// The end of a command.
 struct End {
     status: ExitStatus,
     at: Instant,
     /// The beginning of its error output.
-    complaint: String,
+    stderr: String,
 }
 
 impl ScopeBackend {
-    /// Every scope will carry `labels`, stay on `cores` and be registered with the governor at `socket`.
+    /// Creates a backend whose scopes get `labels`, are confined to `cores` and are registered with the governor at `socket`.
     ///
     /// # Errors
-    /// The running program's file is unknown.
+    /// The path of the running program is unknown.
     pub fn open(tag: &str, socket: PathBuf, labels: Vec<(String, String)>, cores: Cores) -> Result<ScopeBackend> {
         let program = std::env::current_exe().context("find the running program's file")?;
         let stop = Arc::new(watch::Sender::new(()));
         Ok(ScopeBackend { program, tag: tag.to_owned(), socket, labels, cores, stop, running: Arc::default() })
     }
 
-    /// The scope's name for a job.
+    /// The name of a job's scope.
     pub fn container_name(&self, job: &Job) -> String {
         format!("{}-{}", self.tag, job.name)
     }
@@ -73,18 +73,18 @@ impl ScopeBackend {
         &self.cores
     }
 
-    /// Runs a command that does nothing, to see whether it can be given a cgroup.
+    /// Checks that a cgroup can be created, by running a command that does nothing.
     ///
     /// # Errors
-    /// What `flowctl run` complained about.
-    pub async fn try_out(&self) -> Result<()> {
+    /// The first line of the error output of `flowctl run`.
+    pub async fn check(&self) -> Result<()> {
         let nothing = [self.program.to_string_lossy().into_owned(), "--version".to_owned()];
         let command = self.command(&format!("{}-trial", self.tag), &[], &nothing);
         let child = self.spawn(command, "nothing")?;
         match child.end.await.context("wait for a command that does nothing")? {
             End { status, .. } if status.success() => Ok(()),
-            End { complaint, .. } => {
-                let first = complaint.lines().next().unwrap_or("no reason was given");
+            End { stderr, .. } => {
+                let first = stderr.lines().next().unwrap_or("no error message");
                 bail!("{}", first.trim_start_matches("flowctl: "))
             }
         }
@@ -99,7 +99,7 @@ impl ScopeBackend {
         self.spawn(command, &name)
     }
 
-    /// `flowctl run … -- …`, out of the terminal's process group: Ctrl-C is for the caller to handle.
+    /// Builds `flowctl run … -- …` in a separate process group, so that only the caller receives Ctrl-C.
     fn command(&self, name: &str, labels: &[(String, String)], what: &[String]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(&self.program);
         command.arg("--socket").arg(&self.socket).arg("run").arg("--name").arg(name);
@@ -113,21 +113,21 @@ impl ScopeBackend {
 
     fn spawn(&self, mut command: tokio::process::Command, name: &str) -> Result<Command> {
         let runtime = tokio::runtime::Handle::current();
-        let spawned = self.cores.on_them(|| {
+        let spawned = self.cores.run_confined(|| {
             let _inside = runtime.enter();
             command.spawn()
         });
         let child = spawned
             .and_then(|spawned| spawned)
             .with_context(|| format!("start {} run for {name}", self.program.display()))?;
-        let (tell, end) = oneshot::channel();
-        let (pour, output) = mpsc::unbounded_channel();
-        let task = tokio::spawn(look_after(child, self.stop.subscribe(), tell, pour));
+        let (end_sender, end) = oneshot::channel();
+        let (output_sender, output) = mpsc::unbounded_channel();
+        let task = tokio::spawn(supervise(child, self.stop.subscribe(), end_sender, output_sender));
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         Ok(Command { name: name.to_owned(), end, output })
     }
 
-    /// Ends what still runs and waits until it is gone.
+    /// Stops all running commands and waits until they have exited.
     pub async fn clear(&self) {
         self.stop.send_replace(());
         let tasks = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
@@ -137,46 +137,46 @@ impl ScopeBackend {
     }
 }
 
-/// Waits for the child, or ends it when told to; either way the child is reaped here.
-async fn look_after(
+/// Waits for the child, or stops it on request; the child is reaped in both cases.
+async fn supervise(
     mut child: Child,
     mut stop: watch::Receiver<()>,
-    tell: oneshot::Sender<End>,
-    pour: mpsc::UnboundedSender<Vec<u8>>,
+    end_sender: oneshot::Sender<End>,
+    output_sender: mpsc::UnboundedSender<Vec<u8>>,
 ) {
     if let Some(stdout) = child.stdout.take() {
-        tokio::spawn(drain(stdout, pour.clone()));
+        tokio::spawn(drain(stdout, output_sender.clone()));
     }
-    let complaint = child.stderr.take().map(|stderr| tokio::spawn(drain(stderr, pour)));
-    let ended_by_itself = tokio::select! {
+    let stderr = child.stderr.take().map(|stderr| tokio::spawn(drain(stderr, output_sender)));
+    let exited = tokio::select! {
         status = child.wait() => Some(status),
         _ = stop.changed() => None,
     };
-    let status = match ended_by_itself {
+    let status = match exited {
         Some(status) => status,
         None => end(&mut child).await,
     };
     let at = Instant::now();
-    let complaint = match complaint {
-        // What it left running may hold its error output open.
+    let stderr = match stderr {
+        // A process that it left running may keep its error output open.
         Some(beginning) => tokio::time::timeout(LAST_OUTPUT, beginning).await.ok().and_then(Result::ok),
         None => None,
     };
-    let complaint = String::from_utf8_lossy(&complaint.unwrap_or_default()).trim().to_owned();
+    let stderr = String::from_utf8_lossy(&stderr.unwrap_or_default()).trim().to_owned();
     if let Ok(status) = status {
-        // Nobody may be waiting any more.
-        let _ = tell.send(End { status, at, complaint });
+        // The receiver may be gone.
+        let _ = end_sender.send(End { status, at, stderr });
     }
 }
 
-/// Reads a stream to its end, whether anybody listens or not, so that its writer never waits; its beginning.
-async fn drain(mut from: impl AsyncRead + Unpin, pour: mpsc::UnboundedSender<Vec<u8>>) -> Vec<u8> {
+/// Reads a stream to its end, also without a receiver, so that its writer never blocks; returns its beginning.
+async fn drain(mut from: impl AsyncRead + Unpin, output_sender: mpsc::UnboundedSender<Vec<u8>>) -> Vec<u8> {
     let mut beginning = Vec::new();
     let mut piece = vec![0; 16 << 10];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        let kept = count.min(COMPLAINT_AT_MOST.saturating_sub(beginning.len()));
+        let kept = count.min(MAX_STDERR.saturating_sub(beginning.len()));
         beginning.extend_from_slice(&piece[..kept]);
-        let _ = pour.send(piece[..count].to_vec());
+        let _ = output_sender.send(piece[..count].to_vec());
     }
     beginning
 }
@@ -184,10 +184,10 @@ async fn drain(mut from: impl AsyncRead + Unpin, pour: mpsc::UnboundedSender<Vec
 async fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // Fails only when it has ended by itself; it is not reaped yet, so the id is still its own.
+        // Fails only if it has already exited; it is not reaped yet, so its id has not been reused.
         let _ = kill_process(pid, Signal::TERM);
     }
-    match tokio::time::timeout(PATIENCE, child.wait()).await {
+    match tokio::time::timeout(STOP_TIMEOUT, child.wait()).await {
         Ok(status) => status,
         Err(_) => {
             child.start_kill()?;
@@ -197,22 +197,22 @@ async fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
 }
 
 impl Command {
-    /// Waits for its end; `hear` is given its output.
-    pub async fn wait(self, mut hear: impl FnMut(&[u8])) -> Result<Ended> {
+    /// Waits until the command exits; passes its output to `on_output`.
+    pub async fn wait(self, mut on_output: impl FnMut(&[u8])) -> Result<Ended> {
         let Command { name, mut end, mut output } = self;
         let ended = loop {
             tokio::select! {
                 ended = &mut end => break ended,
-                Some(piece) = output.recv() => hear(&piece),
+                Some(piece) = output.recv() => on_output(&piece),
             }
         };
         let End { status, at, .. } = ended.with_context(|| format!("wait for {name}"))?;
         let rest = async {
             while let Some(piece) = output.recv().await {
-                hear(&piece);
+                on_output(&piece);
             }
         };
-        // Whatever does not come is not heard.
+        // Output that does not arrive in time is lost.
         let _ = tokio::time::timeout(LAST_OUTPUT, rest).await;
         let exit_code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         Ok(Ended { exit_code, at })
@@ -224,16 +224,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_command_leaves_running_does_not_keep_it_from_its_end() {
+    async fn a_process_left_running_by_a_command_does_not_delay_its_end() {
         let mut command = tokio::process::Command::new("sh");
         command.args(["-c", "exec 3<&0; cat <&3 & exit 3"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("a shell");
         let held_open = child.stdin.take();
-        let (tell, end) = oneshot::channel();
-        let (pour, output) = mpsc::unbounded_channel();
+        let (end_sender, end) = oneshot::channel();
+        let (output_sender, output) = mpsc::unbounded_channel();
         let stop = watch::Sender::new(());
-        tokio::spawn(look_after(child, stop.subscribe(), tell, pour));
+        tokio::spawn(supervise(child, stop.subscribe(), end_sender, output_sender));
         let ended = Command { name: "job".into(), end, output }.wait(|_| ()).await.expect("its end");
         assert_eq!(ended.exit_code, 3);
         drop(held_open);
