@@ -78,7 +78,7 @@ fn delete_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
         return Ok(());
     }
     let transaction = connection.transaction()?;
-    for table in ["sample", "fresh"] {
+    for table in ["moment", "fresh"] {
         let gone = format!("DELETE FROM {table} WHERE job IN (SELECT number FROM job WHERE last < ?1)");
         transaction.execute(&gone, [cutoff])?;
         let cut = format!(
