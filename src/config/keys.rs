@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "engine.address",
-        help: "\"auto\" (DOCKER_HOST, or the usual sockets), \"off\", or an address such as unix:///run/podman/podman.sock",
+        help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", or an address such as unix:///run/podman/podman.sock",
         set: |s, v| {
             s.engine = match v.text()? {
                 "auto" => EngineChoice::Auto,
