@@ -100,7 +100,7 @@ async fn a_connection_is_kept_until_it_is_cut_without_a_word() {
     // Nor does any other: the node is out of reach.
     node.cut.store(usize::MAX, Ordering::SeqCst);
     let said = node.report(&[]).await.unwrap_err();
-    assert!(said.contains("does not answer"), "{said}");
+    assert!(said.contains("does not respond"), "{said}");
     // It is back.
     node.cut.store(0, Ordering::SeqCst);
     assert!(node.report(&[]).await.is_ok());

@@ -71,7 +71,7 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
 
     let submission =
         ["submit", "--name", "asked", "--image", IMAGE, "--checkpoint", "asked:/saved", "--", "sh", "-c", "exit 3"];
-    assert!(swarm.done(&submission).contains("asked waits"));
+    assert!(swarm.done(&submission).contains("asked is queued"));
     let failed = swarm.wait("asked", "failed", |job| job["state"] == "failed");
     assert_eq!(failed["exit_code"].as_i64(), Some(3));
     assert!(swarm.done(&["explain", "train"]).contains("progress"));
