@@ -101,7 +101,7 @@ async fn a_connection_is_kept_until_it_breaks_silently() {
     // All connections are broken: the node is unreachable.
     node.cut.store(usize::MAX, Ordering::SeqCst);
     let error = node.report(&[]).await.unwrap_err();
-    assert!(error.contains("does not answer"), "{error}");
+    assert!(error.contains("does not respond"), "{error}");
     // The connection works again.
     node.cut.store(0, Ordering::SeqCst);
     assert!(node.report(&[]).await.is_ok());

@@ -71,7 +71,7 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
 
     let submission =
         ["submit", "--name", "report", "--image", IMAGE, "--checkpoint", "report:/saved", "--", "sh", "-c", "exit 3"];
-    assert!(swarm.stdout_of(&submission).contains("report waits"));
+    assert!(swarm.stdout_of(&submission).contains("report is queued"));
     let failed = swarm.wait("report", "failed", |job| job["state"] == "failed");
     assert_eq!(failed["exit_code"].as_i64(), Some(3));
     assert!(swarm.stdout_of(&["explain", "train"]).contains("progress"));

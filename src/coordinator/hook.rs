@@ -1,4 +1,5 @@
-//! The commands of whoever rents nodes: run without a shell, for a bounded time, with the node's name as last argument. Imports: model.
+//! The configured commands that open and close nodes: run without a shell, with a time limit and the node's name as last argument.
+//! Imports: model.
 
 use crate::model::swarm::NodeId;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -7,29 +8,29 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-/// So much of what a command says on standard error is read; its last line is kept.
-const SAID_MOST: u64 = 64 << 10;
-/// Its last line, in characters.
+/// Maximum bytes of standard error that are kept to find its last line.
+const STDERR_MOST: u64 = 64 << 10;
+/// Maximum characters of that line.
 const LINE_MOST: usize = 160;
 
-/// What it said last is waited for no longer than this after its end.
-const LISTEN: Duration = Duration::from_secs(1);
+/// How long to wait for standard error after the command has exited.
+const STDERR_WITHIN: Duration = Duration::from_secs(1);
 
-/// A command's process group, killed with all that it started if it is left before its end.
+/// Process group of a command; killed with all its processes if the command is abandoned before it exits.
 struct Group(Option<Pid>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            let _ = kill_process_group(group, Signal::KILL); // it has ended by itself
+            let _ = kill_process_group(group, Signal::KILL); // fails if it has exited meanwhile
         }
     }
 }
 
-/// Runs a command and waits for its end; it is killed when its time is over. It finds the node's id as FLOWCON_NODE_ID.
+/// Runs a command, with the node's id in FLOWCON_NODE_ID, and waits for its exit. It is killed after `within`.
 ///
 /// # Errors
-/// It could not be started, failed, or took too long; with the last line that it said.
+/// The command cannot be started, failed (with the last line of its standard error), or took too long.
 pub(super) async fn run(command: &[String], node: &NodeId, within: Duration) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     let mut child = Command::new(program)
@@ -40,32 +41,32 @@ pub(super) async fn run(command: &[String], node: &NodeId, within: Duration) -> 
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
-        .map_err(|error| format!("{program}: it cannot be started: {error}; check [nodes] of flowcoord.toml"))?;
+        .map_err(|error| format!("{program}: cannot start: {error}; check [nodes] of flowcoord.toml"))?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let mut group = Group(pid);
-    let said = tokio::spawn(last_line(child.stderr.take()));
+    let stderr = tokio::spawn(last_line(child.stderr.take()));
     let Ok(ended) = tokio::time::timeout(within, child.wait()).await else {
-        return Err(format!("{program}: killed, for it took longer than {} s", within.as_secs()));
+        return Err(format!("{program}: killed because it took longer than {} s", within.as_secs()));
     };
     group.0 = None;
     let status = ended.map_err(|error| format!("{program}: {error}"))?;
     if status.success() {
         return Ok(());
     }
-    // Who still holds its standard error is not waited for.
-    let said = tokio::time::timeout(LISTEN, said).await.ok().and_then(Result::ok).unwrap_or_default();
-    Err(format!("{program}: {status}: {said}"))
+    // A background process may hold standard error open.
+    let line = tokio::time::timeout(STDERR_WITHIN, stderr).await.ok().and_then(Result::ok).unwrap_or_default();
+    Err(format!("{program}: {status}: {line}"))
 }
 
-/// The last line of a stream that is read to its end, so that nobody waits to write.
+/// Returns the last line of a stream. Reads it to its end, so that the writer never blocks.
 async fn last_line(stream: Option<impl AsyncRead + Unpin>) -> String {
     let Some(mut stream) = stream else { return String::new() };
-    let mut said = Vec::new();
-    // What cannot be read is not shown; the exit status tells.
-    let _ = (&mut stream).take(SAID_MOST).read_to_end(&mut said).await;
+    let mut text = Vec::new();
+    // Read errors are ignored: the exit status is reported in any case.
+    let _ = (&mut stream).take(STDERR_MOST).read_to_end(&mut text).await;
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-    let said = String::from_utf8_lossy(&said);
-    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(LINE_MOST).collect()
+    let text = String::from_utf8_lossy(&text);
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(LINE_MOST).collect()
 }
 
 #[cfg(test)]
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_told_its_node_and_its_failure_is_told_with_its_last_line() {
+    async fn a_command_gets_its_node_and_a_failure_is_reported_with_its_last_line() {
         let minute = Duration::from_secs(60);
         assert_eq!(sh("[ \"$1 $FLOWCON_NODE_ID\" = 'node-2 id' ]", minute).await, Ok(()));
         let failed = sh("echo trying >&2; echo 'no such machine' >&2; exit 3", minute).await.unwrap_err();

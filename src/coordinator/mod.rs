@@ -1,19 +1,19 @@
-//! `flowcoord`: what needs several nodes, on Docker Swarm. It places jobs, moves them, and empties nodes.
+//! `flowcoord`: the cluster coordinator on Docker Swarm. It places jobs, moves them, and drains nodes.
 //!
 //! ```text
-//! flowcoord run      machine   events in, effects out: no clock, files or network; all that lasts is labels on Swarm's services
-//!                    run       carries its effects out; publish shows what it says
-//!                    outside   the engine, and the agents of all nodes; hook runs the commands that open and close nodes
-//! flowcoord agent    agent     answers managers for one node: what runs here, whether a job is gone, its saved state
+//! flowcoord run      machine   events in, effects out: no clock, files or network; its only durable state is labels of Swarm services
+//!                    run       executes the effects; publish holds the status and events that the API serves
+//!                    backends  the local engine and the agents of all nodes; hook runs the commands that open and close nodes
+//! flowcoord agent    agent     serves managers for one node: its jobs, proofs that a job is gone, transfers of saved state
 //! ```
 //! Imports: as its parts.
 
 pub mod agent;
+mod backends;
 #[cfg(test)]
 mod disasters;
 mod hook;
 pub mod machine;
-mod outside;
 mod publish;
 mod run;
 mod settings;

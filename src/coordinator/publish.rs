@@ -1,4 +1,4 @@
-//! What the coordinator shows: its latest status, and recent events. Imports: api, model.
+//! Publishes the latest status and recent events of the coordinator. Imports: api, model.
 
 use crate::api::cluster::{ClusterEvent, ClusterFeed, ClusterRequest};
 use crate::model::cluster::ClusterStatus;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::{mpsc, watch};
 
-/// Events that are kept.
+/// Number of events that are kept.
 const EVENTS_AT_MOST: usize = 1000;
 
 /// The writing side of a [`ClusterFeed`].
@@ -17,17 +17,17 @@ pub(super) struct Publisher {
     moves: watch::Sender<u64>,
     recent: Arc<Mutex<VecDeque<ClusterEvent>>>,
     commands: mpsc::Sender<ClusterRequest>,
-    told: u64,
+    emitted: u64,
 }
 
 impl Publisher {
     pub(super) fn new(commands: mpsc::Sender<ClusterRequest>) -> Publisher {
         let (status, _) = watch::channel(Arc::default());
         let (moves, _) = watch::channel(0);
-        Publisher { status, moves, recent: Arc::default(), commands, told: 0 }
+        Publisher { status, moves, recent: Arc::default(), commands, emitted: 0 }
     }
 
-    /// What the API reads.
+    /// Returns the reading side, for the API.
     pub(super) fn feed(&self) -> ClusterFeed {
         ClusterFeed {
             status: self.status.subscribe(),
@@ -52,11 +52,11 @@ impl Publisher {
         };
         let job = service.map(named);
         tracing::info!(job = job.as_deref(), "{text}");
-        self.told += 1;
+        self.emitted += 1;
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.push_back(ClusterEvent { number: self.told, unix_ms, job, text });
+        recent.push_back(ClusterEvent { number: self.emitted, unix_ms, job, text });
         while recent.len() > EVENTS_AT_MOST {
             recent.pop_front();
         }

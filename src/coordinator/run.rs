@@ -1,11 +1,11 @@
-//! `flowcoord run`: tells the machine what happens, and carries out what it asks for.
+//! `flowcoord run`: feeds events to the machine and executes its effects.
 //!
-//! One task loops; each request to the engine or an agent is a task of its own with a deadline, and ends in one event. Imports: api, host,
-//! machine.
+//! One task runs the loop. Each request to the engine or an agent is a separate task with a deadline that ends in one event. Imports: api,
+//! host, machine.
 
+use super::backends::Backends;
 use super::hook;
-use super::machine::{Asker, At, Effect, Event, Machine};
-use super::outside::Outside;
+use super::machine::{At, CommandId, Effect, Event, Machine};
 use super::publish::Publisher;
 use super::settings::{Settings, SettingsError};
 use crate::api::cluster::{ClusterRequest, Wanted};
@@ -22,57 +22,59 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Commands that may wait; beyond, a client is told to come again.
+/// Maximum number of queued commands; further ones are rejected.
 const COMMANDS_AT_MOST: usize = 32;
 const SOCKET_MODE: u32 = 0o660;
 const TICK: Duration = Duration::from_millis(250);
-/// While a job waits for the proof that it is gone, which is time without progress.
+/// Used while a job waits for the proof that it is gone, because it makes no progress meanwhile.
 const TICK_IN_A_MOVE: Duration = Duration::from_millis(50);
 
-/// What a coordinator is told from outside.
+/// Control messages of the process.
 #[derive(Debug)]
 pub enum Control {
-    /// Read the configuration again.
+    /// Reload the configuration.
     Reload,
-    /// End. Nothing is undone: the next coordinator goes on from the labels.
+    /// Stop. Nothing is undone: the next coordinator continues from the labels.
     Stop,
 }
 
-/// Why a coordinator cannot go on.
+/// Fatal errors of a coordinator or agent.
 #[derive(Debug, thiserror::Error)]
 pub enum CoordinatorError {
-    /// The API's socket cannot be made.
+    /// The API socket cannot be created.
     #[error(transparent)]
     Socket(#[from] BindError),
-    /// A user of the configuration does not exist.
+    /// A user named in the configuration does not exist.
     #[error("admins: {0}")]
     User(String),
-    /// The engine's address cannot be understood.
+    /// The engine's address is invalid.
     #[error("{0}")]
     Engine(String),
     /// The agent cannot listen.
-    #[error("{address}: the agent cannot listen there: {source}; give listen and port in [agent] of flowcoord.toml")]
+    #[error(
+        "{address}: the agent cannot listen on this address: {source}; set listen and port in [agent] of flowcoord.toml"
+    )]
     Listen {
-        /// Where.
+        /// Address and port.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The API's server has ended.
-    #[error("the API's server has ended: {0}; start flowcoord again, and report it")]
+    /// The API server has stopped.
+    #[error("the API server stopped unexpectedly: {0}; restart flowcoord and report this bug")]
     Died(String),
 }
 
-/// Reads the configuration again.
-pub type Reread = Box<dyn Fn() -> Result<Settings, SettingsError> + Send>;
+/// Reloads the configuration.
+pub type ReloadSettings = Box<dyn Fn() -> Result<Settings, SettingsError> + Send>;
 
-/// Coordinates until told to stop.
+/// Runs the coordinator until it is stopped.
 ///
 /// # Errors
-/// What keeps it from beginning.
+/// It cannot start, or its API server has stopped.
 pub async fn run(
     settings: Settings,
-    reread: Reread,
+    reload_settings: ReloadSettings,
     mut control: mpsc::Receiver<Control>,
 ) -> Result<(), CoordinatorError> {
     let admins = settings.admins.iter().map(|user| users::uid_of(user)).collect::<Result<Vec<u32>, _>>();
@@ -83,50 +85,50 @@ pub async fn run(
     let publisher = Publisher::new(commands);
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async move {
-        let _ = stopped.await; // told, or the loop is gone
+        let _ = stopped.await; // an error means that the loop is gone
     };
     let access = Access::new(admins, group);
     let mut server = tokio::spawn(api::serve_cluster(socket, publisher.feed(), access, ApiLimits::default(), until));
     let mut runner = Runner::new(settings, publisher)?;
     let mut ticked = Instant::now();
     loop {
-        let tick = if runner.machine.proves() { TICK_IN_A_MOVE } else { TICK };
+        let tick = if runner.machine.is_proving() { TICK_IN_A_MOVE } else { TICK };
         tokio::select! {
-            told = control.recv() => match told {
-                Some(Control::Reload) => runner.reload(&reread),
+            control = control.recv() => match control {
+                Some(Control::Reload) => runner.reload(&reload_settings),
                 Some(Control::Stop) | None => break,
             },
             ended = &mut server => {
-                let why = ended.map_or_else(|error| error.to_string(), |()| "without a reason".to_owned());
+                let why = ended.map_or_else(|error| error.to_string(), |()| "unknown reason".to_owned());
                 return Err(CoordinatorError::Died(why));
             }
-            Some(request) = requests.recv() => runner.asked(request),
+            Some(request) = requests.recv() => runner.accept(request),
             Some(done) = runner.tasks.join_next() => match done {
-                Ok(Some(event)) => runner.tell(event),
+                Ok(Some(event)) => runner.handle(event),
                 Ok(None) => {}
-                // The machine goes on by its own deadlines.
-                Err(error) => tracing::error!(%error, "a request has died; please report it"),
+                // The machine continues at its deadline for the request.
+                Err(error) => tracing::error!(%error, "the task of a request panicked; please report this bug"),
             },
             () = tokio::time::sleep_until(ticked + tick) => {
                 ticked = Instant::now();
-                runner.tell(Event::Passed);
+                runner.handle(Event::Tick);
             }
         }
     }
     drop(stop);
-    // A server that panicked has told why; there is nothing left to do but end.
+    // A panic has been reported already.
     let _ = server.await;
     Ok(())
 }
 
-/// The machine and its hands.
+/// The machine, its backends and the requests in flight.
 struct Runner {
     machine: Machine,
     settings: Settings,
-    outside: Arc<Outside>,
+    backends: Arc<Backends>,
     tasks: JoinSet<Option<Event>>,
-    askers: BTreeMap<u64, oneshot::Sender<Result<String, Refusal>>>,
-    asked: u64,
+    replies: BTreeMap<u64, oneshot::Sender<Result<String, Refusal>>>,
+    last_command: u64,
     publisher: Publisher,
 }
 
@@ -134,29 +136,29 @@ impl Runner {
     fn new(settings: Settings, publisher: Publisher) -> Result<Runner, CoordinatorError> {
         Ok(Runner {
             machine: Machine::new(settings.machine.clone()),
-            outside: Arc::new(Outside::new(&settings).map_err(CoordinatorError::Engine)?),
+            backends: Arc::new(Backends::new(&settings).map_err(CoordinatorError::Engine)?),
             settings,
             tasks: JoinSet::new(),
-            askers: BTreeMap::new(),
-            asked: 0,
+            replies: BTreeMap::new(),
+            last_command: 0,
             publisher,
         })
     }
 
-    fn reload(&mut self, reread: &Reread) {
-        let read = reread().map_err(|error| error.to_string());
-        match read.and_then(|settings| Ok((Outside::new(&settings)?, settings))) {
-            Ok((outside, settings)) => {
-                self.outside = Arc::new(outside);
+    fn reload(&mut self, reload_settings: &ReloadSettings) {
+        let read = reload_settings().map_err(|error| error.to_string());
+        match read.and_then(|settings| Ok((Backends::new(&settings)?, settings))) {
+            Ok((backends, settings)) => {
+                self.backends = Arc::new(backends);
                 self.settings = settings;
-                self.tell(Event::Reconfigured(Box::new(self.settings.machine.clone())));
-                tracing::info!("the configuration was read again");
+                self.handle(Event::Reconfigured(Box::new(self.settings.machine.clone())));
+                tracing::info!("configuration reloaded");
             }
-            Err(error) => tracing::error!(%error, "the configuration was not read again; the old one holds"),
+            Err(error) => tracing::error!(%error, "cannot reload the configuration; keeping the current one"),
         }
     }
 
-    fn asked(&mut self, request: ClusterRequest) {
+    fn accept(&mut self, request: ClusterRequest) {
         let ClusterRequest { wanted, asked_by, reply } = request;
         let command = match wanted {
             Wanted::Submission(submission) => {
@@ -165,29 +167,30 @@ impl Runner {
             }
             Wanted::Command(command) => command,
         };
-        tracing::info!(?command, asked_by, "asked");
-        self.asked += 1;
-        self.askers.insert(self.asked, reply);
-        self.tell(Event::Asked(command, Asker(self.asked)));
+        tracing::info!(?command, asked_by, "command received");
+        self.last_command += 1;
+        self.replies.insert(self.last_command, reply);
+        self.handle(Event::Command(command, CommandId(self.last_command)));
     }
 
     fn create(&mut self, submission: Submission, reply: oneshot::Sender<Result<String, Refusal>>) {
-        let outside = self.outside.clone();
+        let backends = self.backends.clone();
         let within = self.request_within();
         self.tasks.spawn(async move {
-            let done = tokio::time::timeout(within, outside.engine.create(&submission)).await;
+            let done = tokio::time::timeout(within, backends.engine.create(&submission)).await;
             let done = done.unwrap_or_else(|_elapsed| {
                 Err(Refusal::Failed(
-                    "Swarm did not answer in time; `flowctl cluster status` shows whether it was done".to_owned(),
+                    "Swarm did not reply in time; check with `flowctl cluster status` whether the job was created"
+                        .to_owned(),
                 ))
             });
-            // Who asked has gone: there is nobody to tell.
-            let _ = reply.send(done.map(|_id| format!("{} waits in the queue", submission.name)));
+            // Fails if the client has disconnected.
+            let _ = reply.send(done.map(|_id| format!("{} is queued", submission.name)));
             None
         });
     }
 
-    fn tell(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         for effect in self.machine.handle(event, now()) {
             self.carry_out(effect);
         }
@@ -198,37 +201,37 @@ impl Runner {
     }
 
     fn carry_out(&mut self, effect: Effect) {
-        let outside = self.outside.clone();
+        let backends = self.backends.clone();
         let within = self.request_within();
         match effect {
             Effect::Publish(status) => self.publisher.publish(*status),
             Effect::Emit { service, text } => self.publisher.emit(service.as_ref(), text),
-            Effect::Answer { asker, done } => {
-                if let Some(reply) = self.askers.remove(&asker.0) {
-                    let _ = reply.send(done); // who asked has gone: there is nobody to tell
+            Effect::Reply { command_id, result } => {
+                if let Some(reply) = self.replies.remove(&command_id.0) {
+                    let _ = reply.send(result); // fails if the client has disconnected
                 }
             }
             Effect::Look { look } => self.spawn(async move {
-                let swarm = bounded(within, outside.look()).await.unwrap_or_else(Err);
+                let swarm = bounded(within, backends.look()).await.unwrap_or_else(Err);
                 Event::Looked { look, swarm }
             }),
             Effect::Change(change) => self.spawn(async move {
-                let outcome = bounded(within, outside.engine.change(&change)).await;
+                let outcome = bounded(within, backends.engine.change(&change)).await;
                 let outcome = outcome.unwrap_or_else(ChangeOutcome::Unknown);
                 Event::Changed { service: change.service, version: change.version, outcome }
             }),
             Effect::ChangeNode(change) => self.spawn(async move {
-                let outcome = bounded(within, outside.engine.change_node(&change)).await;
+                let outcome = bounded(within, backends.engine.change_node(&change)).await;
                 let outcome = outcome.unwrap_or_else(ChangeOutcome::Unknown);
                 Event::NodeChanged { node: change.node, version: change.version, outcome }
             }),
             Effect::Poll { node, leases, lease } => self.spawn(async move {
-                let report = bounded(within, outside.poll(&node, &leases, lease)).await.unwrap_or_else(Err);
+                let report = bounded(within, backends.poll(&node, &leases, lease)).await.unwrap_or_else(Err);
                 Event::Polled { node, leases, report }
             }),
             Effect::Attest(question) => self.spawn(async move {
-                let said = bounded(within, outside.attest(&question)).await;
-                Event::Attested(question, said.unwrap_or_else(Attestation::Unknown))
+                let attestation = bounded(within, backends.attest(&question)).await;
+                Event::Attested(question, attestation.unwrap_or_else(Attestation::Unknown))
             }),
             Effect::RunHook { node, command, within } => self.spawn(async move {
                 let outcome = hook::run(&command, &node, Duration::from_millis(within.0)).await;
@@ -237,7 +240,7 @@ impl Runner {
             Effect::Carry(carriage) => {
                 let within = Duration::from_millis(self.settings.machine.carry_within.0);
                 self.spawn(async move {
-                    let outcome = bounded(within, outside.carry(&carriage)).await;
+                    let outcome = bounded(within, backends.carry(&carriage)).await;
                     let outcome = outcome.unwrap_or_else(CarriageOutcome::Failed);
                     Event::Carried { service: carriage.service, number: carriage.number, outcome }
                 });
@@ -250,9 +253,9 @@ impl Runner {
     }
 }
 
-/// Dropped when its time is over, so that nothing is sent later.
+/// Limits the duration of a request. The request is dropped at its deadline, so it is never sent later.
 async fn bounded<T>(within: Duration, work: impl Future<Output = T>) -> Result<T, String> {
-    tokio::time::timeout(within, work).await.map_err(|_elapsed| format!("no answer within {} s", within.as_secs()))
+    tokio::time::timeout(within, work).await.map_err(|_elapsed| format!("no reply within {} s", within.as_secs()))
 }
 
 fn now() -> At {

@@ -1,4 +1,4 @@
-//! `flowcoord.toml`: every key optional, each mistake told with its line and what is expected there.
+//! Parser of `flowcoord.toml`: every key is optional; each error names its line and the expected value.
 //!
 //! Imports: machine, config, model.
 
@@ -10,80 +10,80 @@ use serde::{Deserialize, Deserializer, de};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The port that agents listen on, unless told otherwise.
+/// Default port of agents.
 pub const PORT: u16 = 7951;
 
-/// Everything that `flowcoord` may be told.
+/// Configuration of `flowcoord`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where `flowctl cluster` finds the coordinator.
+    /// API socket of the coordinator, used by `flowctl cluster`.
     pub socket: PathBuf,
-    /// Its members may read.
+    /// Group with read-only access.
     pub group: Option<String>,
-    /// Users who may change things, besides root.
+    /// Users with full control, besides root.
     pub admins: Vec<String>,
-    /// The engine's socket; `None` = as `docker` finds it.
+    /// The engine's socket; `None` = the default of `docker`.
     pub engine: Option<String>,
-    /// What the machine may be told.
+    /// Settings of the machine.
     pub machine: CoordinatorSettings,
-    /// What each node's agent may be told.
+    /// Settings of each node's agent.
     pub agent: AgentSettings,
 }
 
-/// Everything that `flowcoord agent` may be told, and what managers must know to reach it.
+/// Configuration of `flowcoord agent`; managers read the port from it too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSettings {
-    /// The same on all nodes.
+    /// Port, the same on all nodes.
     pub port: u16,
     /// Address to listen on; `None` = the node's address in the Swarm.
     pub listen: Option<String>,
-    /// Where `flowcond` answers.
+    /// API socket of `flowcond`.
     pub flowcond: PathBuf,
-    /// Certificate, key and authority; `None` = Swarm's own.
+    /// Certificate, key and authority; `None` = those of Swarm.
     pub certificates: Option<CertificateFiles>,
-    /// A volume that is larger is not carried.
+    /// Maximum size of a transferred volume.
     pub volume_most: Bytes,
-    /// Bytes a second of one carriage; `None` = as fast as it goes.
+    /// Maximum bytes per second of one transfer; `None` = unlimited.
     pub carry_rate: Option<Bytes>,
 }
 
-/// Files of a PKI of one's own, in PEM.
+/// PEM files of a custom PKI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// This node's certificate, with the names that Swarm's has.
+    /// Certificate of this node, with the same names as Swarm's certificate.
     pub certificate: PathBuf,
-    /// Its key, not encrypted.
+    /// Private key, not encrypted.
     pub key: PathBuf,
-    /// Who signs certificates of this cluster.
+    /// Certificate authority of the cluster.
     pub authority: PathBuf,
 }
 
-/// What is wrong with a configuration.
+/// Errors of loading a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
     #[error("{path}: cannot read the configuration: {source}; check the path and its permissions")]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Something in it cannot be obeyed.
+    /// The file contains an invalid value.
     #[error("{path}: {mistake}")]
     Mistake {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// With line and column, and what is expected.
+        /// Line and column, and the expected value.
         mistake: String,
     },
 }
 
 impl Settings {
-    /// What the file says; a file that is not there says nothing, unless it `must_exist`.
+    /// Loads the file. Returns the defaults if it does not exist, unless it `must_exist`.
     ///
     /// # Errors
-    /// File, line, key, and what is expected.
+    /// The file cannot be read, or contains an invalid key or value.
     pub fn load(path: &Path, must_exist: bool) -> Result<Settings, SettingsError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -125,7 +125,7 @@ impl Default for AgentSettings {
     }
 }
 
-/// The file as it is written.
+/// Syntax of the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
@@ -188,7 +188,7 @@ struct Agent {
     carry_rate: Option<Size>,
 }
 
-/// `90s`, `2m`, from half a second to a day.
+/// A duration such as `90s` or `2m`, from half a second to a day.
 struct Span(Millis);
 
 impl<'de> Deserialize<'de> for Span {
@@ -197,19 +197,19 @@ impl<'de> Deserialize<'de> for Span {
         let millis = duration(&text).and_then(|span| u64::try_from(span.as_millis()).ok());
         match millis {
             Some(millis @ 500..=86_400_000) => Ok(Span(Millis(millis))),
-            _ => Err(de::Error::custom(format!("`{text}`: expected a duration from 500ms to 1d, as 90s or 2m"))),
+            _ => Err(de::Error::custom(format!("`{text}`: expected a duration from 500ms to 1d, such as 90s or 2m"))),
         }
     }
 }
 
-/// `512MiB`, `2GiB`.
+/// A size such as `512MiB` or `2GiB`.
 struct Size(Bytes);
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
         let text = String::deserialize(deserializer)?;
         let size = crate::config::bytes(&text).filter(|size| size.0 > 0);
-        size.map(Size).ok_or_else(|| de::Error::custom(format!("`{text}`: expected a size, as 512MiB or 2GiB")))
+        size.map(Size).ok_or_else(|| de::Error::custom(format!("`{text}`: expected a size, such as 512MiB or 2GiB")))
     }
 }
 
@@ -220,9 +220,7 @@ impl File {
             (None, None, None) => None,
             (Some(certificate), Some(key), Some(authority)) => Some(CertificateFiles { certificate, key, authority }),
             _ => {
-                return Err(
-                    "[agent]: certificate, key and authority belong together; give all three or none".to_owned()
-                );
+                return Err("[agent]: certificate, key and authority belong together; set all three or none".to_owned());
             }
         };
         let Cluster { placement, moves, queue, reclaim, admission, moves_per_node, moves_at_once, overtaken_for } =
@@ -253,10 +251,10 @@ impl File {
             rent: self.nodes.settings()?,
             ..machine
         };
-        // A lease counts from the answer before the one that renews it.
+        // A lease counts from the response before the one that renews it.
         if machine.lease.0 <= 2 * machine.poll_every.0 {
             return Err(
-                "[times]: lease must be longer than two of poll-every, or leases end while all is well".to_owned()
+                "[times]: lease must be longer than twice poll-every, or leases expire on healthy nodes".to_owned()
             );
         }
         if machine.heard_within <= machine.poll_every {
@@ -281,12 +279,14 @@ impl File {
 }
 
 impl Nodes {
-    /// Without `close-after` no node is opened or closed.
+    /// Returns `None` without `close-after`: no node is opened or closed then.
     fn settings(self) -> Result<Option<RentSettings>, String> {
         let Nodes { close_after, open_command, close_command, command_within } = self;
         let Some(Span(close_after)) = close_after else {
             return match open_command.or(close_command) {
-                Some(_) => Err("[nodes]: the commands are run only with close-after, as \"30m\"".to_owned()),
+                Some(_) => {
+                    Err("[nodes]: open-command and close-command require close-after, such as \"30m\"".to_owned())
+                }
                 None => Ok(None),
             };
         };
@@ -305,12 +305,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_said_is_the_default() {
+    fn an_empty_file_gives_the_defaults() {
         assert_eq!(Settings::parse("").unwrap(), Settings::default());
     }
 
     #[test]
-    fn what_is_said_holds() {
+    fn values_of_the_file_override_the_defaults() {
         let text = "socket = \"/tmp/c.sock\"\n[cluster]\nmoves = \"specon\"\nmoves-at-once = 3\n[times]\nlease = \"2m\"\n[agent]\nport = 8000\nvolume-most = \"2GiB\"\n";
         let settings = Settings::parse(text).unwrap();
         assert_eq!(settings.machine.cluster.moves, MoveRule::SpeCon);
@@ -319,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_told_with_its_place() {
+    fn each_error_names_its_line_or_key() {
         for (text, expected) in [
             ("[cluster]\nplacement = \"best\"\n", "line 2"),
             ("[cluster]\nspeed = 3\n", "unknown field `speed`"),
             ("[times]\nlease = \"soon\"\n", "expected a duration"),
-            ("[times]\nlease = \"2s\"\n", "lease must be longer than two of poll-every"),
+            ("[times]\nlease = \"2s\"\n", "lease must be longer than twice poll-every"),
             ("[agent]\nkey = \"/a\"\n", "belong together"),
-            ("[nodes]\nopen-command = [\"/bin/rent\"]\n", "only with close-after"),
+            ("[nodes]\nopen-command = [\"/bin/rent\"]\n", "require close-after"),
             ("[nodes]\nclose-after = \"1h\"\nopen-command = \"rent\"\n", "line 3"),
             ("[agent]\nvolume-most = \"big\"\n", "expected a size"),
         ] {

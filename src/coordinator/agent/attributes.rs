@@ -1,5 +1,5 @@
-//! What a tar header has no room for: fractions of a second of a file's time, by which a job finds its newest checkpoint, and extended
-//! attributes. They travel as PAX records, as GNU tar writes them. Imports: rustix.
+//! File attributes that do not fit into a tar header: subsecond modification times, by which jobs find their newest checkpoint, and extended
+//! attributes. They are sent as PAX records in the format of GNU tar. Imports: rustix.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use std::fs::Metadata;
@@ -9,12 +9,13 @@ use std::path::Path;
 
 const TIME: &str = "mtime";
 const XATTR: &str = "SCHILY.xattr.";
-/// The kernel's bound on the names and on each value.
+/// The kernel's limit for the list of names and for each value.
 const XATTR_AT_MOST: usize = 64 * 1024;
-/// Others belong to the machine (`trusted.overlay.…`, `security.selinux`) or to programs (`security.capability`), not to saved state.
+/// Prefixes that are transferred. Others belong to the host (`trusted.overlay.…`, `security.selinux`) or to programs
+/// (`security.capability`), not to saved state.
 const CARRIED: [&str; 2] = ["user.", "system.posix_acl_"];
 
-/// The attributes of one file, folder or link.
+/// Attributes of one file, folder or link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes {
     modified: Option<(i64, i64)>,
@@ -27,10 +28,10 @@ impl Attributes {
         Attributes { modified: Some((found.mtime(), found.mtime_nsec())), extended }
     }
 
-    /// As PAX records.
+    /// Returns the attributes as PAX records.
     pub(super) fn records(&self) -> Vec<(String, Vec<u8>)> {
         let time = self.modified.map(|(seconds, nanos)| {
-            // Before 1970 the fraction still counts forwards: a decimal number does not say that.
+            // Before 1970 the fraction still counts forwards, which a decimal number cannot express.
             let text = if seconds >= 0 { format!("{seconds}.{nanos:09}") } else { seconds.to_string() };
             (TIME.to_owned(), text.into_bytes())
         });
@@ -38,7 +39,7 @@ impl Attributes {
         time.into_iter().chain(extended).collect()
     }
 
-    /// From PAX records; what is not understood is left out.
+    /// Parses PAX records; unknown or invalid ones are ignored.
     pub(super) fn read<'a>(records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Attributes {
         let mut read = Attributes::default();
         for (key, value) in records {
@@ -52,10 +53,10 @@ impl Attributes {
         read
     }
 
-    /// Gives them to what lies at `path`, which is no link to anywhere else.
+    /// Applies the attributes to `path` without following links.
     ///
     /// # Errors
-    /// The system's. A file system that has no extended attributes goes without.
+    /// Errors of the system. On a file system without extended attributes, these are skipped.
     pub(super) fn give_to(&self, path: &Path) -> io::Result<()> {
         for (name, value) in &self.extended {
             match rustix::fs::lsetxattr(path, name.as_str(), value, XattrFlags::empty()) {
@@ -74,7 +75,7 @@ fn is_carried(name: &str) -> bool {
     CARRIED.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What cannot be read is not there: a file system without them, a file that has just changed.
+/// Reads the extended attributes. Errors count as absence: the file system has none, or the file has just changed.
 fn extended(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut names = vec![0_u8; XATTR_AT_MOST];
     let Ok(length) = rustix::fs::llistxattr(path, &mut names[..]) else { return Vec::new() };
@@ -88,7 +89,7 @@ fn extended(path: &Path) -> Vec<(String, Vec<u8>)> {
     names.filter(|name| is_carried(name)).filter_map(value).collect()
 }
 
-/// `1234.5` is half a second after 1234.
+/// Parses a time such as `1234.5` into seconds and nanoseconds.
 fn time(text: &str) -> Option<(i64, i64)> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
@@ -101,7 +102,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn times_and_attributes_come_back_from_their_records() {
+    fn times_and_attributes_survive_the_conversion_to_records() {
         let folder = tempfile::tempdir().expect("a folder");
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         fs::write(&from, "x").expect("written");
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_tar_wrote_is_read_and_what_belongs_to_the_machine_is_not() {
+    fn records_of_another_tar_are_read_but_attributes_of_the_host_are_not() {
         let records: [(&[u8], &[u8]); 4] = [
             (b"mtime", b"12.5"),
             (b"SCHILY.xattr.trusted.overlay.opaque", b"y"),

@@ -1,9 +1,9 @@
-//! Volumes on their way: what was offered from here, and what is being fetched to here. Imports: host, pack, unpack, record.
+//! Transfers of volumes: offers from this node, and fetches to this node. Imports: host, pack, unpack, record.
 
 use super::client::Client;
 use super::pack::{Sent, State, pack, state_of};
 use super::record;
-use super::unpack::{self, Bounds, Coming, unpack};
+use super::unpack::{self, Bounds, Staged, unpack};
 use super::wire::{Offer, Sum};
 use crate::host::swarm::{Engine, Identity, VolumePlace};
 use crate::model::Bytes;
@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
-/// Chunks between two threads.
+/// Capacity of the channel between network and disk threads, in chunks.
 const CHUNKS: usize = 8;
-/// Offers and outcomes that are kept, one a service.
+/// Maximum number of offers and of outcomes that are kept, one per service.
 const KEPT: usize = 1024;
-/// A source that sends nothing for so long is gone.
+/// Timeout of a source that sends nothing.
 const SILENT_AT_MOST: Duration = Duration::from_secs(60);
 
-/// Carriages of one node.
+/// Transfers of one node.
 pub(super) struct Carriages {
     engine: Engine,
     bounds: Bounds,
@@ -36,20 +36,20 @@ pub(super) struct Carriages {
 /// The newest fetch of a service's volume.
 struct Fetch {
     number: u64,
-    told: watch::Receiver<Option<CarriageOutcome>>,
+    outcome: watch::Receiver<Option<CarriageOutcome>>,
 }
 
 impl Fetch {
-    /// It is under way, or came to an end that stands.
-    fn stands(&self) -> bool {
-        match &*self.told.borrow() {
-            None => self.told.has_changed().is_ok(),
+    /// Whether it is in flight, or has a final outcome. A failed fetch may be repeated.
+    fn is_valid(&self) -> bool {
+        match &*self.outcome.borrow() {
+            None => self.outcome.has_changed().is_ok(),
             Some(outcome) => !matches!(outcome, CarriageOutcome::Failed(_)),
         }
     }
 
     fn is_under_way(&self) -> bool {
-        self.told.borrow().is_none() && self.told.has_changed().is_ok()
+        self.outcome.borrow().is_none() && self.outcome.has_changed().is_ok()
     }
 }
 
@@ -68,21 +68,21 @@ impl Carriages {
         Arc::new(Carriages { engine, bounds, port, flowcond, offers: Mutex::default(), fetches: Mutex::default() })
     }
 
-    /// The carriage's target may fetch the volume from here.
+    /// Allows the target of a transfer to fetch the volume from here.
     ///
     /// # Errors
-    /// It may be asked again.
+    /// A temporary error: the request may be repeated.
     pub(super) async fn offer(&self, carriage: Carriage, own: &NodeId) -> Result<Offer, String> {
         if carriage.from != *own {
             return Ok(Offer::Refused(format!(
-                "the volume is to be carried from {}, and this is {own}",
+                "the source of the transfer is node {}, but this is node {own}",
                 carriage.from
             )));
         }
         match self.engine.attest(&carriage.service).await {
             Attestation::Gone => {}
             Attestation::Alive(_) | Attestation::Changed => {
-                return Err("the job is alive here: its state is not saved yet".to_owned());
+                return Err("the job is still alive on the source: its state is not saved yet".to_owned());
             }
             Attestation::Unknown(why) => return Err(why),
         }
@@ -93,10 +93,10 @@ impl Carriages {
         if let Some(why) = shared_with_others(&place, &carriage) {
             return Ok(Offer::Refused(why));
         }
-        unpack::own(&place.data, &carriage.service).map_err(|error| error.to_string())?;
+        unpack::set_owner(&place.data, &carriage.service).map_err(|error| error.to_string())?;
         let mut offers = lock(&self.offers);
         if offers.get(&carriage.service).is_some_and(|newest| newest.carriage.number > carriage.number) {
-            return Ok(Offer::Refused("a newer carriage of this job was ordered".to_owned()));
+            return Ok(Offer::Refused("superseded by a newer transfer of this job".to_owned()));
         }
         if offers.get(&carriage.service).is_some_and(|same| same.carriage == carriage) {
             return Ok(Offer::Made);
@@ -110,23 +110,23 @@ impl Carriages {
         Ok(Offer::Made)
     }
 
-    /// The volume as chunks of a tar stream, for the node that it was offered to.
+    /// Returns the volume as chunks of a tar stream, for the node that it was offered to.
     ///
     /// # Errors
-    /// It was not offered to this node.
+    /// The volume was not offered to that node.
     pub(super) fn volume(
         self: &Arc<Self>,
         carriage: &Carriage,
-        asks: &NodeId,
+        requester: &NodeId,
     ) -> Result<mpsc::Receiver<Vec<u8>>, String> {
         let data = {
             let offers = lock(&self.offers);
             let offered = offers.get(&carriage.service);
-            let offered = offered.filter(|offered| offered.carriage == *carriage && carriage.to == *asks);
+            let offered = offered.filter(|offered| offered.carriage == *carriage && carriage.to == *requester);
             offered.ok_or("no such volume was offered to this node")?.data.clone()
         };
         let (out, chunks) = mpsc::channel(CHUNKS);
-        // The stream ends once what was sent is known, because the target asks for that next.
+        // The stream ends only after the checksum is stored, because the target requests that next.
         let (this, carriage, open) = (self.clone(), carriage.clone(), out.clone());
         tokio::task::spawn_blocking(move || match state_of(&data).and_then(|state| Ok((state, pack(&data, out)?))) {
             Ok((state, sent)) => {
@@ -137,34 +137,34 @@ impl Carriages {
                 }
                 drop(open);
             }
-            Err(error) => tracing::warn!(volume = %data.display(), %error, "a volume was not sent whole"),
+            Err(error) => tracing::warn!(volume = %data.display(), %error, "cannot send the volume"),
         });
         Ok(chunks)
     }
 
-    /// What was sent, and what flowcond here knows of the job.
+    /// Returns the checksum of the sent volume, and the job record of this node's flowcond.
     ///
     /// # Errors
-    /// Nothing was sent whole to this node.
-    pub(super) async fn sum(&self, carriage: &Carriage, asks: &NodeId) -> Result<Sum, String> {
+    /// The volume was not sent completely to that node.
+    pub(super) async fn sum(&self, carriage: &Carriage, requester: &NodeId) -> Result<Sum, String> {
         let Sent { bytes, sha256 } = {
             let offers = lock(&self.offers);
             let offered = offers.get(&carriage.service).filter(|offered| offered.carriage == *carriage);
-            let sent = offered.filter(|_| carriage.to == *asks).and_then(|offered| offered.sent.as_ref());
-            sent.ok_or("the volume was not sent whole")?.clone()
+            let sent = offered.filter(|_| carriage.to == *requester).and_then(|offered| offered.sent.as_ref());
+            sent.ok_or("the volume was not sent completely")?.clone()
         };
-        let record = record::known_of(&carriage.service, &self.flowcond).await;
+        let record = record::read(&carriage.service, &self.flowcond).await;
         Ok(Sum { bytes, sha256: sha256.into(), record })
     }
 
-    /// Nothing of the service lives here: whether its state is still the one that this carriage took.
+    /// Attests, for a service without live containers, whether its state is still the transferred one.
     pub(super) async fn attest(&self, service: &ServiceId, number: u64) -> Attestation {
         let took = {
             let offers = lock(&self.offers);
             let offered = offers.get(service).filter(|offered| offered.carriage.number == number);
             offered.and_then(|offered| Some((offered.data.clone(), offered.state.clone()?)))
         };
-        // An agent that was started since does not know.
+        // Unknown after a restart of the agent.
         let Some((data, state)) = took else { return Attestation::Changed };
         match tokio::task::spawn_blocking(move || state_of(&data)).await {
             Ok(Ok(now)) if now == state => Attestation::Gone,
@@ -174,8 +174,8 @@ impl Carriages {
         }
     }
 
-    /// Fetches a volume to here. The same carriage again waits for the same end; an older one than the newest is refused, and a newer one
-    /// begins when the one before has ended, so that no older state can come after a newer one.
+    /// Fetches a volume to this node. A repeated request joins the transfer in flight, an outdated one fails, and a newer one begins after the
+    /// previous one has ended, so that an older state never replaces a newer one.
     pub(super) async fn fetch(
         self: &Arc<Self>,
         carriage: Carriage,
@@ -183,7 +183,7 @@ impl Carriages {
         identity: Arc<Identity>,
     ) -> CarriageOutcome {
         let number = carriage.number;
-        let mut told = {
+        let mut receiver = {
             let mut fetches = lock(&self.fetches);
             if fetches.len() > KEPT {
                 fetches.retain(|_, fetch| fetch.is_under_way());
@@ -191,37 +191,36 @@ impl Carriages {
             let before = fetches.get(&carriage.service);
             match before {
                 Some(newest) if newest.number > number => {
-                    return CarriageOutcome::Failed("a newer carriage of this job was ordered".to_owned());
+                    return CarriageOutcome::Failed("superseded by a newer transfer of this job".to_owned());
                 }
-                Some(same) if same.number == number && same.stands() => same.told.clone(),
+                Some(same) if same.number == number && same.is_valid() => same.outcome.clone(),
                 before => {
-                    let mut before = before.filter(|fetch| fetch.is_under_way()).map(|fetch| fetch.told.clone());
-                    let (tell, told) = watch::channel(None);
-                    fetches.insert(carriage.service.clone(), Fetch { number, told: told.clone() });
+                    let mut before = before.filter(|fetch| fetch.is_under_way()).map(|fetch| fetch.outcome.clone());
+                    let (sender, receiver) = watch::channel(None);
+                    fetches.insert(carriage.service.clone(), Fetch { number, outcome: receiver.clone() });
                     let this = self.clone();
-                    // Goes on when who asked goes away, and is found by who asks again.
+                    // Continues if the client disconnects; a repeated request joins it.
                     tokio::spawn(async move {
                         if let Some(before) = &mut before {
-                            let _ = before.wait_for(Option::is_some).await; // ended, or its task is gone
+                            let _ = before.wait_for(Option::is_some).await; // fails if its task panicked
                         }
                         let outcome = this.fetched(&carriage, &from, identity).await;
-                        tell.send_replace(Some(outcome));
+                        sender.send_replace(Some(outcome));
                     });
-                    told
+                    receiver
                 }
             }
         };
-        let ended = told.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
-        ended
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| CarriageOutcome::Failed("the fetch has died; it may be tried again".to_owned()))
+        let ended = receiver.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
+        ended.ok().flatten().unwrap_or_else(|| {
+            CarriageOutcome::Failed("the task of the transfer panicked; it may be retried".to_owned())
+        })
     }
 
     async fn fetched(&self, carriage: &Carriage, from: &str, identity: Arc<Identity>) -> CarriageOutcome {
         if carriage.to != identity.own.node {
             return CarriageOutcome::Impossible(format!(
-                "the volume is for {}, and this is {}",
+                "the target of the transfer is node {}, but this is node {}",
                 carriage.to, identity.own.node
             ));
         }
@@ -229,7 +228,7 @@ impl Carriages {
             Ok(place) => place,
             Err(why) => return CarriageOutcome::Failed(why),
         };
-        if let Some(why) = self.keeps_out(&place, carriage).await {
+        if let Some(why) = self.rejection(&place, carriage).await {
             return why;
         }
         let source = Client::new(identity, carriage.from.clone(), from, self.port);
@@ -241,38 +240,38 @@ impl Carriages {
         let (data, number, bounds) = (place.data, carriage.number, self.bounds);
         let taking = tokio::task::spawn_blocking(move || unpack(&data, number, chunks, bounds));
         let broken = relay(body, out).await;
-        let coming = match taking.await {
-            Ok(Ok(coming)) => coming,
+        let staged = match taking.await {
+            Ok(Ok(staged)) => staged,
             Ok(Err(error)) => return failed(&error, broken),
             Err(error) => return CarriageOutcome::Failed(error.to_string()),
         };
         let record = match source.sum(carriage).await {
-            Ok(sum) if sum.bytes == coming.bytes && *sum.sha256 == *coming.sha256 => sum.record,
-            Ok(_) => return CarriageOutcome::Failed("what came is not what was sent".to_owned()),
+            Ok(sum) if sum.bytes == staged.bytes && *sum.sha256 == *staged.sha256 => sum.record,
+            Ok(_) => return CarriageOutcome::Failed("checksum mismatch between source and target".to_owned()),
             Err(why) => return CarriageOutcome::Failed(why),
         };
-        let outcome = self.swap(coming, carriage).await;
+        let outcome = self.swap(staged, carriage).await;
         if let (CarriageOutcome::Carried { .. }, Some(record)) = (&outcome, record) {
-            record::expect(&carriage.service, &record, &self.flowcond).await;
+            record::hand_over(&carriage.service, &record, &self.flowcond).await;
         }
         outcome
     }
 
-    async fn swap(&self, coming: Coming, carriage: &Carriage) -> CarriageOutcome {
-        // A container that began meanwhile would see its files change under it.
+    async fn swap(&self, staged: Staged, carriage: &Carriage) -> CarriageOutcome {
+        // A container that started meanwhile would see its files change.
         if !matches!(self.engine.attest(&carriage.service).await, Attestation::Gone) {
             return CarriageOutcome::Failed("the job is alive on the target".to_owned());
         }
-        let (size, sha256, service) = (Bytes(coming.bytes), coming.sha256.as_str().into(), carriage.service.clone());
-        match tokio::task::spawn_blocking(move || coming.swap(&service)).await {
+        let (size, sha256, service) = (Bytes(staged.bytes), staged.sha256.as_str().into(), carriage.service.clone());
+        match tokio::task::spawn_blocking(move || staged.swap(&service)).await {
             Ok(Ok(())) => CarriageOutcome::Carried { size, sha256 },
             Ok(Err(error)) => failed(&error, None),
             Err(error) => CarriageOutcome::Failed(error.to_string()),
         }
     }
 
-    /// Why the volume here must not be overwritten.
-    async fn keeps_out(&self, place: &VolumePlace, carriage: &Carriage) -> Option<CarriageOutcome> {
+    /// Returns why the volume on this node must not be overwritten.
+    async fn rejection(&self, place: &VolumePlace, carriage: &Carriage) -> Option<CarriageOutcome> {
         if let Some(why) = shared_with_others(place, carriage) {
             return Some(CarriageOutcome::Impossible(why));
         }
@@ -284,7 +283,7 @@ impl Carriages {
         match unpack::is_empty(&place.data) {
             Ok(is_empty) if is_empty || is_its_own => None,
             Ok(_) => Some(CarriageOutcome::Impossible(format!(
-                "a volume {} with files of somebody else's is on the target already: rename one, or `docker volume rm` that",
+                "the target already has a volume {} with other files; use another volume name, or remove it with `docker volume rm`",
                 carriage.volume
             ))),
             Err(error) => Some(CarriageOutcome::Failed(error.to_string())),
@@ -292,19 +291,19 @@ impl Carriages {
     }
 }
 
-/// The volume's other users, in words.
+/// Returns an error message if the volume has other users.
 fn shared_with_others(place: &VolumePlace, carriage: &Carriage) -> Option<String> {
     let own: BTreeSet<_> = BTreeSet::from([Some(carriage.service.clone())]);
     let others = place.users.difference(&own).count();
     (others > 0).then(|| {
         format!(
-            "the volume {} is used by other containers too ({others}): give the job one of its own",
+            "the volume {} is also used by {others} other services or containers; use a separate volume for the job",
             carriage.volume
         )
     })
 }
 
-/// What came over the network goes to the thread that unpacks it. Why it broke off, if it did.
+/// Passes the received data to the thread that unpacks it. Returns the error if the stream was interrupted.
 async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> Option<String> {
     loop {
         let frame = match tokio::time::timeout(SILENT_AT_MOST, body.frame()).await {
@@ -315,7 +314,7 @@ async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> O
         match frame.map(hyper::body::Frame::into_data) {
             Ok(Ok(bytes)) if out.send(bytes.to_vec()).await.is_err() => return None,
             Ok(_) => {}
-            Err(error) => return Some(format!("the source broke off: {error}")),
+            Err(error) => return Some(format!("the source closed the connection: {error}")),
         }
     }
 }
@@ -323,7 +322,7 @@ async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> O
 fn failed(error: &io::Error, broken: Option<String>) -> CarriageOutcome {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            CarriageOutcome::Impossible(format!("no room on the target: {error}"))
+            CarriageOutcome::Impossible(format!("no space on the target: {error}"))
         }
         io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => CarriageOutcome::Impossible(error.to_string()),
         _ => CarriageOutcome::Failed(broken.unwrap_or_else(|| error.to_string())),

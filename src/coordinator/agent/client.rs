@@ -1,4 +1,4 @@
-//! Asks the agent of one node. Imports: connection, host, model.
+//! Client of the agent of one node. Imports: connection, host, model.
 
 use super::connection::{Connection, Kept, watch};
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME};
@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// A report is never larger: a thousand jobs are a tenth of it.
-const ANSWER_AT_MOST: usize = 8 * 1024 * 1024;
-/// Of a refusal.
-const WORDS_AT_MOST: usize = 4096;
-/// A node that is off answers nothing at all.
+/// Maximum size of a response. The report of a thousand jobs takes a tenth of it.
+const RESPONSE_AT_MOST: usize = 8 * 1024 * 1024;
+/// Maximum size of an error message.
+const ERROR_AT_MOST: usize = 4096;
+/// Connection timeout: a node that is off never replies.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// A connection that was kept and brings no answer within this may be cut without a word: another one is tried.
-const KEPT_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
-/// A fetch takes as long as it takes; so often it is asked for again, to notice a connection that is cut without a word.
-const FETCH_ASKED_EVERY: Duration = Duration::from_secs(30);
+/// Response timeout on a pooled connection: it may be dead. After that a new connection is tried.
+const POOLED_RESPONSE_WITHIN: Duration = Duration::from_secs(5);
+/// A fetch has no time limit; it is requested again at this interval to detect a dead connection.
+const FETCH_REPEATED_EVERY: Duration = Duration::from_secs(30);
 
-/// Asks the agent of one node, as the node whose certificate it shows.
+/// Client of the agent of one node; authenticates with this node's certificate.
 pub struct Client {
     identity: Arc<Identity>,
     node: NodeId,
@@ -37,31 +37,31 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the agent of `node` at this address and port.
+    /// Creates a client of the agent of `node` at this address and port.
     pub fn new(identity: Arc<Identity>, node: NodeId, address: &str, port: u16) -> Client {
         let address = if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
         Client { identity, node, address: address.into(), kept: None }
     }
 
-    /// The same, on a connection that stays open for the next client of this node.
+    /// Uses a connection pool.
     #[must_use]
     pub fn keeping(self, kept: Arc<Kept>) -> Client {
         Client { kept: Some(kept), ..self }
     }
 
-    /// How the node is; renews leases.
+    /// Requests the node's report and renews leases.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub async fn report(&self, leases: &[ServiceId], lease: Millis) -> Result<NodeReport, String> {
         self.ask_kept(REPORT, &ReportRequest { leases: leases.to_vec(), lease }).await
     }
 
-    /// Whether a service has something alive there, and whether the state there is still what a carriage took. While something lives, the
-    /// agent may wait so long for its end.
+    /// Asks whether any container of a service is alive there, and whether the state there is still the transferred one. While a container
+    /// lives, the agent may wait up to `patience` for its exit.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub async fn attest(
         &self,
         service: &ServiceId,
@@ -71,50 +71,51 @@ impl Client {
         self.ask(ATTEST, &AttestRequest { service: service.clone(), carried, patience }).await
     }
 
-    /// Lets the carriage's target fetch the volume.
+    /// Allows the target of a transfer to fetch the volume.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub async fn offer(&self, carriage: &Carriage) -> Result<Offer, String> {
         self.ask(OFFER, carriage).await
     }
 
-    /// Has the node fetch a volume from another, and waits for its end.
+    /// Has the node fetch a volume from another, and waits for completion.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub async fn fetch(&self, carriage: &Carriage, from: &str) -> Result<CarriageOutcome, String> {
         let asked = FetchRequest { carriage: carriage.clone(), from: from.into() };
         loop {
-            // The same carriage again waits for the same end.
-            if let Ok(answered) = tokio::time::timeout(FETCH_ASKED_EVERY, self.ask(FETCH, &asked)).await {
+            // A repeated request joins the transfer in flight.
+            if let Ok(answered) = tokio::time::timeout(FETCH_REPEATED_EVERY, self.ask(FETCH, &asked)).await {
                 return answered;
             }
         }
     }
 
-    /// The volume that was offered to this node.
+    /// Downloads the volume that was offered to this node.
     pub(super) async fn volume(&self, carriage: &Carriage) -> Result<Incoming, String> {
         let response = self.request(&mut self.connect().await?, VOLUME, carriage).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());
         }
-        let words = Limited::new(response.into_body(), WORDS_AT_MOST).collect().await;
-        Err(self.refused(status, &words.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes)))
+        let words = Limited::new(response.into_body(), ERROR_AT_MOST).collect().await;
+        Err(self.rejection(status, &words.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes)))
     }
 
-    /// What was sent.
+    /// Requests the checksum of the sent volume.
     pub(super) async fn sum(&self, carriage: &Carriage) -> Result<Sum, String> {
         self.ask(SUM, carriage).await
     }
 
-    /// On the connection that was kept, or on a new one. What is asked so may be asked twice.
+    /// Sends a request on the pooled connection, or on a new one. The request may be sent twice, so it must be idempotent.
     async fn ask_kept<T: DeserializeOwned>(&self, path: &str, question: &impl Serialize) -> Result<T, String> {
         let Some(kept) = &self.kept else { return self.ask(path, question).await };
         let mut answered = None;
         if let Some(mut connection) = kept.take(&self.node, &self.address, &self.identity) {
-            let asked = tokio::time::timeout(KEPT_ANSWERS_WITHIN, self.exchange(&mut connection, path, question)).await;
+            let asked =
+                tokio::time::timeout(POOLED_RESPONSE_WITHIN, self.exchange(&mut connection, path, question)).await;
             answered = asked.ok().and_then(Result::ok).map(|answer| (answer, connection));
         }
         let ((status, body), connection) = match answered {
@@ -135,14 +136,16 @@ impl Client {
 
     fn read<T: DeserializeOwned>(&self, status: StatusCode, body: &[u8]) -> Result<T, String> {
         if !status.is_success() {
-            return Err(self.refused(status, body));
+            return Err(self.rejection(status, body));
         }
         serde_json::from_slice(body).map_err(|error| {
-            self.said(&format!("does not speak this version: {error}; install the same flowcoord on all nodes"))
+            self.message(&format!(
+                "sent an invalid response: {error}; install the same version of flowcoord on all nodes"
+            ))
         })
     }
 
-    /// A request, and its answer read whole.
+    /// Sends a request and reads the whole response.
     async fn exchange(
         &self,
         connection: &mut Connection,
@@ -151,8 +154,9 @@ impl Client {
     ) -> Result<(StatusCode, Bytes), String> {
         let response = self.request(connection, path, question).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_AT_MOST).collect().await;
-        let body = body.map_err(|error| self.said(&format!("broke its answer off: {error}")))?;
+        let body = Limited::new(response.into_body(), RESPONSE_AT_MOST).collect().await;
+        let body =
+            body.map_err(|error| self.message(&format!("closed the connection during its response: {error}")))?;
         Ok((status, body.to_bytes()))
     }
 
@@ -166,15 +170,15 @@ impl Client {
         let request = Request::builder().method(Method::POST).uri(path).header(header::HOST, self.node.0.as_ref());
         let request = request.header(header::CONTENT_TYPE, "application/json").body(Full::new(Bytes::from(body)));
         let request = request.map_err(|error| error.to_string())?;
-        // A kept connection learns in a moment that its last answer was read whole; asked before that, it would refuse.
-        connection.sender.ready().await.map_err(|error| self.said(&error.to_string()))?;
-        connection.sender.send_request(request).await.map_err(|error| self.said(&error.to_string()))
+        // A pooled connection may not have noticed yet that its last response was read; sending before that would fail.
+        connection.sender.ready().await.map_err(|error| self.message(&error.to_string()))?;
+        connection.sender.send_request(request).await.map_err(|error| self.message(&error.to_string()))
     }
 
     async fn connect(&self) -> Result<Connection, String> {
         let config = self.identity.client().map_err(|error| error.to_string())?;
         let name = ServerName::try_from(self.node.0.to_string());
-        let name = name.map_err(|_| format!("the node's id `{}` cannot be a name in a certificate", self.node))?;
+        let name = name.map_err(|_| format!("node id `{}` is not a valid name in a certificate", self.node))?;
         let connecting = async {
             let stream = TcpStream::connect(&*self.address).await?;
             watch(&stream)?;
@@ -183,24 +187,29 @@ impl Client {
         let stream = match tokio::time::timeout(CONNECT_WITHIN, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
-                return Err(self.said(&format!("cannot be asked: {error}; `systemctl status flowcoord-agent` there")));
+                return Err(self.message(&format!(
+                    "cannot be reached: {error}; run `systemctl status flowcoord-agent` on that node"
+                )));
             }
-            Err(_elapsed) => return Err(self.said("does not answer; is the node up, and the port open?")),
+            Err(_elapsed) => {
+                return Err(self.message("does not respond; check that the node is up and the port is open"));
+            }
         };
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| self.said(&error.to_string()))?;
-        // Ends with its sender and the answer's body, or with an error that reaches whoever reads that.
+            .map_err(|error| self.message(&error.to_string()))?;
+        // Ends once its sender and the response body are dropped. Errors also reach the reader of the body.
         tokio::spawn(connection);
         let (address, identity) = (self.address.clone(), self.identity.clone());
         Ok(Connection { sender, address, identity, made: Instant::now() })
     }
 
-    fn refused(&self, status: StatusCode, words: &[u8]) -> String {
-        self.said(&format!("refused: {status} {}", String::from_utf8_lossy(&words[..words.len().min(WORDS_AT_MOST)])))
+    fn rejection(&self, status: StatusCode, words: &[u8]) -> String {
+        let words = String::from_utf8_lossy(&words[..words.len().min(ERROR_AT_MOST)]);
+        self.message(&format!("rejected the request: {status} {words}"))
     }
 
-    fn said(&self, what: &str) -> String {
+    fn message(&self, what: &str) -> String {
         format!("the agent at {} {what}", self.address)
     }
 }

@@ -1,7 +1,7 @@
-//! Leases: a job that may start elsewhere once its node is lost must not outlive the managers' word here.
+//! Leases: a job that may be started elsewhere once its node is lost must stop here when the agent loses contact to the managers.
 //!
-//! A manager renews them when it asks how the node is. The clock counts suspended time, and what is promised is on disk before it is
-//! answered, so that an agent that starts again keeps to it. Imports: host, model.
+//! A manager renews leases when it requests the node's report. The clock counts suspended time. A lease is on disk before the response, so a
+//! restarted agent still enforces it. Imports: host, model.
 
 use crate::host::swarm::{Engine, LocalWorker};
 use crate::model::Millis;
@@ -13,12 +13,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// After SIGTERM, before SIGKILL: less than any sensible margin of the coordinator's.
+/// Seconds between SIGTERM and SIGKILL: less than any sensible `lease-margin` of the coordinator.
 const GRACE_S: u64 = 10;
-/// An engine that does not stop a container within this is gone, and processes are killed without it.
+/// Timeout of the engine for stopping a container; after that its processes are killed directly.
 const STOP_WITHIN: Duration = Duration::from_secs(GRACE_S + 5);
 
-/// Until when each service may run, on CLOCK_BOOTTIME.
+/// Expiry of each service's lease, on CLOCK_BOOTTIME.
 #[derive(Debug)]
 pub(super) struct Leases {
     file: PathBuf,
@@ -27,13 +27,13 @@ pub(super) struct Leases {
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Kept {
-    /// Of another boot nothing runs any more.
+    /// Boot id: leases of another boot are void, since their jobs no longer run.
     boot: String,
     until: BTreeMap<ServiceId, Millis>,
 }
 
 impl Leases {
-    /// Those that an agent before this one promised to keep.
+    /// Loads the leases of the previous agent process.
     pub(super) fn open(file: PathBuf) -> Leases {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
         let kept = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok());
@@ -41,10 +41,10 @@ impl Leases {
         Leases { file, kept }
     }
 
-    /// Renews these.
+    /// Renews the leases of these services.
     ///
     /// # Errors
-    /// They cannot be written down, so that nothing is promised.
+    /// They cannot be written to disk, so the lease is not granted.
     pub(super) fn renew(&mut self, services: &[ServiceId], lease: Millis, now: Millis) -> Result<(), String> {
         if services.is_empty() {
             return Ok(());
@@ -54,47 +54,47 @@ impl Leases {
         self.write()
     }
 
-    /// Nothing was promised.
+    /// Whether there are no leases.
     pub(super) fn is_empty(&self) -> bool {
         self.kept.until.is_empty()
     }
 
-    /// Those that have ended.
+    /// Returns the services whose lease has expired.
     pub(super) fn ended(&self, now: Millis) -> Vec<ServiceId> {
         self.kept.until.iter().filter(|(_, until)| **until <= now).map(|(service, _)| service.clone()).collect()
     }
 
-    /// Nothing of it runs here any more.
+    /// Removes the lease of a service that no longer runs here.
     pub(super) fn forget(&mut self, service: &ServiceId) {
         self.kept.until.remove(service);
         if let Err(error) = self.write() {
-            tracing::warn!(%error, "leases cannot be written");
+            tracing::warn!(%error, "cannot remove the lease of a stopped job");
         }
     }
 
     fn write(&self) -> Result<(), String> {
-        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", self.file.display());
-        let text = serde_json::to_string(&self.kept).map_err(|error| said(&error))?;
+        let message = |error: &dyn std::fmt::Display| format!("{}: cannot write leases: {error}", self.file.display());
+        let text = serde_json::to_string(&self.kept).map_err(|error| message(&error))?;
         let new = self.file.with_extension("new");
         let written = fs::File::create(&new).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         });
-        written.and_then(|()| fs::rename(&new, &self.file)).map_err(|error| said(&error))
+        written.and_then(|()| fs::rename(&new, &self.file)).map_err(|error| message(&error))
     }
 }
 
-/// Stops everything of a service here, with the engine or without it. Whether nothing is left.
+/// Stops all containers of a service here, by the engine or by killing their processes. Returns whether certainly none is left.
 pub(super) async fn stop(engine: &Engine, service: &ServiceId, known: &[LocalWorker]) -> bool {
     let workers = tokio::time::timeout(STOP_WITHIN, engine.workers()).await;
     let workers = workers.ok().and_then(Result::ok);
-    let is_told = workers.is_some();
+    let is_listed = workers.is_some();
     let workers = workers.unwrap_or_else(|| known.to_vec());
-    let mut all_gone = is_told;
+    let mut all_gone = is_listed;
     for worker in workers.iter().filter(|worker| worker.service == *service && !worker.has_ended) {
         let stopped = tokio::time::timeout(STOP_WITHIN, engine.stop(&worker.container, GRACE_S)).await;
         if !matches!(stopped, Ok(Ok(()))) {
-            tracing::warn!(container = %worker.container, "the engine does not stop it: killing its processes");
+            tracing::warn!(container = %worker.container, "the engine did not stop the container; killing its processes");
             all_gone &= engine.kill_processes(&worker.container);
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_outlives_its_agent_and_ends_when_it_says() {
+    fn a_lease_survives_a_restart_of_the_agent_and_expires_on_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("leases.json");
         let service = ServiceId("s".into());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_of_another_boot_are_no_more() {
+    fn leases_of_another_boot_are_void() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("leases.json");
         fs::write(&file, "{\"boot\":\"before\",\"until\":{\"s\":5}}").expect("written");

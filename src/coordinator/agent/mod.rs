@@ -1,14 +1,14 @@
-//! `flowcoord agent`: answers managers of its Swarm for one node.
+//! `flowcoord agent`: serves the managers of its Swarm for one node.
 //!
 //! ```text
-//! wire      the closed list of requests                  client    who asks: managers, and agents for a volume that was offered to them
-//! connection  kept open between requests, and watched
-//! server    TLS, who asks, routes                        report    flowcond's jobs and the services that they belong to
-//! carry     a volume from one node to another            lease     jobs that must not outlive the managers' word
-//! pack      a folder as a stream, and unpack: back into a volume, with attributes
-//! record    what flowcond knows of a job, carried along with its volume
+//! wire        the closed list of requests              client    for managers, and for agents that fetch a volume
+//! connection  connection pool, with keepalive          server    TLS, authorisation, routes
+//! report      flowcond's jobs by Swarm service         lease     stops jobs whose lease has expired
+//! carry       transfers volumes between nodes
+//! pack        a folder as a tar stream; unpack: back into a volume; attributes: times and extended attributes
+//! record      flowcond's job record, transferred with the volume
 //! ```
-//! It changes nothing but volumes that a manager ordered to be fetched, and stops nothing but jobs whose lease has ended. Imports: host, api.
+//! It changes only volumes that a manager told it to fetch, and stops only jobs whose lease has expired. Imports: host, api.
 
 mod attributes;
 mod carry;

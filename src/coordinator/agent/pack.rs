@@ -1,7 +1,7 @@
-//! A folder as a tar stream: what regular files, folders and links it has, with owners, modes, times and extended attributes.
+//! Packs a folder into a tar stream: regular files, folders and links, with owners, modes, times and extended attributes.
 //!
-//! Nothing outside of the folder is read: links are sent as links, and files are opened without following one. Sockets, pipes and
-//! devices are left out. Imports: tar.
+//! Nothing outside the folder is read: links are sent as links, and files are opened without following links. Sockets, pipes and devices are
+//! skipped. Imports: tar.
 
 use super::attributes::Attributes;
 use sha2::{Digest, Sha256};
@@ -13,21 +13,21 @@ use std::path::Path;
 use tar::{Builder, EntryType, Header};
 use tokio::sync::mpsc;
 
-/// Bytes that are sent at once.
+/// Bytes per chunk.
 const CHUNK: usize = 256 * 1024;
 
-/// What was sent.
+/// Size and checksum of a sent stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) bytes: u64,
     pub(super) sha256: String,
 }
 
-/// A folder as its names, inodes, sizes and times of change say, which nobody can set back: another one means that somebody wrote there.
+/// Digest of a folder's names, inodes, sizes and change times. Programs cannot set change times, so any write changes the digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State([u8; 32]);
 
-/// Reads no file; blocks.
+/// Computes the state of a folder without reading its files. Blocks.
 pub(super) fn state_of(folder: &Path) -> io::Result<State> {
     fn add(digest: &mut Sha256, path: &Path) -> io::Result<()> {
         let found = fs::symlink_metadata(path)?;
@@ -48,7 +48,7 @@ pub(super) fn state_of(folder: &Path) -> io::Result<State> {
     Ok(State(digest.finalize().into()))
 }
 
-/// Sends the folder; blocks, so that it belongs on a thread of its own.
+/// Sends the folder. Blocks: call it on a separate thread.
 pub(super) fn pack(folder: &Path, out: mpsc::Sender<Vec<u8>>) -> io::Result<Sent> {
     let mut tar = Builder::new(Stream { out, chunk: Vec::with_capacity(CHUNK), digest: Sha256::new(), bytes: 0 });
     tar.follow_symlinks(false);
@@ -90,13 +90,13 @@ fn append(tar: &mut Builder<Stream>, folder: &Path, below: &Path) -> io::Result<
     Ok(())
 }
 
-/// What the next entry's header has no room for.
+/// Sends the attributes of the next entry that do not fit into its header.
 fn describe(tar: &mut Builder<Stream>, path: &Path, found: &fs::Metadata) -> io::Result<()> {
     let records = Attributes::of(path, found).records();
     tar.append_pax_extensions(records.iter().map(|(key, value)| (key.as_str(), value.as_slice())))
 }
 
-/// Bytes on their way out, counted and digested.
+/// Counts, hashes and sends the written bytes.
 struct Stream {
     out: mpsc::Sender<Vec<u8>>,
     chunk: Vec<u8>,
@@ -109,7 +109,9 @@ impl Stream {
         let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
         self.digest.update(&chunk);
         self.bytes += chunk.len() as u64;
-        self.out.blocking_send(chunk).map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the reader went away"))
+        self.out
+            .blocking_send(chunk)
+            .map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the reader has disconnected"))
     }
 
     fn finish(mut self) -> io::Result<Sent> {
@@ -142,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_writes_changes_the_state_also_with_the_times_set_back_and_whoever_reads_does_not() {
+    fn a_write_changes_the_state_even_if_the_time_is_set_back_and_a_read_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/saved");
         fs::create_dir(folder.path().join("below")).unwrap();
@@ -151,7 +153,7 @@ mod tests {
         fs::read(&file).unwrap();
         assert_eq!(state_of(folder.path()).unwrap(), before);
         let modified = fs::metadata(&file).unwrap().modified().unwrap();
-        // The kernel's clock for files has ticked.
+        // Wait for a tick of the kernel's clock for file times.
         std::thread::sleep(std::time::Duration::from_millis(20));
         fs::write(&file, "2").unwrap();
         File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();

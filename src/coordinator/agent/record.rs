@@ -1,5 +1,5 @@
-//! What flowcond knows of a job that moves: asked at the source, handed to the target's before the job starts there. A move neither fails nor
-//! waits for it: without it the target learns anew. Imports: api, model.
+//! The job record of flowcond for a job that moves: read at the source, and passed to the target's flowcond before the job starts there. A
+//! move does not fail or wait without it: the target then learns from scratch. Imports: api, model.
 
 use crate::api::client::{Client, ClientError, segment};
 use crate::model::swarm::ServiceId;
@@ -7,35 +7,35 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
-/// flowcond answers at once, or the job moves without.
+/// Timeout of requests to flowcond; without a reply the job moves without its record.
 const WITHIN: Duration = Duration::from_secs(1);
-/// The answer to who asks for what is not there, or not yet: an older flowcond's too.
+/// Status if there is no record, or if an older flowcond does not know the path.
 const NOT_THERE: u16 = 404;
 
 fn path(service: &ServiceId) -> String {
     format!("/v1/services/{}/record", segment(&service.0))
 }
 
-/// What this node's flowcond knows of the job.
-pub(super) async fn known_of(service: &ServiceId, flowcond: &Path) -> Option<Value> {
+/// Reads the job record from this node's flowcond.
+pub(super) async fn read(service: &ServiceId, flowcond: &Path) -> Option<Value> {
     match Client::new(flowcond, WITHIN).get(&path(service)).await {
         Ok(record) => Some(record),
         Err(error) => {
-            told(service, "what flowcond knows of it does not go with a job that moves", &error);
+            log_failure(service, "cannot read the job record from flowcond; the job moves without it", &error);
             None
         }
     }
 }
 
-/// Has this node's flowcond expect the job.
-pub(super) async fn expect(service: &ServiceId, record: &Value, flowcond: &Path) {
+/// Passes the job record to this node's flowcond, which then expects the job.
+pub(super) async fn hand_over(service: &ServiceId, record: &Value, flowcond: &Path) {
     match Client::new(flowcond, WITHIN).put(&path(service), record).await {
         Ok(done) => tracing::debug!(%service, "{}", done.done),
-        Err(error) => told(service, "flowcond here does not take what is known of a job that comes", &error),
+        Err(error) => log_failure(service, "cannot pass the job record to flowcond; it learns from scratch", &error),
     }
 }
 
-fn told(service: &ServiceId, what: &str, error: &ClientError) {
+fn log_failure(service: &ServiceId, what: &str, error: &ClientError) {
     match error {
         ClientError::Refused { status: NOT_THERE, .. } => tracing::debug!(%service, %error, "{what}"),
         _ => tracing::warn!(%service, %error, "{what}"),
@@ -48,14 +48,14 @@ mod tests {
     use std::time::Instant;
 
     #[tokio::test]
-    async fn a_flowcond_that_is_gone_or_hangs_holds_no_move_up() {
+    async fn a_flowcond_that_is_stopped_or_hangs_does_not_delay_a_move() {
         let folder = tempfile::tempdir().expect("a folder");
         let (service, gone, hangs) = (ServiceId("s".into()), folder.path().join("gone"), folder.path().join("hangs"));
         let _listens = std::os::unix::net::UnixListener::bind(&hangs).expect("a socket");
         for socket in [gone, hangs] {
             let began = Instant::now();
-            assert_eq!(known_of(&service, &socket).await, None);
-            expect(&service, &Value::Null, &socket).await;
+            assert_eq!(read(&service, &socket).await, None);
+            hand_over(&service, &Value::Null, &socket).await;
             assert!(began.elapsed() < 3 * WITHIN);
         }
     }

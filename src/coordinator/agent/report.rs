@@ -1,4 +1,4 @@
-//! What `flowcond` knows of the jobs here, under the names that the Swarm has for them. Imports: api, host, model.
+//! The node's report: the status of `flowcond`, by Swarm service. Imports: api, host, model.
 
 use crate::api::client::Client;
 use crate::api::wire::{self, Container, Status};
@@ -8,13 +8,13 @@ use crate::model::{Estimate, Millis};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// flowcond answers at once, or not at all.
+/// Timeout of requests to flowcond.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Where nothing bounds the time that is left, it is at most so many times what is likely.
+/// High estimate of the remaining time as a multiple of the likely one, if it has no upper bound.
 const UNBOUNDED: f64 = 4.0;
 
-/// How the node is. Cores in use are those of the governed jobs.
+/// Returns the node's report. `used_cores` counts the governed jobs only.
 pub(super) async fn report(engine: &Engine, flowcond: &Path) -> NodeReport {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut report = NodeReport {
@@ -28,18 +28,21 @@ pub(super) async fn report(engine: &Engine, flowcond: &Path) -> NodeReport {
     report.cores = Some(cores);
     let used = status.containers.iter().filter_map(|container| container.cpu_used);
     report.used_cores = Some(cores * used.fold(0.0, |sum, part| sum + part));
-    // Without the engine's word nobody knows whose a container is; its jobs are then told by nobody.
+    // Without a reply of the engine the services of the containers are unknown: no jobs are reported.
     let workers = engine.workers().await.unwrap_or_default();
     let known = |container: &Container| workers.iter().find(|worker| *worker.container == *container.id);
-    report.workers =
-        status.containers.iter().filter_map(|container| Some(told(container, known(container)?, cores))).collect();
+    report.workers = status
+        .containers
+        .iter()
+        .filter_map(|container| Some(worker_report(container, known(container)?, cores)))
+        .collect();
     report
 }
 
-fn told(container: &Container, worker: &LocalWorker, cores: f64) -> WorkerReport {
+fn worker_report(container: &Container, worker: &LocalWorker, cores: f64) -> WorkerReport {
     let cores = container.cpu_used.map(|part| part * cores);
     let progress = container.progress.as_ref();
-    // A move is over when it makes progress here, not when it made some elsewhere.
+    // Progress on the previous node does not count: a move is complete once the job makes progress here.
     let read_here = progress.filter(|_| !container.is_carried);
     WorkerReport {
         service: worker.service.clone(),
@@ -55,11 +58,11 @@ fn told(container: &Container, worker: &LocalWorker, cores: f64) -> WorkerReport
     }
 }
 
-/// CPU-seconds as flowcond foresees them; where it does not (an older one, another policy), the seconds that are left at the present rate, on
-/// the cores that it has now.
+/// Returns the remaining work in CPU-seconds as forecast by flowcond. Without a forecast (older versions, other policies): the remaining time
+/// at the current rate, times the cores in use.
 fn work_left(container: &Container, cores: Option<f64>) -> Option<Estimate> {
-    if let Some(foreseen) = &container.work_left_cpu_s {
-        return Some(estimate(foreseen, 1.0));
+    if let Some(forecast) = &container.work_left_cpu_s {
+        return Some(estimate(forecast, 1.0));
     }
     Some(estimate(container.progress.as_ref()?.remaining_s.as_ref()?, cores?))
 }
@@ -75,14 +78,18 @@ mod tests {
     use crate::model::swarm::ServiceId;
     use serde_json::{Value, json};
 
-    fn told_of(container: Value) -> WorkerReport {
-        let container: Container = serde_json::from_value(container).expect("a container as flowcond tells it");
+    fn reported(container: Value) -> WorkerReport {
+        let container: Container = serde_json::from_value(container).expect("a container of flowcond's status");
         let service = ServiceId("s".into());
-        told(&container, &LocalWorker { service, task: "t".into(), container: "c".into(), has_ended: false }, 8.0)
+        worker_report(
+            &container,
+            &LocalWorker { service, task: "t".into(), container: "c".into(), has_ended: false },
+            8.0,
+        )
     }
 
-    /// What a flowcond of the first version with a coordinator tells: 100 s at the present rate, on a quarter of 8 cores.
-    fn of_an_older_one() -> Value {
+    /// Status of the first flowcond version with a coordinator: 100 s left at the current rate, on a quarter of 8 cores.
+    fn older_status() -> Value {
         json!({
             "id": "c", "short_id": "c", "name": "a", "runtime": "docker", "state": "running", "uptime_s": 60.0, "list": null, "metric": null,
             "progress": {
@@ -95,27 +102,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_from_another_node_is_no_progress_here_and_says_what_is_left() {
-        let mut container = of_an_older_one();
-        assert_eq!(told_of(container.clone()).units, Some(10.0));
+    fn progress_of_another_node_is_not_reported_but_its_remaining_work_is() {
+        let mut container = older_status();
+        assert_eq!(reported(container.clone()).units, Some(10.0));
         container["is_carried"] = json!(true);
-        let told = told_of(container);
-        assert_eq!((told.units, told.value, told.work_left.map(|left| left.likely)), (None, None, Some(200.0)));
+        let report = reported(container);
+        assert_eq!((report.units, report.value, report.work_left.map(|left| left.likely)), (None, None, Some(200.0)));
     }
 
     #[test]
-    fn the_nodes_own_forecast_counts_and_an_older_flowcond_is_taken_at_its_rate() {
-        let mut container = of_an_older_one();
-        assert_eq!(told_of(container.clone()).work_left, Some(Estimate { low: 160.0, likely: 200.0, high: 800.0 }));
+    fn the_forecast_of_flowcond_is_used_and_without_it_the_current_rate() {
+        let mut container = older_status();
+        assert_eq!(reported(container.clone()).work_left, Some(Estimate { low: 160.0, likely: 200.0, high: 800.0 }));
         container["work_left_cpu_s"] = json!({"low": 30.0, "likely": 50.0, "high": 90.0});
-        assert_eq!(told_of(container.clone()).work_left, Some(Estimate { low: 30.0, likely: 50.0, high: 90.0 }));
+        assert_eq!(reported(container.clone()).work_left, Some(Estimate { low: 30.0, likely: 50.0, high: 90.0 }));
         (container["progress"], container["cpu_used"]) = (Value::Null, Value::Null);
         assert_eq!(
-            told_of(container.clone()).work_left.map(|left| left.likely),
+            reported(container.clone()).work_left.map(|left| left.likely),
             Some(50.0),
-            "also before a rate is known"
+            "even before a rate is known"
         );
         container["work_left_cpu_s"] = Value::Null;
-        assert_eq!(told_of(container).work_left, None);
+        assert_eq!(reported(container).work_left, None);
     }
 }

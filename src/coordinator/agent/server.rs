@@ -1,4 +1,4 @@
-//! Listens for managers of this Swarm: TLS, who asks, and a closed list of requests. Imports: host, siblings.
+//! Server of the agent: TLS, authorisation, and a closed list of requests. Imports: host, siblings.
 
 use super::carry::Carriages;
 use super::connection::{RENEWED_AFTER, watch};
@@ -30,33 +30,35 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections of nodes of this Swarm at once; beyond, they wait.
-const PLACES: usize = 64;
-/// Handshakes at once; beyond, a connection is closed: whoever has no certificate keeps nobody else out for long.
+/// Maximum number of authenticated connections; further ones wait.
+const CONNECTIONS_MOST: usize = 64;
+/// Maximum number of concurrent handshakes; further connections are closed, so clients without a certificate cannot block others for long.
 const HANDSHAKES: usize = 256;
-/// A handshake and a request's head take no longer.
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// A manager asks again within this, or its place is free.
+/// Timeout of a handshake, and of a request's head.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+/// Idle timeout of a manager's connection.
 const IDLE_AT_MOST: Duration = Duration::from_secs(60);
-/// A request's body: leases of a thousand jobs are a tenth of it.
+/// Maximum size of a request. The leases of a thousand jobs take a tenth of it.
 const BODY_AT_MOST: usize = 1024 * 1024;
-/// Between two looks at leases and certificates.
+/// Interval between checks of leases and certificates.
 const TICK: Duration = Duration::from_secs(1);
-/// Questions for a proof that wait for the end of what lives; further ones are answered at once.
-const HELD: usize = 16;
-const HOLD_AT_MOST: Duration = Duration::from_secs(10);
+/// Maximum number of attestations that wait for containers to exit; further ones are replied to at once.
+const WAITING_MOST: usize = 16;
+/// Maximum time that an attestation waits.
+const WAIT_AT_MOST: Duration = Duration::from_secs(10);
+/// Interval between checks while an attestation waits.
 const BETWEEN_ATTESTATIONS: Duration = Duration::from_millis(25);
-/// Between two tries to find the engine and its Swarm.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Delay between attempts to find the engine and its Swarm.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// What every request shares.
+/// State shared by all requests.
 struct Agent {
     engine: Engine,
     flowcond: PathBuf,
     identity: Mutex<Arc<Identity>>,
     carriages: Arc<Carriages>,
     leases: Mutex<Leases>,
-    /// Places for questions that wait.
+    /// Permits of waiting attestations.
     held: Semaphore,
 }
 
@@ -66,10 +68,10 @@ impl Agent {
     }
 }
 
-/// Answers for this node until told to stop.
+/// Runs the agent until it is stopped.
 ///
 /// # Errors
-/// What keeps it from beginning.
+/// It cannot start.
 pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Result<(), CoordinatorError> {
     let engine = Engine::at(settings.engine.as_deref()).map_err(CoordinatorError::Engine)?;
     let Some((certificates, identity, address)) = joined(&settings, &engine, &mut control).await else { return Ok(()) };
@@ -81,7 +83,7 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
     };
     let listener = TcpListener::bind(&address).await;
     let listener = listener.map_err(|source| CoordinatorError::Listen { address: address.clone(), source })?;
-    tracing::info!(node = %identity.own.node, cluster = %identity.own.cluster, address, "answers managers of this Swarm");
+    tracing::info!(node = %identity.own.node, cluster = %identity.own.cluster, address, "listening for managers of this Swarm");
     let folder = settings.socket.parent().map_or_else(|| PathBuf::from("/run/flowcon"), std::path::Path::to_owned);
     let bounds = Bounds { most: settings.agent.volume_most, rate: settings.agent.carry_rate };
     let agent = Arc::new(Agent {
@@ -90,17 +92,17 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
         flowcond: settings.agent.flowcond.clone(),
         identity: Mutex::new(Arc::new(identity)),
         leases: Mutex::new(Leases::open(folder.join("flowcoord-leases.json"))),
-        held: Semaphore::new(HELD),
+        held: Semaphore::new(WAITING_MOST),
     });
     let keeper = tokio::spawn(keep_leases(agent.clone()));
-    let (places, handshakes) = (Arc::new(Semaphore::new(PLACES)), Arc::new(Semaphore::new(HANDSHAKES)));
+    let (places, handshakes) = (Arc::new(Semaphore::new(CONNECTIONS_MOST)), Arc::new(Semaphore::new(HANDSHAKES)));
     let mut stamp = certificates.stamp();
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
-            told = control.recv() => match told {
-                Some(Control::Reload) => tracing::info!("an agent reads its configuration when it starts"),
+            control = control.recv() => match control {
+                Some(Control::Reload) => tracing::info!("an agent reads its configuration only at start; restart it to apply changes"),
                 Some(Control::Stop) | None => break,
             },
             accepted = listener.accept() => match accepted {
@@ -108,7 +110,7 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
                     let Ok(handshake) = handshakes.clone().try_acquire_owned() else { continue };
                     tokio::spawn(converse(stream, agent.clone(), handshake, places.clone()));
                 }
-                // Out of file descriptors: accepting again at once would spin until one is free.
+                // Out of file descriptors: retrying at once would spin until one is free.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -122,7 +124,7 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
                             *agent.identity.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed);
                             stamp = now;
                         }
-                        // Half written: the next look sees the whole.
+                        // Probably half written: the next tick reads the complete file.
                         Err(error) => tracing::debug!(%error, "the renewed certificate cannot be read yet"),
                     }
                 }
@@ -133,35 +135,35 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
     Ok(())
 }
 
-/// Waits until the engine is in a Swarm; `None` = told to stop.
+/// Waits until the engine is in a Swarm; returns `None` if stopped.
 async fn joined(
     settings: &Settings,
     engine: &Engine,
     control: &mut mpsc::Receiver<Control>,
 ) -> Option<(Certificates, Identity, String)> {
-    let mut told_before = String::new();
+    let mut last_logged = String::new();
     loop {
         let why = match found(settings, engine).await {
             Ok(found) => return Some(found),
             Err(why) => why,
         };
-        if why != told_before {
-            tracing::warn!("{why}; trying again until it is");
-            told_before = why;
+        if why != last_logged {
+            tracing::warn!("{why}; retrying every {} s", RETRY_AFTER.as_secs());
+            last_logged = why;
         }
         tokio::select! {
-            () = tokio::time::sleep(AGAIN) => {}
-            told = control.recv() => if !matches!(told, Some(Control::Reload)) { return None },
+            () = tokio::time::sleep(RETRY_AFTER) => {}
+            control = control.recv() => if !matches!(control, Some(Control::Reload)) { return None },
         }
     }
 }
 
 async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Identity, String), String> {
-    // Before anything is attested or a lease promised: who sees no process would take each for gone.
+    // Required before the first attestation or lease: an agent that cannot see processes would report each job as gone.
     engine.shows_its_processes().await?;
     let info = engine.info().await?;
     if info.node.is_none() {
-        return Err("this engine is in no Swarm; `docker swarm join` makes it one".to_owned());
+        return Err("this engine is not part of a Swarm; run `docker swarm join`".to_owned());
     }
     let certificates = match settings.agent.certificates.clone() {
         Some(files) => Certificates::of_files(files.certificate, files.key, files.authority),
@@ -172,23 +174,23 @@ async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Id
     Ok((certificates, identity, info.address.to_string()))
 }
 
-/// What a lease counts from: an instant before its request was sent, however long that was on its way or lay here unread. That is when the
-/// connection came, and later when the answer before was given, because a manager sends nothing until it has that.
+/// Start of a lease: an instant before the manager sent its request, however long that was in flight or unread. It is the time of the
+/// connection, and for later requests that of the previous response, because a manager sends nothing before it has received that.
 #[derive(Clone)]
-struct Since(Arc<AtomicU64>);
+struct LeaseStart(Arc<AtomicU64>);
 
 async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphorePermit, places: Arc<Semaphore>) {
-    let since = Since(Arc::new(boot_clock().0.into()));
+    let since = LeaseStart(Arc::new(boot_clock().0.into()));
     if watch(&stream).is_err() {
-        return; // it has gone already
+        return; // closed already
     }
     let identity = agent.identity();
     let Ok(config) = identity.server() else { return };
     let accepting = TlsAcceptor::from(config).accept(stream);
-    let stream = match tokio::time::timeout(HELLO_WITHIN, accepting).await {
+    let stream = match tokio::time::timeout(HANDSHAKE_WITHIN, accepting).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "somebody without a certificate of this Swarm was refused");
+            tracing::debug!(%error, "rejected a connection without a certificate of this Swarm");
             return;
         }
         Err(_elapsed) => return,
@@ -196,19 +198,19 @@ async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphor
     let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).map(peer_of);
     let Some(Ok(peer)) = peer else { return };
     if peer.cluster != identity.own.cluster {
-        tracing::warn!(cluster = %peer.cluster, node = %peer.node, "a node of another Swarm was refused");
+        tracing::warn!(cluster = %peer.cluster, node = %peer.node, "rejected a node of another Swarm");
         return;
     }
     drop(handshake);
     let Ok(_place) = places.acquire_owned().await else { return };
-    let idle = if peer.role == Role::Manager { IDLE_AT_MOST } else { HELLO_WITHIN };
+    let idle = if peer.role == Role::Manager { IDLE_AT_MOST } else { HANDSHAKE_WITHIN };
     let routes = router(agent).layer(Extension(Arc::new(peer))).layer(Extension(since));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(idle)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
     let mut connection = std::pin::pin!(connection);
-    // An error here is the client's: it went away, or did not speak HTTP and was told so.
+    // Errors are the client's: it disconnected, or sent invalid HTTP and got an error response.
     if tokio::time::timeout(2 * RENEWED_AFTER, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = connection.await;
@@ -227,15 +229,17 @@ fn router(agent: Arc<Agent>) -> Router {
         .with_state(agent)
 }
 
-/// Why a request is not answered: status and words.
+/// Rejection of a request: status and message.
 type Denied = (StatusCode, String);
 
-type Asks = Extension<Arc<Peer>>;
+type PeerExtension = Extension<Arc<Peer>>;
 
 fn managers_only(peer: &Peer) -> Result<(), Denied> {
     match peer.role {
         Role::Manager => Ok(()),
-        Role::Worker => Err((StatusCode::FORBIDDEN, format!("{} is a worker; managers ask this", peer.node))),
+        Role::Worker => {
+            Err((StatusCode::FORBIDDEN, format!("{} is a worker; only managers may send this request", peer.node)))
+        }
     }
 }
 
@@ -245,14 +249,14 @@ fn unavailable(why: String) -> Denied {
 
 async fn answer_report(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): Asks,
-    Extension(Since(since)): Extension<Since>,
-    Json(asked): Json<ReportRequest>,
+    Extension(peer): PeerExtension,
+    Extension(LeaseStart(since)): Extension<LeaseStart>,
+    Json(request): Json<ReportRequest>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
     let renewed = {
         let mut leases = agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        leases.renew(&asked.leases, asked.lease, Millis(since.load(Ordering::Relaxed)))
+        leases.renew(&request.leases, request.lease, Millis(since.load(Ordering::Relaxed)))
     };
     renewed.map_err(unavailable)?;
     let answer = json(&report(&agent.engine, &agent.flowcond).await);
@@ -262,28 +266,28 @@ async fn answer_report(
 
 async fn answer_attest(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): Asks,
-    Json(asked): Json<AttestRequest>,
+    Extension(peer): PeerExtension,
+    Json(request): Json<AttestRequest>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
-    let until = Instant::now() + Duration::from_millis(asked.patience.0).min(HOLD_AT_MOST);
+    let until = Instant::now() + Duration::from_millis(request.patience.0).min(WAIT_AT_MOST);
     let held = agent.held.try_acquire();
     loop {
-        let said = agent.engine.attest(&asked.service).await;
-        if held.is_ok() && matches!(said, Attestation::Alive(_)) && Instant::now() < until {
+        let attestation = agent.engine.attest(&request.service).await;
+        if held.is_ok() && matches!(attestation, Attestation::Alive(_)) && Instant::now() < until {
             tokio::time::sleep(BETWEEN_ATTESTATIONS).await;
             continue;
         }
-        return Ok(json(&match (said, asked.carried) {
-            (Attestation::Gone, Some(number)) => agent.carriages.attest(&asked.service, number).await,
-            (said, _) => said,
+        return Ok(json(&match (attestation, request.carried) {
+            (Attestation::Gone, Some(number)) => agent.carriages.attest(&request.service, number).await,
+            (attestation, _) => attestation,
         }));
     }
 }
 
 async fn answer_offer(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): Asks,
+    Extension(peer): PeerExtension,
     Json(carriage): Json<Carriage>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
@@ -294,17 +298,17 @@ async fn answer_offer(
 
 async fn answer_fetch(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): Asks,
-    Json(asked): Json<FetchRequest>,
+    Extension(peer): PeerExtension,
+    Json(request): Json<FetchRequest>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
-    Ok(json(&agent.carriages.fetch(asked.carriage, asked.from, agent.identity()).await))
+    Ok(json(&agent.carriages.fetch(request.carriage, request.from, agent.identity()).await))
 }
 
-/// For whom the volume was offered to: no manager is needed for that.
+/// Sends a volume to the node that it was offered to, which need not be a manager.
 async fn answer_volume(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): Asks,
+    Extension(peer): PeerExtension,
     Json(carriage): Json<Carriage>,
 ) -> Result<Response, Denied> {
     let chunks = agent.carriages.volume(&carriage, &peer.node).map_err(|why| (StatusCode::FORBIDDEN, why))?;
@@ -317,7 +321,7 @@ async fn answer_volume(
 
 async fn answer_sum(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): Asks,
+    Extension(peer): PeerExtension,
     Json(carriage): Json<Carriage>,
 ) -> Result<Response, Denied> {
     let sum = agent.carriages.sum(&carriage, &peer.node).await.map_err(|why| (StatusCode::CONFLICT, why))?;
@@ -328,7 +332,7 @@ fn json(document: &impl Serialize) -> Response {
     Json(document).into_response()
 }
 
-/// Stops jobs whose lease has ended.
+/// Stops jobs whose lease has expired.
 async fn keep_leases(agent: Arc<Agent>) {
     let mut known = Vec::new();
     let mut tick = tokio::time::interval(TICK);
@@ -342,12 +346,12 @@ async fn keep_leases(agent: Arc<Agent>) {
             }
             leases.ended(boot_clock())
         };
-        if let Ok(Ok(workers)) = tokio::time::timeout(AGAIN, agent.engine.workers()).await {
+        if let Ok(Ok(workers)) = tokio::time::timeout(RETRY_AFTER, agent.engine.workers()).await {
             known = workers;
         }
         for service in ended {
             if known.iter().any(|worker| worker.service == service && !worker.has_ended) {
-                tracing::warn!(%service, "no manager was heard within its lease: it is stopped, because it may start elsewhere");
+                tracing::warn!(%service, "lease expired without contact to a manager: stopping the job, because it may be started on another node");
             }
             if lease::stop(&agent.engine, &service, &known).await {
                 agent.leases.lock().unwrap_or_else(PoisonError::into_inner).forget(&service);
@@ -356,7 +360,7 @@ async fn keep_leases(agent: Arc<Agent>) {
     }
 }
 
-/// CLOCK_BOOTTIME: a machine that was suspended has slept through its leases.
+/// CLOCK_BOOTTIME: leases also expire while the machine is suspended.
 fn boot_clock() -> Millis {
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(boot.tv_sec).unwrap_or(0), u64::try_from(boot.tv_nsec).unwrap_or(0));

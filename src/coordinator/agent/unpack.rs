@@ -1,11 +1,12 @@
-//! A tar stream into a local volume, which changes from what it had to what came in one rename.
+//! Unpacks a tar stream into a local volume, whose content is replaced by one rename.
 //!
 //! ```text
-//! volumes/NAME/_data            what containers see
-//! volumes/NAME/.flowcon-NUMBER  what is coming; taken away if it does not come whole
-//! volumes/NAME/.flowcon-of      the service whose state it is
+//! volumes/NAME/_data            content that containers see
+//! volumes/NAME/.flowcon-NUMBER  staging folder of a transfer; removed if the transfer is incomplete
+//! volumes/NAME/.flowcon-of      the service that owns the state
 //! ```
-//! Nothing is written outside of the new folder: no entry goes through `..` or a link, and devices are left out. Imports: tar.
+//! Nothing is written outside the staging folder: entries that use `..` or links to leave it are rejected, and devices are skipped.
+//! Imports: tar.
 
 use super::attributes::Attributes;
 use super::pack::hexadecimal;
@@ -21,70 +22,71 @@ use std::time::{Duration, Instant};
 use tar::{Archive, EntryType};
 use tokio::sync::mpsc;
 
-/// Before the number of a carriage.
-const COMING: &str = ".flowcon-";
-/// The service whose state a volume holds.
-const OF: &str = ".flowcon-of";
+/// Prefix of staging folders, followed by the number of the transfer.
+const STAGING_PREFIX: &str = ".flowcon-";
+/// File that names the service whose state the volume holds.
+const OWNER_FILE: &str = ".flowcon-of";
 
-/// What a stream may use up.
+/// Limits of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
+    /// Maximum size.
     pub(super) most: Bytes,
-    /// Bytes a second.
+    /// Maximum bytes per second.
     pub(super) rate: Option<Bytes>,
 }
 
-/// A volume with what came, not visible yet.
-pub(super) struct Coming {
+/// A received volume that is not visible to containers yet.
+pub(super) struct Staged {
     data: PathBuf,
     new: PathBuf,
     pub(super) bytes: u64,
     pub(super) sha256: String,
 }
 
-impl Drop for Coming {
+impl Drop for Staged {
     fn drop(&mut self) {
-        // After the swap this is what was there before.
+        // After the swap this is the previous content.
         let _ = fs::remove_dir_all(&self.new);
     }
 }
 
-/// The service that the volume's state is of, where somebody wrote it down.
+/// Returns the service that owns the volume's state, if recorded.
 pub(super) fn owner(data: &Path) -> Option<ServiceId> {
-    let text = fs::read_to_string(data.parent()?.join(OF)).ok()?;
+    let text = fs::read_to_string(data.parent()?.join(OWNER_FILE)).ok()?;
     Some(ServiceId(text.trim().into()))
 }
 
-/// Writes down whose state the volume holds.
-pub(super) fn own(data: &Path, service: &ServiceId) -> io::Result<()> {
+/// Records the service that owns the volume's state.
+pub(super) fn set_owner(data: &Path, service: &ServiceId) -> io::Result<()> {
     let folder = data.parent().ok_or_else(|| io::Error::other("a volume without a folder"))?;
-    fs::write(folder.join(OF), service.0.as_bytes())
+    fs::write(folder.join(OWNER_FILE), service.0.as_bytes())
 }
 
 pub(super) fn is_empty(data: &Path) -> io::Result<bool> {
     Ok(fs::read_dir(data)?.next().is_none())
 }
 
-/// Takes the stream in beside what the volume has; blocks, so that it belongs on a thread of its own.
-pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, bounds: Bounds) -> io::Result<Coming> {
+/// Unpacks the stream into a staging folder. Blocks: call it on a separate thread.
+pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, bounds: Bounds) -> io::Result<Staged> {
     let folder = data.parent().ok_or_else(|| io::Error::other("a volume without a folder"))?;
     for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
         let name = entry.file_name();
-        // Left by an agent that was killed.
-        if name.to_str().is_some_and(|name| name.starts_with(COMING) && name != OF) {
+        // Left over from an agent that was killed.
+        if name.to_str().is_some_and(|name| name.starts_with(STAGING_PREFIX) && name != OWNER_FILE) {
             fs::remove_dir_all(entry.path())?;
         }
     }
-    let new = folder.join(format!("{COMING}{number}"));
+    let new = folder.join(format!("{STAGING_PREFIX}{number}"));
     fs::create_dir(&new)?;
-    let mut coming = Coming { data: data.to_owned(), new, bytes: 0, sha256: String::new() };
+    let mut staged = Staged { data: data.to_owned(), new, bytes: 0, sha256: String::new() };
     let mut stream = Stream::new(chunks, bounds);
     let mut own = None;
     let mut archive = Archive::new(&mut stream);
     archive.set_preserve_permissions(true);
     archive.set_preserve_ownerships(true);
     archive.set_preserve_mtime(true);
-    // A folder's time changes with each file that is put into it.
+    // Applied last, because a folder's time changes with each file that is created in it.
     let mut folders = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
@@ -93,36 +95,36 @@ pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, 
         let name = entry.path()?.into_owned();
         if name.components().all(|part| part == Component::CurDir) {
             own = Some((entry.header().uid()?, entry.header().gid()?, entry.header().mode()?));
-            folders.push((coming.new.clone(), attributes));
+            folders.push((staged.new.clone(), attributes));
         } else if matches!(kind, EntryType::Regular | EntryType::Directory | EntryType::Symlink | EntryType::GNUSparse)
         {
-            if !entry.unpack_in(&coming.new)? {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry leads out of the volume"));
+            if !entry.unpack_in(&staged.new)? {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the stream has an entry outside the volume"));
             }
-            let place = place(&coming.new, &name);
+            let place = place(&staged.new, &name);
             match kind {
                 EntryType::Directory => folders.push((place, attributes)),
                 _ => attributes.give_to(&place)?,
             }
         }
     }
-    // What follows the last entry belongs to the stream too.
+    // Read the padding after the last entry: it is part of the checksum.
     io::copy(&mut stream, &mut io::sink())?;
-    (coming.bytes, coming.sha256) = stream.sum();
+    (staged.bytes, staged.sha256) = stream.sum();
     if let Some((uid, gid, mode)) = own {
         let number =
-            |id: u64| u32::try_from(id).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "an odd owner"));
-        chown(&coming.new, Some(number(uid)?), Some(number(gid)?))?;
-        fs::set_permissions(&coming.new, fs::Permissions::from_mode(mode & 0o7777))?;
+            |id: u64| u32::try_from(id).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "invalid owner"));
+        chown(&staged.new, Some(number(uid)?), Some(number(gid)?))?;
+        fs::set_permissions(&staged.new, fs::Permissions::from_mode(mode & 0o7777))?;
     }
     for (folder, attributes) in folders.iter().rev() {
         attributes.give_to(folder)?;
     }
-    rustix::fs::syncfs(fs::File::open(&coming.new)?)?;
-    Ok(coming)
+    rustix::fs::syncfs(fs::File::open(&staged.new)?)?;
+    Ok(staged)
 }
 
-/// Where `unpack_in` has put it: below the folder also with a `/` before it. A name that leads out has been refused.
+/// Returns the path where `unpack_in` has put an entry: a leading `/` is ignored. Names that leave the folder were rejected before.
 fn place(folder: &Path, name: &Path) -> PathBuf {
     folder.join(name.components().filter(|part| matches!(part, Component::Normal(_))).collect::<PathBuf>())
 }
@@ -133,17 +135,17 @@ fn attributes<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<Attributes> 
     Ok(Attributes::read(records.iter().map(|record| (record.key_bytes(), record.value_bytes()))))
 }
 
-impl Coming {
-    /// From now on containers see what came.
+impl Staged {
+    /// Makes the received content visible to containers.
     pub(super) fn swap(self, service: &ServiceId) -> io::Result<()> {
-        own(&self.data, service)?;
+        set_owner(&self.data, service)?;
         let here = rustix::fs::CWD;
         rustix::fs::renameat_with(here, &self.new, here, &self.data, RenameFlags::EXCHANGE)?;
         Ok(rustix::fs::syncfs(fs::File::open(&self.data)?)?)
     }
 }
 
-/// Chunks as one stream: counted, digested, and no faster than allowed.
+/// Reads chunks as one stream: counted, hashed and rate-limited.
 struct Stream {
     chunks: mpsc::Receiver<Vec<u8>>,
     rest: Vec<u8>,
@@ -201,16 +203,16 @@ mod tests {
 
     const WIDE: Bounds = Bounds { most: Bytes(1 << 30), rate: None };
 
-    fn carried(from: &Path, to: &Path, bounds: Bounds) -> io::Result<Coming> {
+    fn carried(from: &Path, to: &Path, bounds: Bounds) -> io::Result<Staged> {
         let (out, chunks) = mpsc::channel(4);
         let from = from.to_owned();
         let sending = std::thread::spawn(move || pack(&from, out));
-        let coming = unpack(to, 7, chunks, bounds);
+        let staged = unpack(to, 7, chunks, bounds);
         let sent = sending.join().expect("no panic");
-        if let (Ok(coming), Ok(sent)) = (&coming, &sent) {
-            assert_eq!((coming.bytes, &coming.sha256), (sent.bytes, &sent.sha256));
+        if let (Ok(staged), Ok(sent)) = (&staged, &sent) {
+            assert_eq!((staged.bytes, &staged.sha256), (sent.bytes, &sent.sha256));
         }
-        coming
+        staged
     }
 
     #[test]
@@ -233,10 +235,10 @@ mod tests {
             (precise(&from.join("deep/er/model"), 1_000_000), precise(&from.join("deep"), 2_000_000));
         let name = "x".repeat(180);
         fs::write(from.join(&name), "long").expect("written");
-        let coming = carried(&from, &to, WIDE).expect("carried");
+        let staged = carried(&from, &to, WIDE).expect("carried");
         assert!(to.join("old").exists() && !to.join("deep").exists());
         let service = ServiceId("s".into());
-        coming.swap(&service).expect("swapped");
+        staged.swap(&service).expect("swapped");
         assert_eq!(fs::read(to.join("deep/er/model")).expect("read"), large);
         assert_eq!(fs::metadata(to.join("deep/er/model")).expect("there").permissions().mode() & 0o777, 0o640);
         let modified = |name: &str| fs::metadata(to.join(name)).and_then(|file| file.modified()).expect("there");
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_broken_off_leaves_nothing() {
+    fn a_stream_that_is_too_large_or_interrupted_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let (from, to) = (folder.path().join("from"), folder.path().join("to/_data"));
         fs::create_dir_all(&from).expect("made");
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn no_entry_leads_out_of_the_volume() {
+    fn an_entry_outside_the_volume_is_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let to = folder.path().join("to/_data");
         fs::create_dir_all(&to).expect("made");
@@ -305,7 +307,7 @@ mod tests {
         let mut header = tar::Header::new_gnu();
         header.set_size(4);
         header.set_mode(0o644);
-        // Ours: whoever runs this may not give files away.
+        // The current user: an unprivileged one cannot change the owner of files.
         header.set_uid(u64::from(rustix::process::getuid().as_raw()));
         header.set_gid(u64::from(rustix::process::getgid().as_raw()));
         let name = outside.to_str().expect("a plain name").as_bytes();
@@ -315,8 +317,8 @@ mod tests {
         let (out, chunks) = mpsc::channel(4);
         out.try_send(tar.into_inner().expect("made")).expect("room");
         drop(out);
-        let coming = unpack(&to, 1, chunks, WIDE).expect("below the volume");
-        let inside = fs::metadata(place(&coming.new, &outside)).and_then(|file| file.modified()).expect("there");
+        let staged = unpack(&to, 1, chunks, WIDE).expect("below the volume");
+        let inside = fs::metadata(place(&staged.new, &outside)).and_then(|file| file.modified()).expect("there");
         assert_eq!(inside, std::time::UNIX_EPOCH + Duration::from_millis(1_000_500));
         assert_eq!(fs::metadata(&outside).and_then(|file| file.modified()).expect("there"), before);
         assert_eq!(fs::read_to_string(&outside).expect("there"), "theirs");

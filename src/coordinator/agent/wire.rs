@@ -1,4 +1,4 @@
-//! What an agent may be asked, and by whom. Imports: model.
+//! Requests and responses of the agent's API, and who may send them. Imports: model.
 
 use crate::model::Millis;
 use crate::model::swarm::{Carriage, ServiceId};
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How the node is; managers only. Renews leases.
+/// Returns the node's report and renews leases; managers only.
 pub(super) const REPORT: &str = "/v1/report";
-/// Whether a service has something alive here; managers only.
+/// Attests whether any container of a service is alive here; managers only.
 pub(super) const ATTEST: &str = "/v1/attest";
-/// A node may fetch a volume from here; managers only.
+/// Allows another node to fetch a volume from here; managers only.
 pub(super) const OFFER: &str = "/v1/offer";
-/// Fetch a volume from another node; managers only.
+/// Fetches a volume from another node; managers only.
 pub(super) const FETCH: &str = "/v1/fetch";
-/// The volume itself, as a tar stream; the node that it was offered to.
+/// Sends an offered volume as a tar stream; only to the node that it was offered to.
 pub(super) const VOLUME: &str = "/v1/volume";
-/// What was sent, to compare; the node that it was offered to.
+/// Returns the checksum of the sent volume; only to the node that it was offered to.
 pub(super) const SUM: &str = "/v1/sum";
 
 /// The body of [`REPORT`].
@@ -25,7 +25,7 @@ pub(super) const SUM: &str = "/v1/sum";
 pub(super) struct ReportRequest {
     /// Services whose leases are renewed.
     pub(super) leases: Vec<ServiceId>,
-    /// How long each may run without a word.
+    /// Duration of the leases.
     pub(super) lease: Millis,
 }
 
@@ -34,9 +34,9 @@ pub(super) struct ReportRequest {
 #[serde(deny_unknown_fields)]
 pub(super) struct AttestRequest {
     pub(super) service: ServiceId,
-    /// Is the state here still the one that this carriage took?
+    /// Number of a transfer from here whose state is to be compared with the current one.
     pub(super) carried: Option<u64>,
-    /// While something lives the answer may wait for so long.
+    /// How long the response may wait for live containers to exit.
     pub(super) patience: Millis,
 }
 
@@ -49,24 +49,24 @@ pub(super) struct FetchRequest {
     pub(super) from: Arc<str>,
 }
 
-/// The answer to [`OFFER`].
+/// The response to [`OFFER`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offer {
-    /// It may be fetched.
+    /// The volume may be fetched.
     Made,
-    /// It cannot be carried, and why.
+    /// The volume cannot be transferred, with the reason.
     Refused(String),
 }
 
-/// The answer to [`SUM`]. Who does not know a field of it does without.
+/// The response to [`SUM`]. Unknown fields are ignored, for compatibility with newer agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sum {
     /// Bytes of the stream.
     pub(super) bytes: u64,
     /// Their SHA-256 in hexadecimal.
     pub(super) sha256: Arc<str>,
-    /// What the source's flowcond knows of the job, for the target's; an older agent does not say.
+    /// Job record of the source's flowcond, for the target's; missing from older agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) record: Option<Value>,
 }
@@ -77,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn agents_of_before_and_after_understand_each_others_sums() {
+    fn checksums_of_older_agents_are_compatible() {
         let old = json!({"bytes": 3, "sha256": "00"});
         let sum: Sum = serde_json::from_value(old.clone()).expect("of an older agent");
         assert_eq!((sum.record.as_ref(), serde_json::to_value(&sum).ok()), (None, Some(old)));

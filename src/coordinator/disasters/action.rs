@@ -1,4 +1,4 @@
-//! What may happen, by seed, and how it happens. Imports: coordinators, world, jobs, the machine's commands, model.
+//! Actions of a schedule, drawn from a seed, and their effects on the world. Imports: coordinators, world, jobs, the machine's commands, model.
 
 use super::coordinator::{Coordinator, name};
 use super::job::{ALONE, JOBS};
@@ -13,37 +13,37 @@ const ACTIONS: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
-    /// So many things are told to a coordinator, or carried out for it.
+    /// A coordinator handles events, or its requests are executed.
     Steps {
         coordinator: usize,
         steps: usize,
         pick: usize,
     },
-    /// Milliseconds, with the steps that follow.
+    /// Time passes; up to `steps` steps per second of all coordinators.
     Passes {
         milliseconds: u64,
         steps: usize,
         pick: usize,
     },
-    /// Killed and started again; what it asked for last may still arrive.
+    /// A coordinator is killed and restarted; its requests in flight may still arrive.
     Killed {
         coordinator: usize,
         arrives: bool,
     },
     LeaderIs(usize),
-    /// Two managers tell that they lead.
+    /// Two managers claim to be the leader.
     BothLead(bool),
     Cut(usize),
     Healed(usize),
     AgentDies(usize),
-    /// All containers there die at once.
+    /// All containers of the node die at once.
     EngineRestarts(usize),
     DiskFull(usize, bool),
     NoImage(usize, bool),
     ClockJumps(i64),
-    Asked {
+    Command {
         coordinator: usize,
-        what: Asked,
+        what: CommandKind,
     },
     ScaledByHand {
         job: usize,
@@ -53,12 +53,12 @@ pub enum Action {
         job: usize,
         node: Option<usize>,
     },
-    /// Another version, and nothing else.
+    /// Only the version changes.
     UpdatedByHand(usize),
     DeletedByHand(usize),
     OddLabel(usize, bool),
     RestartsAlways(usize, bool),
-    /// Its label `flowcon.after` is taken away.
+    /// Its label `flowcon.after` is removed.
     ComesAfterNothing(usize),
     /// Its program crashes as soon as it starts.
     Crashes {
@@ -66,12 +66,12 @@ pub enum Action {
         from_now_on: bool,
     },
     Completes(usize),
-    /// Its program saves when it is told to stop, or does not care.
+    /// Whether its program ignores SIGTERM instead of saving.
     IgnoresStop(usize, bool),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Asked {
+pub enum CommandKind {
     Drain(usize),
     Undrain(usize),
     Move {
@@ -80,7 +80,7 @@ pub enum Asked {
     },
     Pause(usize),
     Resume(usize),
-    /// A node that is cut off is switched off for good, and somebody says so.
+    /// A node that is cut off is switched off for good, and an operator confirms it.
     NodeIsOff {
         job: usize,
         node: usize,
@@ -90,17 +90,17 @@ pub enum Asked {
 pub fn schedule(seed: u64) -> Vec<Action> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let begins = Action::Passes { milliseconds: 20_000, steps: 200, pick: 0 };
-    // Most do without the jobs that depend on each other: it costs less to look at fewer.
+    // Most schedules leave out the dependent jobs: fewer jobs run faster.
     let absent = if seed.is_multiple_of(4) { JOBS..JOBS } else { ALONE..JOBS };
     let begins = absent.map(Action::DeletedByHand).chain([begins]);
     begins.chain((0..ACTIONS).flat_map(|_| with_a_move(action(&mut random)))).collect()
 }
 
-/// Who crashes is moved while its restart is on its way to the node.
+/// Adds to a crash moves of the job while its restart is in flight to the node.
 fn with_a_move(action: Action) -> Vec<Action> {
     let Action::Crashes { job, from_now_on: false } = action else { return vec![action] };
     let passes = |milliseconds| Action::Passes { milliseconds, steps: 60, pick: job };
-    let moves = (0..NODES).map(|node| Action::Asked { coordinator: 0, what: Asked::Move { job, node } });
+    let moves = (0..NODES).map(|node| Action::Command { coordinator: 0, what: CommandKind::Move { job, node } });
     [action, passes(2000)].into_iter().chain(moves).chain([passes(4000)]).collect()
 }
 
@@ -125,11 +125,11 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         69..71 => Action::DiskFull(node, yes),
         71..73 => Action::NoImage(node, yes),
         73 => Action::ClockJumps([-86_400_000, -60_000, 60_000, 86_400_000][pick % 4]),
-        74..77 => Action::Asked { coordinator, what: Asked::Drain(node) },
-        77..80 => Action::Asked { coordinator, what: Asked::Undrain(node) },
-        80..87 => Action::Asked { coordinator, what: Asked::Move { job, node } },
-        87 => Action::Asked { coordinator, what: Asked::Pause(job) },
-        88 => Action::Asked { coordinator, what: Asked::Resume(job) },
+        74..77 => Action::Command { coordinator, what: CommandKind::Drain(node) },
+        77..80 => Action::Command { coordinator, what: CommandKind::Undrain(node) },
+        80..87 => Action::Command { coordinator, what: CommandKind::Move { job, node } },
+        87 => Action::Command { coordinator, what: CommandKind::Pause(job) },
+        88 => Action::Command { coordinator, what: CommandKind::Resume(job) },
         89..92 => Action::ScaledByHand { job, replicas: u64::from(yes) },
         92 if pick < 300 => Action::PinnedByHand { job, node: yes.then_some(node) },
         92 => Action::UpdatedByHand(job),
@@ -139,12 +139,12 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         95 if pick >= 500 => Action::IgnoresStop(job, yes),
         95 => Action::Crashes { job, from_now_on: yes && pick < 300 },
         96 if pick < 300 => Action::Completes(job),
-        97 => Action::Asked { coordinator, what: Asked::NodeIsOff { job, node } },
+        97 => Action::Command { coordinator, what: CommandKind::NodeIsOff { job, node } },
         _ => Action::Passes { milliseconds: 1000, steps: 60, pick },
     }
 }
 
-/// Does it.
+/// Executes an action.
 pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) -> Result<(), String> {
     match action {
         Action::Steps { coordinator, steps, pick } => {
@@ -158,7 +158,7 @@ pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) 
         Action::BothLead(yes) => world.both_lead = yes,
         Action::Cut(node) => {
             world.nodes[node].cut = true;
-            // The others elect another leader.
+            // The other managers elect a new leader.
             if world.leader == node {
                 world.leader = 1 - node;
             }
@@ -172,21 +172,21 @@ pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) 
         Action::DiskFull(node, full) => world.nodes[node].disk_full = full,
         Action::NoImage(node, none) => world.nodes[node].no_image = none,
         Action::ClockJumps(by) => world.skew = (world.skew + by).clamp(-864_000_000, 864_000_000),
-        Action::Asked { coordinator, what } => {
+        Action::Command { coordinator, what } => {
             let job = |job: usize| format!("job-{job}");
             let command = match what {
-                Asked::Drain(node) => Command::Drain(name(node)),
-                Asked::Undrain(node) => Command::Undrain(name(node)),
-                Asked::Move { job: which, node } => Command::Move { job: job(which), node: name(node) },
-                Asked::Pause(which) => Command::Pause(job(which)),
-                Asked::Resume(which) => Command::Resume(job(which)),
-                Asked::NodeIsOff { node, .. } if !world.nodes[node].cut => return Ok(()),
-                Asked::NodeIsOff { job: which, node } => {
+                CommandKind::Drain(node) => Command::Drain(name(node)),
+                CommandKind::Undrain(node) => Command::Undrain(name(node)),
+                CommandKind::Move { job: which, node } => Command::Move { job: job(which), node: name(node) },
+                CommandKind::Pause(which) => Command::Pause(job(which)),
+                CommandKind::Resume(which) => Command::Resume(job(which)),
+                CommandKind::NodeIsOff { node, .. } if !world.nodes[node].cut => return Ok(()),
+                CommandKind::NodeIsOff { job: which, node } => {
                     world.switch_off(node);
                     Command::NodeIsOff { job: job(which), node: name(node) }
                 }
             };
-            coordinators[coordinator].ask(world, command)?;
+            coordinators[coordinator].command(world, command)?;
         }
         Action::ScaledByHand { .. }
         | Action::PinnedByHand { .. }
@@ -196,20 +196,20 @@ pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) 
         | Action::RestartsAlways(..)
         | Action::ComesAfterNothing(_) => by_hand(world, action),
         Action::Crashes { job, from_now_on } => {
-            world.kinds[job].crashes = from_now_on;
+            world.behaviours[job].crashes = from_now_on;
             for node in &mut world.nodes {
                 let died = node.containers.extract_if(.., |container| container.service == job && container.writes());
                 let died = died.map(|container| (container.task, super::node::Ended::Failed(Some(1))));
-                node.untold.extend(died.collect::<Vec<_>>());
+                node.unreported.extend(died.collect::<Vec<_>>());
             }
         }
-        Action::IgnoresStop(job, ignores) => world.kinds[job].ignores_term = ignores,
-        Action::Completes(job) => world.kinds[job].total = 0,
+        Action::IgnoresStop(job, ignores) => world.behaviours[job].ignores_term = ignores,
+        Action::Completes(job) => world.behaviours[job].total = 0,
     }
     Ok(())
 }
 
-/// Time passes, and coordinators go on, a second at a time or four.
+/// Lets time pass in intervals of 1 to 8 s, with steps of all coordinators in each.
 pub fn passes(
     coordinators: &mut [Coordinator],
     world: &mut World,
@@ -227,7 +227,7 @@ pub fn passes(
     for second in 0..milliseconds.div_ceil(at_once) {
         world.pass(at_once);
         for coordinator in coordinators.iter_mut() {
-            coordinator.passed(world)?;
+            coordinator.tick(world)?;
             for step in 0..steps {
                 if !coordinator.step(world, pick + step * 7 + second as usize)? {
                     break;
@@ -241,7 +241,7 @@ pub fn passes(
     Ok(())
 }
 
-/// What a person does to a service.
+/// Changes a service manually.
 fn by_hand(world: &mut World, action: Action) {
     let job = match action {
         Action::ScaledByHand { job, .. } | Action::PinnedByHand { job, .. } => job,

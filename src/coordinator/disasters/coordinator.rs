@@ -1,13 +1,13 @@
-//! A coordinator: the real machine, what it asked for and was not carried out yet, and what it was not told yet.
+//! A coordinator: the real machine, its requests in flight and its inbox of events.
 //!
-//! Imports: world, jobs, plants, the machine, model.
+//! Imports: world, jobs, faults, the machine, model.
 
+use super::fault::Fault;
 use super::managers::LAG;
-use super::node::Is;
-use super::plant::Plant;
+use super::node::ContainerState;
 use super::world::{Carrying, World, node_id, node_of, service_of};
-use crate::coordinator::machine::labels::{AFTER, OURS};
-use crate::coordinator::machine::{Asker, At, Command, CoordinatorSettings, Effect, Event, Machine, Question};
+use crate::coordinator::machine::labels::{AFTER, INTERNAL_PREFIX};
+use crate::coordinator::machine::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Machine, Question};
 use crate::model::cluster::ClusterStatus;
 use crate::model::swarm::{
     Attestation, Carriage, CarriageOutcome, ChangeOutcome, NodeChange, NodeReport, ServiceChange, ServiceMode,
@@ -16,22 +16,23 @@ use crate::model::swarm::{
 use crate::model::{Bytes, Estimate, Millis};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Something that was asked for.
+/// A request in flight.
 enum Request {
     Effect(Effect),
-    /// Labels that a planted mistake writes later than the rest.
+    /// Labels that a planted fault writes later than the rest.
     Labels(ServiceChange),
 }
 
 pub struct Coordinator {
-    /// The node that it runs on, by number; and how often it was killed.
+    /// Number of the node that it runs on.
     pub node: usize,
+    /// Number of restarts.
     pub life: u64,
     machine: Machine,
     requests: Vec<(u64, Request)>,
     inbox: VecDeque<Event>,
-    asking: BTreeSet<Asker>,
-    asked: u64,
+    awaiting: BTreeSet<CommandId>,
+    last_command: u64,
     pub status: ClusterStatus,
 }
 
@@ -54,55 +55,55 @@ pub fn settings() -> CoordinatorSettings {
 }
 
 impl Coordinator {
-    pub fn start(node: usize, life: u64, plant: Plant) -> Coordinator {
-        let settle = if plant == Plant::DoesNotSettle { Millis(0) } else { settings().settle };
+    pub fn start(node: usize, life: u64, fault: Fault) -> Coordinator {
+        let settle = if fault == Fault::DoesNotSettle { Millis(0) } else { settings().settle };
         Coordinator {
             node,
             life,
             machine: Machine::new(CoordinatorSettings { settle, ..settings() }),
             requests: Vec::new(),
             inbox: VecDeque::new(),
-            asking: BTreeSet::new(),
-            asked: 0,
+            awaiting: BTreeSet::new(),
+            last_command: 0,
             status: ClusterStatus::default(),
         }
     }
 
-    /// Killed and started again; what was on its way may still arrive, or not.
+    /// Kills and restarts it; requests in flight are executed if `arrives`.
     pub fn killed(&mut self, world: &mut World, arrives: bool) {
         for (_, request) in std::mem::take(&mut self.requests) {
             if arrives && let Request::Effect(Effect::Change(_) | Effect::Carry(_)) = &request {
                 self.carry_out(world, request, 1);
             }
         }
-        *self = Coordinator::start(self.node, self.life + 1, world.plant);
+        *self = Coordinator::start(self.node, self.life + 1, world.fault);
     }
 
-    pub fn passed(&mut self, world: &mut World) -> Result<(), String> {
-        self.tell(world, Event::Passed)
+    pub fn tick(&mut self, world: &mut World) -> Result<(), String> {
+        self.handle(world, Event::Tick)
     }
 
-    pub fn ask(&mut self, world: &mut World, command: Command) -> Result<(), String> {
-        self.asked += 1;
-        let asker = Asker(self.asked);
-        self.asking.insert(asker);
-        self.tell(world, Event::Asked(command, asker))
+    pub fn command(&mut self, world: &mut World, command: Command) -> Result<(), String> {
+        self.last_command += 1;
+        let command_id = CommandId(self.last_command);
+        self.awaiting.insert(command_id);
+        self.handle(world, Event::Command(command, command_id))
     }
 
     pub fn unanswered(&self) -> usize {
-        self.asking.len()
+        self.awaiting.len()
     }
 
-    fn tell(&mut self, world: &mut World, event: Event) -> Result<(), String> {
+    fn handle(&mut self, world: &mut World, event: Event) -> Result<(), String> {
         let at = At { now: Millis(world.now), unix: world.unix() };
         for effect in self.machine.handle(event, at) {
             match effect {
-                Effect::Answer { asker, done } => {
-                    if !self.asking.remove(&asker) {
-                        return Err(format!("a command was answered twice: {done:?}"));
+                Effect::Reply { command_id, result } => {
+                    if !self.awaiting.remove(&command_id) {
+                        return Err(format!("second reply to a command: {result:?}"));
                     }
                 }
-                Effect::Emit { text, .. } if text.starts_with("a plan breaks") => return Err(text),
+                Effect::Emit { text, .. } if text.starts_with("invalid plan") => return Err(text),
                 Effect::Emit { .. } => {}
                 Effect::Publish(status) => self.status = *status,
                 request => self.requests.push((world.now, Request::Effect(request))),
@@ -111,18 +112,18 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Tells it one thing, or carries one thing out; whether there was anything.
+    /// Handles one event of the inbox or executes one request; false if there was none.
     pub fn step(&mut self, world: &mut World, pick: usize) -> Result<bool, String> {
         let (node, life) = (self.node, self.life);
-        for (carrying, outcome) in world.carried.extract_if(.., |(carrying, _)| carrying.asker.0 == node) {
-            if carrying.asker.1 == life {
+        for (carrying, outcome) in world.carried.extract_if(.., |(carrying, _)| carrying.requester.0 == node) {
+            if carrying.requester.1 == life {
                 let service = crate::model::swarm::ServiceId(format!("s{}", carrying.service).into());
                 self.inbox.push_back(Event::Carried { service, number: carrying.number, outcome });
             }
         }
         if !self.inbox.is_empty() && (pick.is_multiple_of(2) || self.requests.is_empty()) {
-            let event = self.inbox.pop_front().expect("one is there");
-            self.tell(world, event)?;
+            let event = self.inbox.pop_front().expect("the inbox is not empty");
+            self.handle(world, event)?;
             return Ok(true);
         }
         if self.requests.is_empty() {
@@ -158,7 +159,7 @@ impl Coordinator {
                     false => self.change(world, change),
                 };
                 if pick.is_multiple_of(23) {
-                    outcome = ChangeOutcome::Unknown("no answer".to_owned());
+                    outcome = ChangeOutcome::Unknown("no reply".to_owned());
                 }
                 Event::Changed { service, version, outcome }
             }
@@ -173,7 +174,7 @@ impl Coordinator {
             Request::Effect(Effect::Poll { node, leases, .. }) => {
                 let at = node_of(&node).expect("a node");
                 if !self.reaches(world, at) {
-                    return Some(Event::Polled { node, leases, report: Err("no answer".to_owned()) });
+                    return Some(Event::Polled { node, leases, report: Err("no reply".to_owned()) });
                 }
                 for id in &leases {
                     let now = world.now;
@@ -199,18 +200,18 @@ impl Coordinator {
         let job = service_of(&change.service);
         let version = world.next();
         let Some(service) = world.services[job].as_mut() else { return ChangeOutcome::Gone };
-        if service.version != change.version && world.plant != Plant::IgnoresVersions {
+        if service.version != change.version && world.fault != Fault::IgnoresVersions {
             return ChangeOutcome::OutOfDate;
         }
         service.version = version;
         let is_respecified = change.replicas.is_some() || change.pin.is_some();
-        let gives_up = change.labels.get(format!("{OURS}home").as_str()).is_some_and(Option::is_none);
-        if gives_up && !world.kinds[job].is_shared {
-            // An operator has given up what lay on a node that is off.
+        let gives_up = change.labels.get(format!("{INTERNAL_PREFIX}home").as_str()).is_some_and(Option::is_none);
+        if gives_up && !world.behaviours[job].is_shared {
+            // An operator has given up the state on a node that is off.
             world.best[job] = 0;
         }
-        // Who was started by hand once does not wait any more.
-        let is_first = !service.labels.contains_key(format!("{OURS}home").as_str());
+        // A job that was started manually no longer waits for its dependency.
+        let is_first = !service.labels.contains_key(format!("{INTERNAL_PREFIX}home").as_str());
         let comes_after = is_first && service.labels.contains_key(AFTER);
         let comes_too_soon = change.replicas == Some(1) && comes_after && !world.is_complete[0];
         if let Some(replicas) = change.replicas {
@@ -219,7 +220,7 @@ impl Coordinator {
         if let Some(pin) = change.pin.clone() {
             service.pin = pin;
         }
-        if is_respecified && world.plant == Plant::ActsBeforeTheLabels {
+        if is_respecified && world.fault == Fault::ActsBeforeTheLabels {
             self.requests.push((world.now, Request::Labels(change.clone())));
         } else {
             set(&mut service.labels, change.labels);
@@ -228,12 +229,12 @@ impl Coordinator {
             world.respecified(job, false);
         }
         if comes_too_soon {
-            world.violate(format!("job {job} is started before what it comes after is done"));
+            world.violate(format!("job {job} is started before its dependency is done"));
         }
         if change.replicas == Some(1)
             && let Some(node) = (0..world.nodes.len()).find(|node| world.nodes[*node].alive(job) > 0)
         {
-            world.violate(format!("job {job} is started while something of it lives on node {node}"));
+            world.violate(format!("job {job} is started while a container of it lives on node {node}"));
         }
         ChangeOutcome::Done
     }
@@ -241,10 +242,10 @@ impl Coordinator {
     fn attest(&self, world: &World, question: &Question) -> Attestation {
         let (job, node) = (service_of(&question.service), node_of(&question.node).expect("a node"));
         let is_second = question.carried.is_some();
-        if world.plant == Plant::SkipsTheProof || is_second && world.plant == Plant::SkipsTheSecondProof {
+        if world.fault == Fault::SkipsTheProof || is_second && world.fault == Fault::SkipsTheSecondProof {
             return Attestation::Gone;
         }
-        if world.plant == Plant::TrustsSwarmsList {
+        if world.fault == Fault::TrustsSwarmsList {
             let runs = |task: &&super::world::Task| {
                 task.service == job && task.listed && task.wanted && task.state <= TaskState::Running
             };
@@ -252,12 +253,12 @@ impl Coordinator {
             return if count == 0 { Attestation::Gone } else { Attestation::Alive(count) };
         }
         if !self.reaches(world, node) {
-            return Attestation::Unknown("no answer".to_owned());
+            return Attestation::Unknown("no reply".to_owned());
         }
         let state = &world.nodes[node];
         match state.alive(job) {
             0 => match question.carried.map(|number| state.still_has(job, number)) {
-                Some(false) if world.plant != Plant::StartsWithAnEarlierState => Attestation::Changed,
+                Some(false) if world.fault != Fault::StartsWithAnEarlierState => Attestation::Changed,
                 _ => Attestation::Gone,
             },
             alive => Attestation::Alive(alive),
@@ -268,17 +269,17 @@ impl Coordinator {
         let Carriage { service, from, to, number, .. } = carriage;
         let (job, from, to) = (service_of(&service), node_of(&from)?, node_of(&to)?);
         if !self.reaches(world, from) || !self.reaches(world, to) {
-            let outcome = CarriageOutcome::Failed("no answer".to_owned());
+            let outcome = CarriageOutcome::Failed("no reply".to_owned());
             return Some(Event::Carried { service, number, outcome });
         }
-        // Now and then nobody hears of it any more, and it goes on.
-        let is_unheard = pick.is_multiple_of(5);
-        let asker = (self.node, if is_unheard { u64::MAX } else { self.life });
-        let twice = world.plant == Plant::CarriesTwice;
+        // Sometimes the reply is lost while the transfer continues.
+        let is_lost = pick.is_multiple_of(5);
+        let requester = (self.node, if is_lost { u64::MAX } else { self.life });
+        let twice = world.fault == Fault::CarriesTwice;
         let is_same = |other: &&mut Carrying| !twice && (other.service, other.to, other.number) == (job, to, number);
         match world.carryings.iter_mut().find(is_same) {
-            Some(same) => same.asker = asker,
-            // Whoever asks again for what has come is told so.
+            Some(same) => same.requester = requester,
+            // A repeated request for a completed transfer succeeds at once.
             None if !twice && world.nodes[to].volumes.get(&job).is_some_and(|volume| volume.number == number) => {
                 let outcome = CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() };
                 return Some(Event::Carried { service, number, outcome });
@@ -286,11 +287,11 @@ impl Coordinator {
             None => {
                 let saved = world.nodes[from].send(job, number);
                 let done = world.now + 1000 * (pick as u64 % 40);
-                world.carryings.push(Carrying { service: job, from, to, number, saved, done, asker });
+                world.carryings.push(Carrying { service: job, from, to, number, saved, done, requester });
             }
         }
-        let outcome = CarriageOutcome::Failed("no answer".to_owned());
-        is_unheard.then_some(Event::Carried { service, number, outcome })
+        let outcome = CarriageOutcome::Failed("no reply".to_owned());
+        is_lost.then_some(Event::Carried { service, number, outcome })
     }
 }
 
@@ -318,7 +319,7 @@ fn change_node(world: &mut World, change: &NodeChange) -> ChangeOutcome {
 }
 
 fn report(world: &World, node: usize) -> NodeReport {
-    let running = world.nodes[node].containers.iter().filter(|container| container.is == Is::Running);
+    let running = world.nodes[node].containers.iter().filter(|container| container.state == ContainerState::Running);
     let worker = |container: &super::node::Container| {
         let units = container.units as f64 / 1000.0;
         let likely = 300.0 + 100.0 * container.service as f64;
@@ -326,7 +327,7 @@ fn report(world: &World, node: usize) -> NodeReport {
             service: crate::model::swarm::ServiceId(format!("s{}", container.service).into()),
             task: format!("t{}", container.task).into(),
             up_s: 1.0,
-            units: world.kinds[container.service].saves.then_some(units),
+            units: world.behaviours[container.service].saves.then_some(units),
             total: Some(1e9),
             unit_s: Some(1.0),
             work_left: Some(Estimate { low: likely * 0.9, likely, high: likely * 1.1 }),
@@ -345,9 +346,9 @@ fn report(world: &World, node: usize) -> NodeReport {
     }
 }
 
-/// It was not sent in time: the answer is that there is none.
+/// Returns the event of a request that was not sent in time.
 fn late(request: Request) -> Option<Event> {
-    let why = || "no answer in time".to_owned();
+    let why = || "no reply in time".to_owned();
     Some(match request {
         Request::Effect(Effect::Look { look }) => Event::Looked { look, swarm: Err(why()) },
         Request::Effect(Effect::Change(ServiceChange { service, version, .. })) => {

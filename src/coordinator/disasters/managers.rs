@@ -1,15 +1,15 @@
-//! What Swarm's managers decide, and what of it reaches the nodes. Imports: world, jobs, nodes, model.
+//! Swarm's managers: the orchestrator, and the dispatcher that sends tasks to nodes. Imports: world, jobs, nodes, model.
 
 use super::job::JOBS;
-use super::node::{Container, Ended, Is};
+use super::node::{Container, ContainerState, Ended};
 use super::world::{NODES, Task, World, node_of};
 use crate::model::swarm::{RestartCondition, ServiceMode, TaskState};
 
-/// What was sent to a node arrives within so long.
+/// Maximum delay of messages to a node, in milliseconds.
 pub const LAG: u64 = 2000;
 
 impl World {
-    /// What Swarm's managers decide.
+    /// Creates, places and drops tasks, as Swarm's orchestrator does.
     pub fn orchestrate(&mut self) {
         for job in 0..JOBS {
             let service = self.services[job].as_ref();
@@ -56,20 +56,20 @@ impl World {
         }
     }
 
-    /// Power off: what was on its way there never arrives.
+    /// Switches a node off: tasks in flight never arrive.
     pub fn switch_off(&mut self, node: usize) {
         self.nodes[node].kill_all();
         let on_its_way = |task: &&mut Task| task.node == Some(node) && task.sent.is_some() && !task.arrived;
         for task in self.tasks.iter_mut().filter(on_its_way) {
             task.arrived = true;
-            self.nodes[node].untold.push((task.id, Ended::Failed(None)));
+            self.nodes[node].unreported.push((task.id, Ended::Failed(None)));
         }
     }
 
     fn new_task(&mut self, job: usize) {
         let id = self.next();
-        let (service, by_person) = (job, self.by_person[job]);
-        let is_again = std::mem::replace(&mut self.has_begun[job], true);
+        let (service, is_manual) = (job, self.is_manual[job]);
+        let is_replacement = std::mem::replace(&mut self.has_begun[job], true);
         let is_under_way = |task: &Task| task.sent.is_some() && !task.arrived;
         let is_kept = |task: &Task| task.service != job || task.listed && task.id + 12 > id || is_under_way(task);
         self.tasks.retain(is_kept);
@@ -86,12 +86,12 @@ impl World {
             changed: self.now,
             sent: None,
             arrived: false,
-            by_person,
-            is_again,
+            is_manual,
+            is_replacement,
         });
     }
 
-    /// What reaches the nodes: a task that was sent arrives, also when it is not wanted any more.
+    /// Delivers tasks to nodes. A task in flight arrives even if it is no longer wanted.
     pub fn dispatch(&mut self) {
         let now = self.now;
         for task in &mut self.tasks {
@@ -112,31 +112,31 @@ impl World {
                 }
                 continue;
             }
-            let is = Is::Preparing { until: now + task.id * 733 % 4000 };
-            let (service, since, told_from) = (task.service, task.id, now + LAG);
-            let (by_person, is_again) = (task.by_person, task.is_again);
+            let state = ContainerState::Preparing { until: now + task.id * 733 % 4000 };
+            let (service, since, stop_from) = (task.service, task.id, now + LAG);
+            let (is_manual, is_replacement) = (task.is_manual, task.is_replacement);
             self.nodes[at].containers.push(Container {
                 task: task.id,
                 service,
-                by_person,
-                is_again,
-                is,
+                is_manual,
+                is_replacement,
+                state,
                 since,
-                told_from,
+                stop_from,
                 units: 0,
             });
         }
-        let World { nodes, tasks, kinds, .. } = self;
+        let World { nodes, tasks, behaviours, .. } = self;
         for node in nodes.iter_mut().filter(|node| !node.cut) {
             let unwanted = |container: &Container| {
                 let is_wanted = tasks.iter().any(|task| task.id == container.task && task.wanted);
-                !is_wanted && now >= container.told_from
+                !is_wanted && now >= container.stop_from
             };
             let dropped = node.containers.extract_if(.., |container| !container.writes() && unwanted(container));
             let dropped: Vec<_> = dropped.map(|container| (container.task, Ended::Stopped)).collect();
-            node.untold.extend(dropped);
+            node.unreported.extend(dropped);
             for container in node.containers.iter_mut().filter(|container| unwanted(container)) {
-                container.stop(now, kinds[container.service].grace);
+                container.stop(now, behaviours[container.service].grace);
             }
         }
     }

@@ -1,33 +1,34 @@
-//! Disasters at every step: schedules of what coordinators, Swarm, nodes, agents and people may do to each other, by seed.
+//! Fault-injection tests: random schedules of failures, delays and manual changes, drawn from a seed.
 //!
-//! The machine is the real one; the Swarm, its nodes and agents are simulated. At each instant: never two writers of a job, never a start
-//! while something of it lives, never a start that does not find the newest saved state. At the end, when everything works again: every
-//! job runs exactly once, or has ended; every command was answered. A violation is told with its schedule, shrunk. Imports: as its parts.
+//! The machine is the real one; the Swarm, its nodes and agents are simulated. Invariants at each instant: never two writers of a job, never
+//! a start while one of its containers lives, never a start without the newest saved state. At the end, after all faults are repaired, every
+//! job runs exactly once or has ended, and every command got a reply. A violation is reported with its minimised schedule. Imports: as its
+//! parts.
 
 mod action;
 mod coordinator;
+mod fault;
 mod job;
 mod managers;
 mod node;
-mod plant;
 mod world;
 
 use crate::coordinator::machine::Command;
-use crate::coordinator::machine::labels::OURS;
+use crate::coordinator::machine::labels::INTERNAL_PREFIX;
 use crate::model::cluster::JobState;
 use action::{Action, act, passes, schedule};
 use coordinator::Coordinator;
+use fault::Fault;
 use job::JOBS;
-use plant::Plant;
 use world::{NODES, World, node_of};
 
-/// Within so many times forty seconds everything comes to rest.
+/// Number of rounds of 40 s within which the cluster must become stable after all faults are repaired.
 const ROUNDS: usize = 24;
 
-/// One schedule on a new world.
-fn run(actions: &[Action], plant: Plant) -> Result<(), String> {
-    let mut world = World::new(plant);
-    let mut coordinators = [0, 1].map(|node| Coordinator::start(node, 0, plant));
+/// Runs one schedule on a new world; returns the violation as an error.
+fn run(actions: &[Action], fault: Fault) -> Result<(), String> {
+    let mut world = World::new(fault);
+    let mut coordinators = [0, 1].map(|node| Coordinator::start(node, 0, fault));
     for action in actions {
         act(&mut coordinators, &mut world, *action)?;
         if let Some(what) = world.violation {
@@ -37,7 +38,7 @@ fn run(actions: &[Action], plant: Plant) -> Result<(), String> {
     epilogue(&mut coordinators, &mut world)
 }
 
-/// Everything that was broken works again, and people put right what they did.
+/// Repairs all faults and manual changes, then waits until the cluster is stable.
 fn epilogue(coordinators: &mut [Coordinator], world: &mut World) -> Result<(), String> {
     for node in 0..NODES {
         for heals in [Action::Healed(node), Action::DiskFull(node, false), Action::NoImage(node, false)] {
@@ -48,7 +49,7 @@ fn epilogue(coordinators: &mut [Coordinator], world: &mut World) -> Result<(), S
     }
     world.both_lead = false;
     for job in 0..JOBS {
-        world.kinds[job].crashes = false;
+        world.behaviours[job].crashes = false;
         act(coordinators, world, Action::OddLabel(job, false))?;
         act(coordinators, world, Action::RestartsAlways(job, false))?;
         act(coordinators, world, Action::ComesAfterNothing(job))?;
@@ -56,43 +57,43 @@ fn epilogue(coordinators: &mut [Coordinator], world: &mut World) -> Result<(), S
     for round in 0..ROUNDS {
         passes(coordinators, world, 40_000, 400, 1)?;
         let leader = world.leader;
-        let amiss: Vec<(usize, String)> =
-            (0..JOBS).filter_map(|job| Some((job, amiss(&coordinators[leader], world, job)?))).collect();
+        let problems: Vec<(usize, String)> =
+            (0..JOBS).filter_map(|job| Some((job, problem(&coordinators[leader], world, job)?))).collect();
         let unanswered: usize = coordinators.iter().map(Coordinator::unanswered).sum();
-        if amiss.is_empty() && unanswered == 0 {
+        if problems.is_empty() && unanswered == 0 {
             return Ok(());
         }
         if round == ROUNDS - 1 {
-            let unanswered = format!("{unanswered} commands were never answered");
-            let amiss = amiss.into_iter().map(|(_, what)| what);
-            return Err(amiss.chain([unanswered]).collect::<Vec<_>>().join("; "));
+            let unanswered = format!("{unanswered} commands got no reply");
+            let problems = problems.into_iter().map(|(_, what)| what);
+            return Err(problems.chain([unanswered]).collect::<Vec<_>>().join("; "));
         }
-        for (job, _) in amiss {
-            put_right(&mut coordinators[leader], world, job)?;
+        for (job, _) in problems {
+            repair(&mut coordinators[leader], world, job)?;
         }
     }
     Ok(())
 }
 
-/// What is not as it should be with a job at the end.
-fn amiss(coordinator: &Coordinator, world: &World, job: usize) -> Option<String> {
+/// Returns what is wrong with a job at the end, if anything.
+fn problem(coordinator: &Coordinator, world: &World, job: usize) -> Option<String> {
     let service = world.services[job].as_ref()?;
     let name = format!("job-{job}");
     let status = coordinator.status.jobs.iter().find(|status| *status.name == *name);
-    let Some(status) = status else { return Some(format!("{name} is not told of")) };
+    let Some(status) = status else { return Some(format!("{name} is missing in the status")) };
     let alive: Vec<usize> = (0..NODES).flat_map(|node| vec![node; world.nodes[node].alive(job)]).collect();
-    let is_as_told = match status.state {
+    let is_correct = match status.state {
         JobState::Done | JobState::Failed => alive.is_empty(),
         JobState::Running => alive.len() == 1 && status.node.as_ref().and_then(node_of) == alive.first().copied(),
         _ => false,
     };
-    if is_as_told {
+    if is_correct {
         return None;
     }
     let labels: Vec<String> = service
         .labels
         .iter()
-        .filter_map(|(label, value)| Some(format!("{}={value}", label.strip_prefix(OURS)?)))
+        .filter_map(|(label, value)| Some(format!("{}={value}", label.strip_prefix(INTERNAL_PREFIX)?)))
         .collect();
     let (mode, pin, why) = (&service.mode, &service.pin, &status.why);
     Some(format!(
@@ -102,8 +103,8 @@ fn amiss(coordinator: &Coordinator, world: &World, job: usize) -> Option<String>
     ))
 }
 
-/// What a person does about a job that waits for a person.
-fn put_right(coordinator: &mut Coordinator, world: &mut World, job: usize) -> Result<(), String> {
+/// Does what an operator does about a job that waits for one.
+fn repair(coordinator: &mut Coordinator, world: &mut World, job: usize) -> Result<(), String> {
     let name = format!("job-{job}");
     let Some(status) = coordinator.status.jobs.iter().find(|status| *status.name == *name) else { return Ok(()) };
     use crate::model::cluster::WhyKind;
@@ -112,7 +113,7 @@ fn put_right(coordinator: &mut Coordinator, world: &mut World, job: usize) -> Re
             (0..NODES).for_each(|node| world.nodes[node].drained = false);
             Ok(())
         }
-        Some(WhyKind::Paused | WhyKind::GaveUp) => coordinator.ask(world, Command::Resume(name)),
+        Some(WhyKind::Paused | WhyKind::GaveUp) => coordinator.command(world, Command::Resume(name)),
         Some(WhyKind::Foreign) => {
             act(std::slice::from_mut(coordinator), world, Action::ScaledByHand { job, replicas: 0 })
         }
@@ -120,15 +121,15 @@ fn put_right(coordinator: &mut Coordinator, world: &mut World, job: usize) -> Re
     }
 }
 
-/// Leaves out whatever can be left out, as long as anything is violated.
-fn shrunk(mut actions: Vec<Action>, plant: Plant) -> (Vec<Action>, String) {
+/// Minimises a failing schedule; returns it with its violation.
+fn shrunk(mut actions: Vec<Action>, fault: Fault) -> (Vec<Action>, String) {
     let mut size = actions.len() / 2;
     while size > 0 {
         let mut at = 0;
         while at < actions.len() {
             let mut fewer = actions.clone();
             fewer.drain(at..(at + size).min(fewer.len()));
-            if run(&fewer, plant).is_err() {
+            if run(&fewer, fault).is_err() {
                 actions = fewer;
             } else {
                 at += size;
@@ -136,16 +137,16 @@ fn shrunk(mut actions: Vec<Action>, plant: Plant) -> (Vec<Action>, String) {
         }
         size /= 2;
     }
-    let why = run(&actions, plant).expect_err("it was kept because it fails");
+    let why = run(&actions, fault).expect_err("only failing schedules are kept");
     (actions, why)
 }
 
-/// The first schedule of these seeds that violates anything, with its number and in words.
-fn first_violation(seeds: std::ops::Range<u64>, plant: Plant) -> Option<(u64, String)> {
+/// Returns the seed of the first failing schedule and its minimised form as text.
+fn first_violation(seeds: std::ops::Range<u64>, fault: Fault) -> Option<(u64, String)> {
     for seed in seeds {
         let actions = schedule(seed);
-        if run(&actions, plant).is_err() {
-            let (actions, why) = shrunk(actions, plant);
+        if run(&actions, fault).is_err() {
+            let (actions, why) = shrunk(actions, fault);
             let words: Vec<String> = actions.iter().map(|action| format!("  {action:?}")).collect();
             return Some((seed, format!("seed {seed}: {why}\n{}", words.join("\n"))));
         }
@@ -153,48 +154,48 @@ fn first_violation(seeds: std::ops::Range<u64>, plant: Plant) -> Option<(u64, St
     None
 }
 
-/// A quarter of the schedules, so that all processors have work: 20,000 in all, or as many as `FLOWCON_SCHEDULES` says.
-fn none_of(quarter: u64) {
+/// Runs a quarter of the schedules, one test each for parallelism: 20,000 in total, or as many as `FLOWCON_SCHEDULES` says.
+fn no_violation_in(quarter: u64) {
     let all = std::env::var("FLOWCON_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000);
-    let violation = first_violation(all / 4 * quarter..all / 4 * (quarter + 1), Plant::None);
+    let violation = first_violation(all / 4 * quarter..all / 4 * (quarter + 1), Fault::None);
     assert!(violation.is_none(), "{}", violation.unwrap().1);
 }
 
 #[test]
-fn no_schedule_makes_two_writers_or_loses_what_was_saved() {
-    none_of(0);
+fn no_schedule_makes_two_writers_or_loses_saved_state() {
+    no_violation_in(0);
 }
 
 #[test]
-fn nor_does_any_of_the_second_quarter() {
-    none_of(1);
+fn no_schedule_of_the_second_quarter_violates_an_invariant() {
+    no_violation_in(1);
 }
 
 #[test]
-fn nor_does_any_of_the_third_quarter() {
-    none_of(2);
+fn no_schedule_of_the_third_quarter_violates_an_invariant() {
+    no_violation_in(2);
 }
 
 #[test]
-fn nor_does_any_of_the_last_quarter() {
-    none_of(3);
+fn no_schedule_of_the_last_quarter_violates_an_invariant() {
+    no_violation_in(3);
 }
 
 #[test]
-fn mistakes_that_are_planted_are_found() {
-    for plant in [
-        Plant::SkipsTheProof,
-        Plant::TrustsSwarmsList,
-        Plant::ActsBeforeTheLabels,
-        Plant::IgnoresVersions,
-        Plant::CarriesTwice,
-        Plant::BreaksTheLease,
-        Plant::DoesNotSettle,
-        Plant::SkipsTheSecondProof,
-        Plant::StartsWithAnEarlierState,
+fn planted_faults_are_found() {
+    for fault in [
+        Fault::SkipsTheProof,
+        Fault::TrustsSwarmsList,
+        Fault::ActsBeforeTheLabels,
+        Fault::IgnoresVersions,
+        Fault::CarriesTwice,
+        Fault::BreaksTheLease,
+        Fault::DoesNotSettle,
+        Fault::SkipsTheSecondProof,
+        Fault::StartsWithAnEarlierState,
     ] {
-        let found = first_violation(0..20_000, plant);
-        println!("{plant:?}: {found:?}");
-        assert!(found.is_some(), "{plant:?} is not found");
+        let found = first_violation(0..20_000, fault);
+        println!("{fault:?}: {found:?}");
+        assert!(found.is_some(), "{fault:?} is not found");
     }
 }

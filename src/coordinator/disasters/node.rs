@@ -1,15 +1,15 @@
-//! One simulated node: containers, volumes, and the agent that tells of them.
+//! One simulated node: containers, volumes and its agent.
 //!
-//! A container writes from its first instant to its last. It saves now and then, and when it is told to stop, unless it is of the kind that
-//! does not. Imports: the jobs, model.
+//! A running container counts as a writer until it exits. It saves its state periodically and on SIGTERM, if its job does so. Imports: the
+//! jobs, model.
 
-use super::job::Kind;
+use super::job::Behaviour;
 use std::collections::BTreeMap;
 
 /// A node.
 #[derive(Default)]
 pub struct Node {
-    /// Nobody outside reaches it, and it reaches nobody.
+    /// Whether it is cut off from all other nodes.
     pub cut: bool,
     /// How long it has been cut off, in milliseconds.
     pub cut_for: u64,
@@ -17,24 +17,24 @@ pub struct Node {
     pub version: u64,
     pub disk_full: bool,
     pub no_image: bool,
-    /// Its agent is dead until then.
+    /// When its agent is back.
     pub agent_back: u64,
     pub containers: Vec<Container>,
     /// Saved states by service.
     pub volumes: BTreeMap<usize, Volume>,
-    /// When the lease of each service was last renewed; outlives the agent.
+    /// When the lease of each service was last renewed; survives restarts of the agent.
     pub leases: BTreeMap<usize, u64>,
-    /// The last carriage of each job from here, and the state that it took; lost with the agent.
+    /// Number and state of the last transfer of each job from here; lost when the agent dies.
     pub sent: BTreeMap<usize, (u64, u64)>,
-    /// What became of tasks, not told to Swarm yet.
-    pub untold: Vec<(u64, Ended)>,
+    /// Exits of tasks that are not reported to Swarm yet.
+    pub unreported: Vec<(u64, Ended)>,
 }
 
 /// A saved state.
 #[derive(Clone, Copy, Default)]
 pub struct Volume {
     pub saved: u64,
-    /// Number of the last carriage that brought it.
+    /// Number of the last transfer to here.
     pub number: u64,
 }
 
@@ -42,27 +42,27 @@ pub struct Volume {
 pub struct Container {
     pub task: u64,
     pub service: usize,
-    pub by_person: bool,
-    /// Made by Swarm in place of another one on the same node.
-    pub is_again: bool,
-    pub is: Is,
-    /// When it began, in order.
+    pub is_manual: bool,
+    /// Whether it is a replacement by Swarm.
+    pub is_replacement: bool,
+    pub state: ContainerState,
+    /// Creation order.
     pub since: u64,
-    /// What Swarm wants of it is told no earlier.
-    pub told_from: u64,
+    /// Earliest time at which it can be stopped by Swarm.
+    pub stop_from: u64,
     /// Units in thousandths.
     pub units: u64,
 }
 
-/// What a container is doing.
+/// State of a container.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Is {
-    /// Its image is pulled; it writes nothing yet.
+pub enum ContainerState {
+    /// Its image is being pulled; it does not write yet.
     Preparing {
         until: u64,
     },
     Running,
-    /// It was told to stop, and still writes.
+    /// SIGTERM was sent; it still writes.
     Stopping {
         saves: u64,
         killed: u64,
@@ -79,23 +79,23 @@ pub enum Ended {
 
 impl Container {
     pub fn writes(&self) -> bool {
-        !matches!(self.is, Is::Preparing { .. })
+        !matches!(self.state, ContainerState::Preparing { .. })
     }
 
-    /// SIGTERM; once it is told, it is told.
+    /// Sends SIGTERM; repeated signals have no effect.
     pub fn stop(&mut self, now: u64, grace: u64) {
-        if self.is == Is::Running {
-            self.is = Is::Stopping { saves: now + 3000, killed: now + grace };
+        if self.state == ContainerState::Running {
+            self.state = ContainerState::Stopping { saves: now + 3000, killed: now + grace };
         }
     }
 }
 
 impl Node {
-    /// Whether a newer state than this one was saved there, by carriage.
+    /// Stores a transferred state; fails if a later transfer was stored already.
     pub fn carry(&mut self, service: usize, saved: u64, number: u64, twice: bool) -> Result<(), String> {
         let volume = self.volumes.entry(service).or_default();
         if volume.number > number && !twice {
-            return Err("a later carriage was here".to_owned());
+            return Err("superseded by a later transfer".to_owned());
         }
         if volume.number < number || twice {
             *volume = Volume { saved, number };
@@ -103,14 +103,14 @@ impl Node {
         Ok(())
     }
 
-    /// The state that a carriage takes.
+    /// Returns the saved state for a transfer, and records it as sent.
     pub fn send(&mut self, service: usize, number: u64) -> u64 {
         let saved = self.saved(service);
         self.sent.insert(service, (number, saved));
         saved
     }
 
-    /// Whether the state is certainly the one that a carriage took.
+    /// Whether the saved state is certainly the transferred one.
     pub fn still_has(&self, service: usize, number: u64) -> bool {
         self.sent.get(&service) == Some(&(number, self.saved(service)))
     }
@@ -119,63 +119,65 @@ impl Node {
         self.volumes.get(&service).map_or(0, |volume| volume.saved)
     }
 
-    /// All containers die at once.
+    /// Kills all containers.
     pub fn kill_all(&mut self) {
         let died = self.containers.drain(..).map(|container| (container.task, Ended::Failed(Some(137))));
-        self.untold.extend(died);
+        self.unreported.extend(died);
     }
 
     pub fn agent_answers(&self, now: u64) -> bool {
         now >= self.agent_back
     }
 
-    /// Containers of a service that live or are on their way.
+    /// Counts the containers of a service, including those that are being prepared.
     pub fn alive(&self, service: usize) -> usize {
         self.containers.iter().filter(|container| container.service == service).count()
     }
 
-    /// Time passes for what runs here. What was saved is handed to `save`, what a new container finds is read with `load`.
+    /// Advances the containers by `passed` milliseconds. `save` stores a container's state; `load` returns the state that a new one finds.
     pub fn tick(
         &mut self,
         now: u64,
         passed: u64,
-        kinds: &[Kind],
+        behaviours: &[Behaviour],
         mut save: impl FnMut(&mut BTreeMap<usize, Volume>, &Container),
         mut load: impl FnMut(&BTreeMap<usize, Volume>, &Container) -> u64,
     ) {
         let containers = std::mem::take(&mut self.containers);
         for mut container in containers {
-            let kind = kinds[container.service];
-            match container.is {
-                Is::Preparing { until } if now < until => self.containers.push(container),
-                Is::Preparing { .. } if kind.crashes => self.untold.push((container.task, Ended::Failed(Some(1)))),
-                Is::Preparing { .. } => {
+            let behaviour = behaviours[container.service];
+            match container.state {
+                ContainerState::Preparing { until } if now < until => self.containers.push(container),
+                ContainerState::Preparing { .. } if behaviour.crashes => {
+                    self.unreported.push((container.task, Ended::Failed(Some(1))));
+                }
+                ContainerState::Preparing { .. } => {
                     container.units = load(&self.volumes, &container);
-                    container.is = Is::Running;
+                    container.state = ContainerState::Running;
                     self.containers.push(container);
                 }
-                Is::Running => {
+                ContainerState::Running => {
                     let before = container.units;
                     container.units += passed;
-                    if kind.saves && before / 10_000 != container.units / 10_000 {
+                    if behaviour.saves && before / 10_000 != container.units / 10_000 {
                         save(&mut self.volumes, &container);
                     }
-                    if container.units >= kind.total {
-                        if kind.saves {
+                    if container.units >= behaviour.total {
+                        if behaviour.saves {
                             save(&mut self.volumes, &container);
                         }
-                        self.untold.push((container.task, Ended::Complete));
+                        self.unreported.push((container.task, Ended::Complete));
                     } else {
                         self.containers.push(container);
                     }
                 }
-                Is::Stopping { saves, killed } => {
+                ContainerState::Stopping { saves, killed } => {
                     container.units += passed;
-                    if now >= killed || now >= saves && !kind.ignores_term {
-                        if kind.saves && !kind.ignores_term {
+                    if now >= killed || now >= saves && !behaviour.ignores_term {
+                        if behaviour.saves && !behaviour.ignores_term {
                             save(&mut self.volumes, &container);
                         }
-                        self.untold.push((container.task, Ended::Stopped));
+                        self.unreported.push((container.task, Ended::Stopped));
                     } else {
                         self.containers.push(container);
                     }

@@ -1,11 +1,11 @@
-//! A simulated Swarm: services with versions, an orchestrator and a dispatcher that lag, nodes that can be cut off, and what must never be.
+//! A simulated Swarm: versioned services, a lagging orchestrator and dispatcher, nodes that can be cut off, and the invariants.
 //!
-//! Like the real one it drops tasks of a service that is scaled to 0 from its list when their nodes have told their ends, starts another
-//! one for one that failed or is on a lost node, and tells a node only later what it decided. Imports: nodes, jobs, plants, the machine's labels, model.
+//! Like the real Swarm it drops tasks of a service that is scaled to 0 from its list once their nodes have reported the exits, replaces tasks
+//! that failed or are on a lost node, and notifies nodes with a delay. Imports: nodes, jobs, faults, the machine's labels, model.
 
-use super::job::{JOBS, Kind, kinds, service};
-use super::node::{Container, Ended, Is, Node};
-use super::plant::Plant;
+use super::fault::Fault;
+use super::job::{Behaviour, JOBS, behaviours, service};
+use super::node::{Container, ContainerState, Ended, Node};
 use crate::coordinator::machine::labels::DRAIN;
 use crate::model::cluster::Resources;
 use crate::model::swarm::{
@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub const NODES: usize = 3;
-/// Swarm calls a node down that it has not heard of for so long.
+/// Swarm reports a node as down after it was cut off for this long, in milliseconds.
 const DOWN_AFTER: u64 = 12_000;
 const LEASE: u64 = 20_000;
 
-/// A task.
+/// A task of Swarm.
 pub struct Task {
     pub id: u64,
     pub service: usize,
@@ -28,19 +28,19 @@ pub struct Task {
     pub state: TaskState,
     pub wanted: bool,
     pub listed: bool,
-    /// Its node has told its end.
+    /// Whether its node has reported its exit.
     pub is_over: bool,
     pub exit: Option<i64>,
     pub error: Option<&'static str>,
     pub changed: u64,
-    /// It was sent to its node, and arrives then.
+    /// When it arrives at its node, once it was sent.
     pub sent: Option<u64>,
     pub arrived: bool,
-    pub by_person: bool,
-    pub is_again: bool,
+    pub is_manual: bool,
+    pub is_replacement: bool,
 }
 
-/// A carriage under way.
+/// A transfer in flight.
 pub struct Carrying {
     pub service: usize,
     pub from: usize,
@@ -48,37 +48,39 @@ pub struct Carrying {
     pub number: u64,
     pub saved: u64,
     pub done: u64,
-    /// Who asked for it: which coordinator, and which life of it.
-    pub asker: (usize, u64),
+    /// The coordinator that requested it: its node and its `life`.
+    pub requester: (usize, u64),
 }
 
 pub struct World {
     pub now: u64,
-    /// What the wall clocks are ahead, in milliseconds.
+    /// Offset of the wall clocks, in milliseconds.
     pub skew: i64,
     pub nodes: Vec<Node>,
     /// `None` = deleted.
     pub services: Vec<Option<SwarmService>>,
-    pub kinds: [Kind; JOBS],
+    pub behaviours: [Behaviour; JOBS],
     pub tasks: Vec<Task>,
     pub carryings: Vec<Carrying>,
-    /// Carriages that have ended, not told yet.
+    /// Completed transfers that are not reported yet.
     pub carried: Vec<(Carrying, CarriageOutcome)>,
-    /// Whether a person made the last change of replicas or pin.
-    pub by_person: [bool; JOBS],
-    /// Tasks of the present spec that failed, and whether there was any.
+    /// Whether the last change of replicas or pin was manual.
+    pub is_manual: [bool; JOBS],
+    /// Number of failed tasks of the current spec.
     pub failed: [u64; JOBS],
+    /// Whether the current spec had a task.
     pub has_begun: [bool; JOBS],
-    /// Whether Swarm was ever told that it ended with exit code 0.
+    /// Whether a node has reported exit code 0.
     pub is_complete: [bool; JOBS],
-    /// The newest state that was ever saved, of each job.
+    /// The newest state ever saved by each job.
     pub best: [u64; JOBS],
+    /// Saved state on shared storage.
     shared: [u64; JOBS],
     pub leader: usize,
-    /// Whoever lost the lead does not know it yet.
+    /// Whether a former leader still believes that it leads.
     pub both_lead: bool,
     pub counter: u64,
-    pub plant: Plant,
+    pub fault: Fault,
     pub violation: Option<String>,
 }
 
@@ -91,21 +93,21 @@ pub fn node_of(id: &NodeId) -> Option<usize> {
 }
 
 pub fn service_of(id: &ServiceId) -> usize {
-    id.0[1..].parse().expect("one of ours")
+    id.0[1..].parse().expect("an id of this world")
 }
 
 impl World {
-    pub fn new(plant: Plant) -> World {
+    pub fn new(fault: Fault) -> World {
         World {
             now: 1_000_000,
             skew: 0,
             nodes: (0..NODES).map(|_| Node::default()).collect(),
             services: (0..JOBS).map(|number| Some(service(number, number as u64))).collect(),
-            kinds: kinds(),
+            behaviours: behaviours(),
             tasks: Vec::new(),
             carryings: Vec::new(),
             carried: Vec::new(),
-            by_person: [false; JOBS],
+            is_manual: [false; JOBS],
             failed: [0; JOBS],
             has_begun: [false; JOBS],
             is_complete: [false; JOBS],
@@ -114,7 +116,7 @@ impl World {
             leader: 0,
             both_lead: false,
             counter: 100,
-            plant,
+            fault,
             violation: None,
         }
     }
@@ -132,7 +134,7 @@ impl World {
         self.violation.get_or_insert(what);
     }
 
-    /// Time passes, in steps that are small enough for everybody.
+    /// Advances the time in steps of at most 4 s.
     pub fn pass(&mut self, milliseconds: u64) {
         let step = if milliseconds > 4000 { 4000 } else { 1000 };
         for _ in 0..milliseconds.div_ceil(step) {
@@ -152,18 +154,18 @@ impl World {
         self.orchestrate();
         self.dispatch();
         self.run(passed);
-        self.tell();
+        self.report_tasks();
         self.check_writers();
     }
 
-    /// What runs on the nodes, and what agents do by themselves.
+    /// Runs containers, lease expiry and transfers.
     fn run(&mut self, passed: u64) {
-        let World { nodes, kinds, shared, best, now, violation, carryings, carried, plant, .. } = self;
+        let World { nodes, behaviours, shared, best, now, violation, carryings, carried, fault, .. } = self;
         for (number, node) in nodes.iter_mut().enumerate() {
             let lost = |container: &Container, found: u64, best: u64| {
-                (found < best && !container.by_person).then(|| {
+                (found < best && !container.is_manual).then(|| {
                     format!(
-                        "job {} starts on node {number} with {found} saved thousandths of {best}",
+                        "job {} starts on node {number} with saved state {found}, but the newest is {best}",
                         container.service
                     )
                 })
@@ -172,22 +174,22 @@ impl World {
             node.tick(
                 *now,
                 passed,
-                kinds,
+                behaviours,
                 |volumes, container| {
                     let (job, (shared, best)) = (container.service, &mut *both.borrow_mut());
-                    let saved = match kinds[job].is_shared {
+                    let saved = match behaviours[job].is_shared {
                         true => &mut shared[job],
                         false => &mut volumes.entry(job).or_default().saved,
                     };
                     *saved = (*saved).max(container.units);
-                    // What somebody trains elsewhere by hand is a job of their own.
-                    if !container.by_person {
+                    // State saved by a manually started container does not count.
+                    if !container.is_manual {
                         best[job] = best[job].max(*saved);
                     }
                 },
                 |volumes, container| {
                     let (job, (shared, best)) = (container.service, &mut *both.borrow_mut());
-                    let found = match kinds[job].is_shared {
+                    let found = match behaviours[job].is_shared {
                         true => shared[job],
                         false => volumes.get(&job).map_or(0, |volume| volume.saved),
                     };
@@ -197,11 +199,11 @@ impl World {
                     found
                 },
             );
-            if node.agent_answers(*now) && *plant != Plant::BreaksTheLease {
+            if node.agent_answers(*now) && *fault != Fault::BreaksTheLease {
                 for container in &mut node.containers {
                     let renewed = node.leases.get(&container.service).copied();
                     if renewed.is_some_and(|renewed| *now >= renewed + LEASE) && container.writes() {
-                        container.stop(*now, kinds[container.service].grace);
+                        container.stop(*now, behaviours[container.service].grace);
                     }
                 }
             }
@@ -210,11 +212,11 @@ impl World {
         for carrying in due {
             let (from, to) = (carrying.from, carrying.to);
             let outcome = if nodes[from].cut || nodes[to].cut {
-                CarriageOutcome::Failed("no answer".to_owned())
+                CarriageOutcome::Failed("no reply".to_owned())
             } else if nodes[to].disk_full {
                 CarriageOutcome::Impossible("disk full".to_owned())
             } else {
-                let twice = *plant == Plant::CarriesTwice;
+                let twice = *fault == Fault::CarriesTwice;
                 match nodes[to].carry(carrying.service, carrying.saved, carrying.number, twice) {
                     Ok(()) => CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() },
                     Err(why) => CarriageOutcome::Failed(why),
@@ -224,20 +226,20 @@ impl World {
         }
     }
 
-    /// What nodes tell Swarm of their tasks.
-    fn tell(&mut self) {
+    /// Reports the state of tasks from the nodes to Swarm.
+    fn report_tasks(&mut self) {
         for node in 0..NODES {
             if self.nodes[node].cut {
                 continue;
             }
-            for (id, ended) in std::mem::take(&mut self.nodes[node].untold) {
+            for (id, ended) in std::mem::take(&mut self.nodes[node].unreported) {
                 let now = self.now;
                 let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else { continue };
                 task.is_over = true;
                 (task.state, task.exit) = match ended {
                     Ended::Complete => (TaskState::Complete, Some(0)),
                     Ended::Failed(exit) => (TaskState::Failed, exit),
-                    // Stopped by its agent while Swarm wants it, it has failed.
+                    // A wanted task that its agent stopped counts as failed.
                     Ended::Stopped if task.wanted => (TaskState::Failed, Some(143)),
                     Ended::Stopped => (TaskState::Shutdown, Some(143)),
                 };
@@ -251,14 +253,14 @@ impl World {
             }
             for container in &self.nodes[node].containers {
                 let task = self.tasks.iter_mut().find(|task| task.id == container.task && task.wanted);
-                if let Some(task) = task.filter(|_| container.is == Is::Running) {
+                if let Some(task) = task.filter(|_| container.state == ContainerState::Running) {
                     task.state = TaskState::Running;
                 }
             }
         }
     }
 
-    /// Never two writers, but where a person or Swarm itself has started one beside another on its node.
+    /// Checks that no job has two writers. Excepted are manual starts, and replacements by Swarm on the same node.
     fn check_writers(&mut self) {
         for job in 0..JOBS {
             let writers = || {
@@ -271,14 +273,14 @@ impl World {
             }
             let Some((at, youngest)) = writers().max_by_key(|(_, container)| container.since) else { continue };
             let is_only_here = writers().all(|(other, _)| other == at);
-            if !(youngest.by_person || youngest.is_again && is_only_here) {
+            if !(youngest.is_manual || youngest.is_replacement && is_only_here) {
                 let nodes: Vec<usize> = writers().map(|(at, _)| at).collect();
                 return self.violate(format!("two writers of job {job}, on nodes {nodes:?}"));
             }
         }
     }
 
-    /// The whole Swarm as a manager's engine tells it.
+    /// Returns the state of the Swarm as reported by the engine of a manager.
     pub fn swarm(&self, told_by: usize) -> Swarm {
         let node = |number: usize| SwarmNode {
             id: node_id(number),
@@ -317,13 +319,13 @@ impl World {
         }
     }
 
-    /// A change of replicas or pin stands.
-    pub fn respecified(&mut self, job: usize, by_person: bool) {
-        self.by_person[job] = by_person;
+    /// Records a change of replicas or pin.
+    pub fn respecified(&mut self, job: usize, is_manual: bool) {
+        self.is_manual[job] = is_manual;
         let undecided = self.tasks.iter_mut().filter(|task| task.service == job && task.wanted && task.node.is_none());
-        undecided.for_each(|task| task.by_person |= by_person);
+        undecided.for_each(|task| task.is_manual |= is_manual);
         self.failed[job] = 0;
-        // A task that waits for a node becomes this start's first.
+        // A task that waits for a node belongs to the new spec.
         self.has_begun[job] = self.tasks.iter().any(|task| task.service == job && task.wanted);
     }
 }

@@ -1,7 +1,7 @@
-//! Phase 3 of a move: the saved state is carried, or the job turns back.
+//! Phase 3 of a move: the saved state is transferred, or the job turns back.
 //!
-//! It is carried as soon as nothing lives; what was on its way at the fence may come later. So all are asked again before the start, and
-//! the source whether its state is still what was carried. If not, the carriage is another one, from the phase on: it counts the newest.
+//! The transfer begins once no container lives. Tasks in flight at the fence may still arrive later, so all nodes are asked again before the
+//! start, and the source also whether its state is still the transferred one. If not, a new transfer with the next number begins.
 //! Imports: state, step, event, job, record, model.
 
 use super::event::{At, Effect};
@@ -17,21 +17,21 @@ use crate::model::swarm::{Carriage, CarriageOutcome, NodeId, ServiceId};
 impl Machine {
     pub(super) fn step_carrying(&mut self, id: &ServiceId, job: &Job, at: At) {
         let (Some(to), Some(from), Some(volume)) = (&job.record.to, &job.record.home, &job.carries) else {
-            return self.turn_back(id, job, "there is no local checkpoint to carry any more", None, at);
+            return self.turn_back(id, job, "it no longer has a local checkpoint to transfer", None, at);
         };
-        if !self.takes(job, to) && self.is_unheard(to, at) {
-            let what = format!("waiting for the agent of node {} to answer", self.name_of(to));
+        if !self.takes(job, to) && self.awaits_first_report(to, at) {
+            let what = format!("waiting for a report of node {}", self.name_of(to));
             return self.set_why(id, WhyKind::InProgress, what);
         }
         if !self.takes(job, to) {
-            let what = format!("node {} takes no jobs any more", self.name_of(to));
+            let what = format!("node {} no longer accepts jobs", self.name_of(to));
             return self.turn_back(id, job, &what, None, at);
         }
         let (most, within) = (self.settings.carries_most, self.settings.carry_within);
         let name = self.name_of(to);
         let Some(seen) = self.seen.get_mut(id) else { return };
         let number = job.record.number;
-        let fresh = Carrying { number, failures: 0, next: at.now, is_under_way: false, came: None, said: None };
+        let fresh = Carrying { number, failures: 0, next: at.now, is_under_way: false, came: None, error: None };
         let carrying = match &mut seen.memory.carrying {
             Some(carrying) if carrying.number == number => carrying,
             other => other.insert(fresh),
@@ -40,16 +40,16 @@ impl Machine {
         match came {
             Some(Ok(came)) => return self.carried_whole(id, job, to, came, at),
             Some(Err(what)) => {
-                let what = format!("its state cannot be carried to {name}: {what}");
+                let what = format!("cannot transfer its state to {name}: {what}");
                 return self.turn_back(id, job, &what, Some(to), at);
             }
             None if failures >= most => {
-                let said = carrying.said.clone().unwrap_or_default();
-                return self.turn_back(id, job, &format!("its state was not carried to {name}: {said}"), None, at);
+                let error = carrying.error.clone().unwrap_or_default();
+                return self.turn_back(id, job, &format!("transfer of its state to {name} failed: {error}"), None, at);
             }
             None => {}
         }
-        // Something may live again.
+        // A container may have started meanwhile.
         if failures > 0
             && !is_under_way
             && let Err(why) = self.prove(id, Needs::First, at)
@@ -57,7 +57,7 @@ impl Machine {
             return self.set_why(id, why.kind, why.text);
         }
         let Some(carrying) = self.seen.get_mut(id).and_then(|seen| seen.memory.carrying.as_mut()) else { return };
-        let said = carrying.said.as_ref().map(|said| format!("; tried again: {said}")).unwrap_or_default();
+        let error = carrying.error.as_ref().map(|error| format!("; retrying after: {error}")).unwrap_or_default();
         if at.now >= carrying.next {
             carrying.failures += u32::from(carrying.is_under_way);
             carrying.is_under_way = true;
@@ -65,10 +65,10 @@ impl Machine {
             let (service, volume, from, to) = (id.clone(), volume.clone(), from.clone(), to.clone());
             self.effects.push(Effect::Carry(Carriage { service, volume, from, to, number }));
         }
-        self.set_why(id, WhyKind::Carrying, format!("its saved state is on its way to {name}{said}"));
+        self.set_why(id, WhyKind::Carrying, format!("its saved state is being transferred to {name}{error}"));
     }
 
-    /// It starts there with what came, unless that is not its newest state.
+    /// Starts the job with the transferred state, or transfers again if that is not its newest state.
     fn carried_whole(&mut self, id: &ServiceId, job: &Job, to: &NodeId, came: Millis, at: At) {
         if let Err(why) = self.prove(id, Needs::Last(Some(came)), at) {
             return self.set_why(id, why.kind, why.text);
@@ -84,7 +84,7 @@ impl Machine {
         if let Some(carrying) = &mut seen.memory.carrying {
             (carrying.number, carrying.failures) = (write.record.number, carrying.failures + 1);
             (carrying.came, carrying.next) = (None, at.now);
-            carrying.said = Some("something of it lived after that".to_owned());
+            carrying.error = Some("a container was still alive, or changed the state, after the transfer".to_owned());
         }
         self.write(id, write, None, at);
     }
@@ -100,13 +100,13 @@ impl Machine {
             CarriageOutcome::Impossible(why) => carrying.came = Some(Err(super::labels::bounded(&why, 120))),
             CarriageOutcome::Failed(why) => {
                 carrying.failures += 1;
-                carrying.said = Some(super::labels::bounded(&why, 120));
+                carrying.error = Some(super::labels::bounded(&why, 120));
                 carrying.next = at.now.after(Millis(self.settings.attest_every.0 << carrying.failures.min(6)));
             }
         }
     }
 
-    /// It cannot go where it was to go: back to its state, or into the queue. `avoid`: whose fault it was.
+    /// Cancels a move: the job returns to its state, or to the queue. `avoid`: the node to avoid because it caused this.
     pub(super) fn turn_back(&mut self, id: &ServiceId, job: &Job, what: &str, avoid: Option<&NodeId>, at: At) {
         if let Err(why) = self.prove(id, Needs::Last(None), at) {
             return self.set_why(id, why.kind, why.text);

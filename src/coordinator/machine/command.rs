@@ -1,12 +1,12 @@
-//! What operators ask for: each is written by compare-and-swap, tried again while the service changes, and answered exactly once.
+//! Commands of operators: each is written by compare-and-swap, retried while the service changes, and replied to exactly once.
 //!
 //! Imports: event, state, writes, job, labels, record, model.
 
-use super::event::{Asker, At, Command, Effect};
-use super::job::{Job, Unfit};
+use super::event::{At, Command, CommandId, Effect};
+use super::job::{Job, Rejection};
 use super::labels::{DRAIN, shown};
 use super::record::{Goal, JobPhase};
-use super::state::{Ask, Machine, NodeAsk, Seen};
+use super::state::{Machine, QueuedCommand, QueuedNodeCommand, Seen};
 use super::writes::{Spec, Write};
 use crate::model::cluster::NodeState;
 use crate::model::swarm::{ChangeOutcome, NodeChange, NodeId, ServiceId, SwarmTask};
@@ -14,45 +14,53 @@ use crate::model::{Millis, Refusal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A command that has not found its service at rest within so long is refused.
-const PATIENCE: Millis = Millis::from_secs(60);
-/// Commands that wait at once.
-const ASKS_MOST: usize = 1000;
+/// A command fails if its change could not be made within this time.
+const COMMAND_WITHIN: Millis = Millis::from_secs(60);
+/// Maximum number of queued commands.
+const QUEUED_MOST: usize = 1000;
 
-/// What is to be done for a command now.
+/// Next action for a command.
 enum Now {
     Write(Box<Write>),
-    /// It is so already.
+    /// The command has no effect; with the reply.
     Nothing(String),
     Refuse(String),
 }
 
 impl Machine {
-    pub(super) fn asked(&mut self, command: Command, asker: Asker, at: At) {
+    pub(super) fn command(&mut self, command: Command, command_id: CommandId, at: At) {
         if !self.acts(at) {
-            let leader = "ask flowcoord on Swarm's leader: `docker node ls` shows which manager that is";
-            let why = self.blind.clone().unwrap_or_else(|| "this manager is not Swarm's leader".to_owned());
-            return self.answer(asker, Err(Refusal::Refused(format!("{why}; {leader}"))));
+            let leader = "send the command to flowcoord on Swarm's leader, shown by `docker node ls`";
+            let why = self.look_error.clone().unwrap_or_else(|| "this manager is not Swarm's leader".to_owned());
+            return self.reply(command_id, Err(Refusal::Refused(format!("{why}; {leader}"))));
         }
-        if self.asks.len() + self.node_asks.len() >= ASKS_MOST {
-            return self
-                .answer(asker, Err(Refusal::Refused("too many commands wait; try again in a minute".to_owned())));
+        if self.command_queue.len() + self.node_command_queue.len() >= QUEUED_MOST {
+            return self.reply(
+                command_id,
+                Err(Refusal::Refused("too many queued commands; try again in a minute".to_owned())),
+            );
         }
-        let until = at.now.after(PATIENCE);
+        let until = at.now.after(COMMAND_WITHIN);
         match &command {
             Command::Drain(node) | Command::Undrain(node) => match self.find_node(node) {
-                Err(refusal) => self.answer(asker, Err(refusal)),
+                Err(refusal) => self.reply(command_id, Err(refusal)),
                 Ok(node) => {
                     let drains = matches!(command, Command::Drain(_));
-                    self.node_asks.push(NodeAsk { asker, node, drains, until, asked: None });
+                    self.node_command_queue.push(QueuedNodeCommand { command_id, node, drains, until, asked: None });
                 }
             },
             Command::Move { job, .. } | Command::Pause(job) | Command::Resume(job) | Command::NodeIsOff { job, .. } => {
                 match self.find_jobs(job) {
-                    Err(refusal) => self.answer(asker, Err(refusal)),
-                    Ok(left) => {
-                        let did = Vec::new();
-                        self.asks.push(Ask { asker, left: left.into_iter().collect(), command, did, until });
+                    Err(refusal) => self.reply(command_id, Err(refusal)),
+                    Ok(remaining) => {
+                        let results = Vec::new();
+                        self.command_queue.push(QueuedCommand {
+                            command_id,
+                            remaining: remaining.into_iter().collect(),
+                            command,
+                            results,
+                            until,
+                        });
                     }
                 }
             }
@@ -60,66 +68,73 @@ impl Machine {
         self.serve(at);
     }
 
-    /// Goes on with whatever is asked for.
+    /// Continues all queued commands.
     pub(super) fn serve(&mut self, at: At) {
         self.serve_nodes(at);
-        for mut ask in std::mem::take(&mut self.asks) {
+        for mut entry in std::mem::take(&mut self.command_queue) {
             let mut refused = None;
-            for id in ask.left.clone() {
+            for id in entry.remaining.clone() {
                 let Some(seen) = self.seen.get(&id) else {
-                    ask.left.remove(&id);
-                    ask.did.push("it is gone".to_owned());
+                    entry.remaining.remove(&id);
+                    entry.results.push("the service no longer exists".to_owned());
                     continue;
                 };
                 if seen.memory.pending.is_some() {
                     continue;
                 }
-                match self.now(&ask.command, &id, seen) {
-                    Now::Write(write) => self.write(&id, *write, Some(ask.asker), at),
+                match self.now(&entry.command, &id, seen) {
+                    Now::Write(write) => self.write(&id, *write, Some(entry.command_id), at),
                     Now::Nothing(text) => {
-                        ask.left.remove(&id);
-                        ask.did.push(text);
+                        entry.remaining.remove(&id);
+                        entry.results.push(text);
                     }
                     Now::Refuse(why) => refused = Some(Refusal::Refused(why)),
                 }
             }
             match refused {
-                Some(refusal) => self.answer(ask.asker, Err(refusal)),
-                None if ask.left.is_empty() => self.answer(ask.asker, Ok(ask.did.join("; "))),
-                None => self.asks.push(ask),
+                Some(refusal) => self.reply(entry.command_id, Err(refusal)),
+                None if entry.remaining.is_empty() => self.reply(entry.command_id, Ok(entry.results.join("; "))),
+                None => self.command_queue.push(entry),
             }
         }
     }
 
-    /// A change that somebody asked for stands.
-    pub(super) fn command_done(&mut self, id: &ServiceId, asker: Option<Asker>) {
-        let Some(at) = asker.and_then(|asker| self.asks.iter().position(|ask| ask.asker == asker)) else { return };
+    /// Records that a change for a command was made.
+    pub(super) fn command_done(&mut self, id: &ServiceId, command_id: Option<CommandId>) {
+        let Some(at) = command_id
+            .and_then(|command_id| self.command_queue.iter().position(|entry| entry.command_id == command_id))
+        else {
+            return;
+        };
         let name = self.seen.get(id).map_or_else(|| id.0.clone(), |seen| seen.service.name.clone());
-        let ask = &mut self.asks[at];
-        if ask.left.remove(id) {
-            let begun = match &ask.command {
-                Command::Move { node, .. } => format!("{name} stops, and then moves to {node}"),
+        let entry = &mut self.command_queue[at];
+        if entry.remaining.remove(id) {
+            let begun = match &entry.command {
+                Command::Move { node, .. } => format!("{name} is stopping, then moves to {node}"),
                 Command::Pause(_) => format!("{name} is paused"),
-                Command::Resume(_) => format!("{name} goes on as soon as there is room"),
+                Command::Resume(_) => format!("{name} starts as soon as there is room"),
                 Command::NodeIsOff { node, .. } => format!("{name} no longer waits for {node}"),
                 Command::Drain(_) | Command::Undrain(_) => return,
             };
-            ask.did.push(begun);
+            entry.results.push(begun);
         }
-        if ask.left.is_empty() {
-            let ask = self.asks.remove(at);
-            self.answer(ask.asker, Ok(ask.did.join("; ")));
+        if entry.remaining.is_empty() {
+            let entry = self.command_queue.remove(at);
+            self.reply(entry.command_id, Ok(entry.results.join("; ")));
         }
     }
 
-    /// Who waited for too long is told so.
-    pub(super) fn answer_late(&mut self, at: At) {
+    /// Fails the commands that have exceeded their deadline.
+    pub(super) fn expire_commands(&mut self, at: At) {
         let late = |until: Millis| at.now > until;
-        let mut askers: Vec<Asker> = self.asks.extract_if(.., |ask| late(ask.until)).map(|ask| ask.asker).collect();
-        askers.extend(self.node_asks.extract_if(.., |ask| late(ask.until)).map(|ask| ask.asker));
-        for asker in askers {
-            let why = "Swarm gave no clear answer in time: it may happen yet; look with `flowctl cluster status`";
-            self.answer(asker, Err(Refusal::Failed(why.to_owned())));
+        let mut command_ids: Vec<CommandId> =
+            self.command_queue.extract_if(.., |entry| late(entry.until)).map(|entry| entry.command_id).collect();
+        command_ids
+            .extend(self.node_command_queue.extract_if(.., |entry| late(entry.until)).map(|entry| entry.command_id));
+        for command_id in command_ids {
+            let why =
+                "Swarm did not confirm the change in time; check with `flowctl cluster status` whether it was made";
+            self.reply(command_id, Err(Refusal::Failed(why.to_owned())));
         }
     }
 
@@ -127,7 +142,7 @@ impl Machine {
         let name = &seen.service.name;
         let job = match &seen.job {
             Ok(job) => job,
-            Err(Unfit(why)) => return Now::Refuse(format!("{name} is left alone: {why}")),
+            Err(Rejection(why)) => return Now::Refuse(format!("{name} is not managed: {why}")),
         };
         match command {
             Command::Move { node, .. } => self.move_now(job, name, node, id),
@@ -146,7 +161,7 @@ impl Machine {
         let record = &job.record;
         let is_going = record.to.as_ref() == Some(&to) && record.goal == Some(Goal::Move);
         if record.home.as_ref() == Some(&to) && record.phase != JobPhase::Waiting || is_going {
-            return Now::Nothing(format!("{name} is on {node}, or on its way there"));
+            return Now::Nothing(format!("{name} is already on {node}, or moving there"));
         }
         if record.phase != JobPhase::Running {
             return Now::Refuse(format!("{name} is not running: only a running job can be moved"));
@@ -158,9 +173,9 @@ impl Machine {
             && let (state, Some(why)) = self.state_of(seen)
             && state != NodeState::Ready
         {
-            return Now::Refuse(format!("node {node} takes no jobs: {why}"));
+            return Now::Refuse(format!("node {node} accepts no jobs: {why}"));
         }
-        Now::Write(Box::new(job.fence(Goal::Move, Some(to), "an operator moves it", self.units_of(id, job))))
+        Now::Write(Box::new(job.fence(Goal::Move, Some(to), "moved by an operator", self.units_of(id, job))))
     }
 
     fn pause_now(&self, job: &Job, name: &str, id: &ServiceId) -> Now {
@@ -176,13 +191,13 @@ impl Machine {
             JobPhase::Stopping if record.goal == Some(Goal::Pause) => {
                 return Now::Nothing(format!("{name} is being paused"));
             }
-            _ => job.fence(Goal::Pause, None, "an operator pauses it", self.units_of(id, job)),
+            _ => job.fence(Goal::Pause, None, "paused by an operator", self.units_of(id, job)),
         };
-        write.text = "an operator pauses it".to_owned();
+        write.text = "paused by an operator".to_owned();
         Now::Write(Box::new(write))
     }
 
-    /// The operator's word stands for the node's: also that the state that lies there alone is lost.
+    /// Accepts the operator's word that a node is off as proof for it. State that exists only there is given up.
     fn off_now(&self, seen: &Seen, job: &Job, name: &str, node: &str) -> Now {
         let node = self.find_node(node).unwrap_or_else(|_| NodeId(node.into()));
         let mut record = job.record.clone();
@@ -190,61 +205,63 @@ impl Machine {
         let was_home = record.home.as_ref() == Some(&node);
         let is_up = self.nodes.get(&node).is_some_and(|seen| seen.node.is_up || seen.report.is_some());
         if is_up {
-            return Now::Refuse(format!("node {} answers: its own agent tells what lives there", self.name_of(&node)));
+            return Now::Refuse(format!("node {} is up: its agent reports which jobs run there", self.name_of(&node)));
         }
         if !was_placed && !was_home {
             return Now::Nothing(format!("{name} does not wait for node {}", shown(&node.0)));
         }
         if matches!(record.phase, JobPhase::Starting | JobPhase::Running) {
             return Now::Refuse(format!(
-                "{name} runs there as far as Swarm knows; wait until Swarm says that the node is down"
+                "{name} is still running there according to Swarm; wait until `docker node ls` shows the node as down"
             ));
         }
         if was_home {
-            // The next start begins where it finds room, and without the state that lay there.
+            // The next start is on any node, without the state of the lost one.
             (record.home, record.to, record.goal, record.phase) = (None, None, None, JobPhase::Waiting);
         }
         record.leased = None;
         let there = |task: &&SwarmTask| task.node.as_ref() == Some(&node);
         record.past.extend(seen.tasks.iter().filter(there).map(|task| task.id.clone()));
-        let text = format!("an operator says that node {} is off for good", self.name_of(&node));
+        let text = format!("an operator confirmed that node {} is off for good", self.name_of(&node));
         Now::Write(Box::new(Write { record, spec: Spec::Fence, text }))
     }
 
     fn serve_nodes(&mut self, at: At) {
-        for mut ask in std::mem::take(&mut self.node_asks) {
-            let Some(seen) = self.nodes.get(&ask.node) else {
-                self.answer(ask.asker, Err(Refusal::NotFound("the node has left the Swarm".to_owned())));
+        for mut entry in std::mem::take(&mut self.node_command_queue) {
+            let Some(seen) = self.nodes.get(&entry.node) else {
+                self.reply(entry.command_id, Err(Refusal::NotFound("the node has left the Swarm".to_owned())));
                 continue;
             };
             let node = &seen.node;
             let name = node.hostname.clone();
-            if node.labels.contains_key(DRAIN) == ask.drains {
-                let text = match ask.drains {
-                    true => format!("{name} is being emptied: it gets no jobs, and those that can be moved leave it"),
-                    false => format!("{name} gets jobs again"),
+            if node.labels.contains_key(DRAIN) == entry.drains {
+                let text = match entry.drains {
+                    true => format!("{name} is draining: it gets no new jobs, and its movable jobs are moved"),
+                    false => format!("{name} accepts jobs again"),
                 };
-                self.answer(ask.asker, Ok(text));
+                self.reply(entry.command_id, Ok(text));
                 continue;
             }
-            if ask.asked != Some(node.version) && at.now <= ask.until {
-                ask.asked = Some(node.version);
-                let value: Option<Arc<str>> = ask.drains.then(|| "true".into());
+            if entry.asked != Some(node.version) && at.now <= entry.until {
+                entry.asked = Some(node.version);
+                let value: Option<Arc<str>> = entry.drains.then(|| "true".into());
                 let labels = BTreeMap::from([(Arc::from(DRAIN), value)]);
                 let change = NodeChange { node: node.id.clone(), version: node.version, labels, availability: None };
                 self.effects.push(Effect::ChangeNode(change));
             }
-            self.node_asks.push(ask);
+            self.node_command_queue.push(entry);
         }
     }
 
-    /// What came of it: the next look tells whether it stands.
+    /// Handles the reply to a change of a node. The next look shows the outcome.
     pub(super) fn node_changed(&mut self, node: &NodeId, version: u64, outcome: &ChangeOutcome, at: At) {
         self.looks.due = at.now;
         self.stage_written(node, version, outcome);
-        for ask in self.node_asks.iter_mut().filter(|ask| ask.node == *node && ask.asked == Some(version)) {
+        for entry in
+            self.node_command_queue.iter_mut().filter(|entry| entry.node == *node && entry.asked == Some(version))
+        {
             if *outcome != ChangeOutcome::Done {
-                ask.asked = None;
+                entry.asked = None;
             }
         }
     }
@@ -257,9 +274,10 @@ impl Machine {
         };
         match found.as_slice() {
             [node] => Ok((*node).clone()),
-            [] => {
-                Err(Refusal::NotFound(format!("no node `{}` in this Swarm; `docker node ls` lists them", shown(name))))
-            }
+            [] => Err(Refusal::NotFound(format!(
+                "no node `{}` in this Swarm; list nodes with `docker node ls`",
+                shown(name)
+            ))),
             several => {
                 let ids: Vec<&str> = several.iter().map(|node| &*node.0).collect();
                 Err(Refusal::Refused(format!(
@@ -271,29 +289,29 @@ impl Machine {
         }
     }
 
-    /// The services that a job's name means: one, or all of a gang.
+    /// Finds the services of a job by name or id: one, or all of a gang.
     fn find_jobs(&self, name: &str) -> Result<Vec<ServiceId>, Refusal> {
         let by_name = self.seen.values().find(|seen| &*seen.service.id.0 == name || &*seen.service.name == name);
         if let Some(seen) = by_name {
             return Ok(vec![seen.service.id.clone()]);
         }
-        let in_gang = |seen: &&Seen| seen.job.as_ref().is_ok_and(|job| job.wishes.gang.as_deref() == Some(name));
+        let in_gang = |seen: &&Seen| seen.job.as_ref().is_ok_and(|job| job.options.gang.as_deref() == Some(name));
         let gang: Vec<ServiceId> = self.seen.values().filter(in_gang).map(|seen| seen.service.id.clone()).collect();
         match gang.is_empty() {
-            true => Err(Refusal::NotFound(format!("no job `{}`; `flowctl cluster queue` lists them", shown(name)))),
+            true => Err(Refusal::NotFound(format!("no job `{}`; list jobs with `flowctl cluster queue`", shown(name)))),
             false => Ok(gang),
         }
     }
 
-    fn answer(&mut self, asker: Asker, done: Result<String, Refusal>) {
-        self.effects.push(Effect::Answer { asker, done });
+    fn reply(&mut self, command_id: CommandId, result: Result<String, Refusal>) {
+        self.effects.push(Effect::Reply { command_id, result });
     }
 }
 
 fn resume_now(job: &Job, name: &str) -> Now {
     let mut record = job.record.clone();
     if record.phase == JobPhase::Done {
-        return Now::Refuse(format!("{name} has ended; `docker service scale {name}=1` runs it again"));
+        return Now::Refuse(format!("{name} has ended; run `docker service scale {name}=1` to run it again"));
     }
     let was_held = record.paused || record.tries > 0 || record.goal == Some(Goal::Pause);
     if !was_held {
@@ -304,5 +322,5 @@ fn resume_now(job: &Job, name: &str) -> Now {
     if record.goal == Some(Goal::Pause) {
         record.goal = Some(Goal::Queue);
     }
-    Now::Write(Box::new(Write { record, spec: Spec::Keep, text: "an operator resumes it".to_owned() }))
+    Now::Write(Box::new(Write { record, spec: Spec::Keep, text: "resumed by an operator".to_owned() }))
 }

@@ -1,4 +1,4 @@
-//! What the machine is told and what it asks for. Imports: model.
+//! Events and effects of the machine, and its settings. Imports: model.
 
 pub use crate::model::cluster::ClusterCommand as Command;
 use crate::model::cluster::{ClusterSettings, ClusterStatus};
@@ -8,209 +8,211 @@ use crate::model::swarm::{
 };
 use crate::model::{Millis, Refusal};
 
-/// The moment of an event.
+/// Time of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    /// On a clock of this process that only goes forward and counts suspended time (CLOCK_BOOTTIME).
+    /// Monotonic clock that counts suspended time (CLOCK_BOOTTIME).
     pub now: Millis,
-    /// The wall clock since 1970, which may jump.
+    /// Wall clock since 1970, which may jump.
     pub unix: Millis,
 }
 
-/// Who waits for an answer to a command; the runner knows the rest.
+/// Number of a command, chosen by the runner to route the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Asker(pub u64);
+pub struct CommandId(pub u64);
 
-/// Whether anything of a service lives on a node, and whether what was carried from there is still its newest state.
+/// Question to an agent: whether any container of a service lives on its node, and whether the state transferred from there is still the
+/// newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Which service.
+    /// The service.
     pub service: ServiceId,
-    /// Which node.
+    /// The node.
     pub node: NodeId,
-    /// The version of the service for which it is asked.
+    /// The version of the service that the question is about.
     pub version: u64,
-    /// When it is asked, on the machine's clock: no answer tells of anything earlier.
+    /// Time of the question on the machine's clock: the reply describes a later instant.
     pub asked: Millis,
-    /// Number of the carriage from there.
+    /// Number of the transfer from there.
     pub carried: Option<u64>,
 }
 
-/// Something happened outside.
+/// Input of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// What [`Effect::Look`] found, or why it found nothing.
+    /// Result of [`Effect::Look`].
     Looked {
-        /// Of which look.
+        /// Number of the look.
         look: u64,
-        /// Nodes, services and tasks.
+        /// Nodes, services and tasks, or the error.
         swarm: Result<Swarm, String>,
     },
-    /// What came of [`Effect::Poll`].
+    /// Result of [`Effect::Poll`].
     Polled {
-        /// Which node's agent.
+        /// The node of the agent.
         node: NodeId,
-        /// The services whose leases it renewed, as they were asked for.
+        /// The services whose leases were to be renewed.
         leases: Vec<ServiceId>,
-        /// What it told, or why it did not.
+        /// The report, or the error.
         report: Result<NodeReport, String>,
     },
-    /// What came of [`Effect::Change`].
+    /// Result of [`Effect::Change`].
     Changed {
-        /// Which service.
+        /// The service.
         service: ServiceId,
-        /// The version that was decided on.
+        /// The service version of the decision.
         version: u64,
-        /// What came of it.
+        /// The outcome.
         outcome: ChangeOutcome,
     },
-    /// What came of [`Effect::ChangeNode`].
+    /// Result of [`Effect::ChangeNode`].
     NodeChanged {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// The version that was decided on.
+        /// The node version of the decision.
         version: u64,
-        /// What came of it.
+        /// The outcome.
         outcome: ChangeOutcome,
     },
-    /// What came of [`Effect::Attest`]. No answer is [`Attestation::Unknown`].
+    /// Result of [`Effect::Attest`]; [`Attestation::Unknown`] without a reply.
     Attested(Question, Attestation),
-    /// What came of [`Effect::RunHook`].
+    /// Result of [`Effect::RunHook`].
     HookEnded {
-        /// For which node.
+        /// The node.
         node: NodeId,
-        /// Why it failed.
+        /// Success, or the error.
         outcome: Result<(), String>,
     },
-    /// What came of [`Effect::Carry`].
+    /// Result of [`Effect::Carry`].
     Carried {
-        /// Which service.
+        /// The service.
         service: ServiceId,
-        /// Number of the carriage.
+        /// Number of the transfer.
         number: u64,
-        /// What came of it.
+        /// The outcome.
         outcome: CarriageOutcome,
     },
-    /// An operator wants something.
-    Asked(Command, Asker),
-    /// Time has passed: told about once a second.
-    Passed,
-    /// Other settings hold from now on.
+    /// A command of an operator.
+    Command(Command, CommandId),
+    /// Time has passed; sent several times per second.
+    Tick,
+    /// New settings.
     Reconfigured(Box<CoordinatorSettings>),
 }
 
-/// What the runner has to do. Each ends in one event, also when there is no answer within [`CoordinatorSettings::request_within`]
-/// ([`CoordinatorSettings::carry_within`] for a carriage); a request that was not sent by then must not be sent any more.
+/// Output of the machine, executed by the runner. Each request ends in one event, also without a reply within
+/// [`CoordinatorSettings::request_within`] ([`CoordinatorSettings::carry_within`] for a transfer). A request that was not sent by then must
+/// not be sent later.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Read the Swarm again: answered by [`Event::Looked`].
+    /// Read nodes, services and tasks of the Swarm. Ends in [`Event::Looked`].
     Look {
-        /// Its number.
+        /// Number of the look.
         look: u64,
     },
-    /// Ask a node's agent how it is, and renew the leases of these services there: answered by [`Event::Polled`].
+    /// Request a report from a node's agent, and renew the leases of these services there. Ends in [`Event::Polled`].
     Poll {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// The agent stops each of them by itself when it has not heard of it for the time of a lease.
+        /// Services whose leases are renewed. The agent stops a service whose lease expires.
         leases: Vec<ServiceId>,
-        /// How long it may hear nothing.
+        /// Duration of the leases.
         lease: Millis,
     },
-    /// Change a service: answered by [`Event::Changed`].
+    /// Change a service. Ends in [`Event::Changed`].
     Change(ServiceChange),
-    /// Run a command for a node, no longer than `within`: answered by [`Event::HookEnded`].
+    /// Run a command for a node. Ends in [`Event::HookEnded`].
     RunHook {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Program and arguments, the last of them the node's name.
+        /// Program and arguments; the last argument is the node's name.
         command: Vec<String>,
-        /// It is killed after that.
+        /// The command is killed after this time.
         within: Millis,
     },
-    /// Change a node's labels and availability: answered by [`Event::NodeChanged`].
+    /// Change a node's labels and availability. Ends in [`Event::NodeChanged`].
     ChangeNode(NodeChange),
-    /// Ask a node's agent whether anything of a service lives there: answered by [`Event::Attested`].
+    /// QueuedCommand a node's agent whether any container of a service lives there. Ends in [`Event::Attested`].
     Attest(Question),
-    /// Carry a volume: answered by [`Event::Carried`].
+    /// Transfer a volume. Ends in [`Event::Carried`].
     Carry(Carriage),
-    /// Answer a command, once each.
-    Answer {
-        /// To whom.
-        asker: Asker,
-        /// What was done, in words.
-        done: Result<String, Refusal>,
+    /// Reply to a command, exactly once.
+    Reply {
+        /// The command.
+        command_id: CommandId,
+        /// Text for the operator: what was done, or why not.
+        result: Result<String, Refusal>,
     },
-    /// Tell whoever watches.
+    /// Emit an event to the log and the API.
     Emit {
-        /// About which service.
+        /// The service concerned, if any.
         service: Option<ServiceId>,
-        /// In words.
+        /// Text for the operator.
         text: String,
     },
-    /// How everything is now.
+    /// Publish the current status.
     Publish(Box<ClusterStatus>),
 }
 
-/// How rented nodes are opened and closed.
+/// Settings for opening and closing rented nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RentSettings {
-    /// A node that was idle for so long is closed.
+    /// A node is closed after it was idle for this long.
     pub close_after: Millis,
     /// Program and arguments that open a node; empty = none.
     pub open_command: Vec<String>,
     /// Program and arguments that close a node; empty = none.
     pub close_command: Vec<String>,
-    /// A command takes no longer.
+    /// Time limit of a command.
     pub command_within: Millis,
 }
 
-/// Everything that the coordinator may be told.
+/// Settings of the coordinator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoordinatorSettings {
-    /// What the policy may be told.
+    /// Settings of the policy.
     pub cluster: ClusterSettings,
-    /// Between two looks at the Swarm.
+    /// Interval between looks at the Swarm.
     pub look_every: Millis,
-    /// Between two plans while nothing changes.
+    /// Interval between plans while nothing changes.
     pub plan_every: Millis,
-    /// Between two questions to one agent.
+    /// Interval between polls of an agent.
     pub poll_every: Millis,
-    /// An agent that has told nothing for so long is unreachable.
+    /// A node without a report for this long is unreachable.
     pub heard_within: Millis,
-    /// A request to the engine or an agent takes no longer.
+    /// Time limit of a request to the engine or an agent.
     pub request_within: Millis,
-    /// A carriage takes no longer.
+    /// Time limit of a transfer.
     pub carry_within: Millis,
-    /// What was on its way to a node at a fence has arrived by now, if Swarm does not tell it earlier: nothing starts on an earlier proof.
+    /// Time for tasks in flight to reach their nodes after a fence, unless Swarm confirms it earlier. No job starts on an earlier proof.
     pub settle: Millis,
-    /// Between two questions for the same proof.
+    /// Interval between questions for the same proof.
     pub attest_every: Millis,
-    /// A job that was started runs within this time, its image pulled, or has failed to start.
+    /// Time limit for a started job to run, image pull included; after that it has failed to start.
     pub start_within: Millis,
-    /// A job that told progress before tells it again within this time after it runs; then it is believed to train.
+    /// How long to wait for a started job to report progress, if it did before; after that it counts as running.
     pub verify_within: Millis,
-    /// How long an agent that hears nothing lets a job run with `flowcon.on-node-loss=restart`.
+    /// How long an agent without contact to a manager lets a job with `flowcon.on-node-loss=restart` run.
     pub lease: Millis,
-    /// Longer than its lease and grace by so much, such a job is believed to run on.
+    /// Safety margin: such a job counts as stopped this long after its lease and stop grace have expired.
     pub lease_margin: Millis,
-    /// Wait before a second try; each further one doubles it.
+    /// Delay before a second attempt; each further attempt doubles it.
     pub retry_after: Millis,
-    /// The longest wait before a try.
+    /// Maximum delay before an attempt.
     pub retry_most: Millis,
-    /// After so many tries in a row it is not tried again until an operator resumes it.
+    /// Number of consecutive failures to start after which a job waits until an operator resumes it.
     pub tries_most: u32,
-    /// Carriages that fail so often in a row are given up.
+    /// Number of consecutive failures after which a transfer is abandoned.
     pub carries_most: u32,
-    /// Changes of services under way at once.
+    /// Maximum number of service changes in flight.
     pub changes_most: usize,
-    /// A job that was moved stays so long before another move that only gains time.
+    /// Minimum time that a moved job stays before another move that only saves time.
     pub stays: Millis,
-    /// Seconds without progress that a move costs, before one was measured.
+    /// Assumed seconds without progress per move, until one was measured.
     pub move_s: f64,
-    /// Rented nodes are opened and closed; `None` = they are left as they are.
+    /// Opening and closing of rented nodes; `None` = disabled.
     pub rent: Option<RentSettings>,
-    /// SpeCon: between two categorisations.
+    /// SpeCon: interval between categorisations.
     pub categorise_every: Millis,
     /// SpeCon [α].
     pub categorise_threshold: f64,

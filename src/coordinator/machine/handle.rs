@@ -1,4 +1,4 @@
-//! Takes note of what happened, and does what follows from it.
+//! Handles events: updates the state and runs the steps that follow.
 //!
 //! Imports: event, state, job, labels, record, rental, model.
 
@@ -7,14 +7,14 @@ use super::job::Job;
 use super::labels::{bounded, is_queued};
 use super::record::JobPhase;
 use super::rental::Rental;
-use super::state::{Machine, Memory, Seen, SeenNode, Whole};
+use super::state::{Machine, Memory, Seen, SeenNode, SwarmState};
 use crate::model::Millis;
 use crate::model::swarm::{NodeId, NodeReport, ServiceId, Swarm, SwarmService, SwarmTask};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Machine {
-    /// Takes note of what happened; what is to be done now, in this order. Nothing here waits or reads.
+    /// Handles an event and returns the effects to execute, in order. Never blocks and does no I/O.
     #[must_use]
     pub fn handle(&mut self, event: Event, at: At) -> Vec<Effect> {
         match event {
@@ -31,31 +31,31 @@ impl Machine {
                 self.carried(&service, number, outcome, at);
                 self.act_on(&service, at);
             }
-            Event::Asked(command, asker) => self.asked(command, asker, at),
-            Event::Passed => self.passed(at),
+            Event::Command(command, command_id) => self.command(command, command_id, at),
+            Event::Tick => self.tick(at),
             Event::Reconfigured(settings) => self.settings = *settings,
         }
         self.look_if_due(at);
         std::mem::take(&mut self.effects)
     }
 
-    /// Whether a job stands still until it is proven gone: time should be told to pass more often.
+    /// Whether a stopped job waits for its proof. Ticks should then be more frequent.
     #[must_use]
-    pub fn proves(&self) -> bool {
+    pub fn is_proving(&self) -> bool {
         self.seen.values().any(is_to_prove)
     }
 
     fn looked(&mut self, look: u64, swarm: Result<Swarm, String>, at: At) {
         if look != self.looks.last || self.looks.until.take().is_none() {
-            return; // it took too long, and another one is under way
+            return; // too late: another look is in flight
         }
         match swarm {
             Err(why) => {
-                self.has_news |= self.blind.is_none();
-                self.blind = Some(bounded(&why, 200));
+                self.has_news |= self.look_error.is_none();
+                self.look_error = Some(bounded(&why, 200));
             }
             Ok(swarm) => {
-                self.has_news |= self.blind.take().is_some();
+                self.has_news |= self.look_error.take().is_some();
                 self.take_in(look, swarm, at);
                 if self.acts(at) {
                     self.act(at);
@@ -64,7 +64,7 @@ impl Machine {
         }
         if self.has_news || at.now.since(self.planned) >= self.settings.plan_every {
             (self.has_news, self.planned) = (false, at.now);
-            if self.blind.is_none() && self.acts(at) {
+            if self.look_error.is_none() && self.acts(at) {
                 self.plan(at);
             }
             self.publish(at);
@@ -77,7 +77,7 @@ impl Machine {
             _ => at.now,
         };
         self.has_news |= self.swarm.as_ref().is_none_or(|before| before.is_leader != swarm.is_leader);
-        self.swarm = Some(Whole { is_leader: swarm.is_leader, at: at.now, acts_since });
+        self.swarm = Some(SwarmState { is_leader: swarm.is_leader, at: at.now, acts_since });
         let mut before = std::mem::take(&mut self.nodes);
         for node in swarm.nodes {
             let known = before.remove(&node.id);
@@ -88,7 +88,7 @@ impl Machine {
                     seen.rental.remember_stage(&before, &seen.node, at);
                     seen
                 }
-                None => SeenNode { node, report: None, silence: None, poll_due: at.now, rental: Rental::default() },
+                None => SeenNode { node, report: None, poll_error: None, poll_due: at.now, rental: Rental::default() },
             };
             self.nodes.insert(seen.node.id.clone(), seen);
         }
@@ -106,10 +106,10 @@ impl Machine {
         }
         for (id, gone) in before {
             self.has_news = true;
-            if let Some(asker) = gone.memory.pending.and_then(|pending| pending.asker) {
-                self.command_done(&id, Some(asker));
+            if let Some(command_id) = gone.memory.pending.and_then(|pending| pending.command_id) {
+                self.command_done(&id, Some(command_id));
             }
-            self.emit(Some(&id), format!("service {} is removed, or no job any more", gone.service.name));
+            self.emit(Some(&id), format!("service {} was removed or is no longer a job", gone.service.name));
         }
     }
 
@@ -119,7 +119,7 @@ impl Machine {
             self.evaluate(node, report, at);
             for worker in &report.workers {
                 if let Some(seen) = self.seen.get_mut(&worker.service) {
-                    seen.memory.told = Some(worker.clone());
+                    seen.memory.last_report = Some(worker.clone());
                 }
             }
             for id in leases {
@@ -133,13 +133,13 @@ impl Machine {
         let governed = |seen: &SeenNode| seen.report.as_ref().map(|(_, report)| report.is_governed);
         let was_governed = governed(seen);
         match report {
-            Ok(report) => (seen.report, seen.silence) = (Some((at.now, report)), None),
-            Err(why) => seen.silence = Some(bounded(&why, 120)),
+            Ok(report) => (seen.report, seen.poll_error) = (Some((at.now, report)), None),
+            Err(why) => seen.poll_error = Some(bounded(&why, 120)),
         }
         self.has_news |= governed(seen) != was_governed;
     }
 
-    fn passed(&mut self, at: At) {
+    fn tick(&mut self, at: At) {
         let heard_within = self.settings.heard_within;
         for node in self.nodes.values_mut() {
             if node.report.as_ref().is_some_and(|(heard, _)| at.now.since(*heard) > heard_within) {
@@ -152,7 +152,7 @@ impl Machine {
                 && pending.answered.is_none()
                 && at.now > pending.until
             {
-                // No answer: it stands or not. A look that begins now will tell.
+                // Without a reply the change may have been made or not. A look from now on shows which.
                 pending.answered = Some(self.looks.last);
                 self.looks.due = at.now;
             }
@@ -166,10 +166,10 @@ impl Machine {
                 self.seen.iter().filter(|(_, seen)| waits(seen)).map(|(id, _)| id.clone()).collect();
             waiting.iter().for_each(|id| self.step(id, at));
         }
-        self.answer_late(at);
+        self.expire_commands(at);
     }
 
-    /// The next act of each job, and of those who asked for something.
+    /// Runs queued commands, and the next step of each node and job.
     fn act(&mut self, at: At) {
         self.serve(at);
         self.step_nodes(at);
@@ -183,7 +183,7 @@ impl Machine {
         }
     }
 
-    /// Asks agents, and renews leases. Only what is not fenced has one: who is fenced runs out.
+    /// Polls agents and renews leases. The leases of fenced services are left to expire.
     fn poll(&mut self, at: At) {
         let due: Vec<NodeId> =
             self.nodes.values().filter(|node| at.now >= node.poll_due).map(|node| node.node.id.clone()).collect();
@@ -194,7 +194,7 @@ impl Machine {
         for (id, seen) in &self.seen {
             let Ok(job) = &seen.job else { continue };
             let is_up = matches!(job.record.phase, JobPhase::Starting | JobPhase::Running);
-            if let Some(home) = job.record.home.as_ref().filter(|_| is_up && job.wishes.restarts_on_loss) {
+            if let Some(home) = job.record.home.as_ref().filter(|_| is_up && job.options.restarts_on_loss) {
                 leases.entry(home.clone()).or_default().push(id.clone());
             }
         }
@@ -213,9 +213,9 @@ impl Machine {
         }
         self.looks.last += 1;
         self.looks.until = Some(at.now.after(Millis(self.settings.request_within.0 * 2)));
-        // Who does not act only waits for the lead.
-        let stands_by = self.swarm.as_ref().is_some_and(|swarm| !swarm.is_leader);
-        let every = self.settings.look_every.0 * if stands_by { 3 } else { 1 };
+        // A standby only needs to notice when it becomes the leader.
+        let is_standby = self.swarm.as_ref().is_some_and(|swarm| !swarm.is_leader);
+        let every = self.settings.look_every.0 * if is_standby { 3 } else { 1 };
         self.looks.due = at.now.after(Millis(every));
         self.effects.push(Effect::Look { look: self.looks.last });
     }
@@ -226,7 +226,7 @@ fn is_to_prove(seen: &Seen) -> bool {
     matches!(phase, Some(JobPhase::Stopping | JobPhase::Carrying))
 }
 
-/// A service as a look shows it; what is under way stays as it was decided, until a later look shows what came of it.
+/// Updates a service by a look. While a change is in flight, the decided state is kept until a later look shows the outcome.
 fn take_in_service(before: Option<Seen>, service: SwarmService, tasks: Vec<SwarmTask>, look: u64) -> Seen {
     let Some(before) = before else {
         let job = Job::of(&service).map(Arc::new);

@@ -1,8 +1,8 @@
-//! A service as a job: what people say of it, what is remembered of it, and what makes it no job at all.
+//! A service as a job: its options and record, or why it cannot be a job.
 //!
 //! Imports: labels, record, model.
 
-use super::labels::{self, Wishes};
+use super::labels::{self, JobOptions};
 use super::record::{JobPhase, Record};
 use crate::model::Millis;
 use crate::model::cluster::Constraint;
@@ -10,10 +10,10 @@ use crate::model::swarm::{NodeId, RestartCondition, ServiceMode, SwarmService, S
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A pin that no node has. A fenced service is pinned there, so that nobody who scales it up by hand starts a second writer.
+/// A pin that matches no node. A fenced service is pinned there, so that scaling it up by hand cannot start a second writer.
 pub const NOWHERE: &str = "flowcon-nowhere";
 
-/// Attributes of nodes that constraints may name besides labels.
+/// Node attributes that constraints may name besides labels.
 pub(super) const NODE_ID: &str = "node.id";
 pub(super) const NODE_HOSTNAME: &str = "node.hostname";
 pub(super) const NODE_ROLE: &str = "node.role";
@@ -21,72 +21,73 @@ pub(super) const NODE_ROLE: &str = "node.role";
 /// A service that is a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// What people say of it.
-    pub wishes: Wishes,
-    /// What is remembered of it.
+    /// Options set by its owner.
+    pub options: JobOptions,
+    /// Durable state.
     pub record: Record,
-    /// The volume to be carried when it moves: its checkpoint, where that lies on the node's own disk.
+    /// The volume to transfer when it moves: its checkpoint, if that is local to the node.
     pub carries: Option<Arc<str>>,
-    /// It has other volumes on its node's disk, which are not carried: it stays where it began.
+    /// Whether it has other local volumes, which are not transferred and tie it to its node.
     pub is_tied: bool,
-    /// Where it may run.
+    /// Placement constraints.
     pub constraints: Vec<Constraint>,
 }
 
 /// Why a service cannot be a job, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfit(pub String);
+pub struct Rejection(pub String);
 
 impl Job {
-    /// Reads a service that wants to be a job.
+    /// Parses a service with the label `flowcon.queue`.
     ///
     /// # Errors
-    /// Names what is odd and what is expected.
-    pub fn of(service: &SwarmService) -> Result<Job, Unfit> {
-        fits(service).map_err(Unfit)?;
-        let wishes = labels::wishes(&service.labels).map_err(Unfit)?;
-        let record = Record::parse(&service.labels).map_err(Unfit)?;
-        let checkpoint = wishes.checkpoint.as_ref();
+    /// Names what is invalid and what is expected.
+    pub fn of(service: &SwarmService) -> Result<Job, Rejection> {
+        fits(service).map_err(Rejection)?;
+        let options = labels::options(&service.labels).map_err(Rejection)?;
+        let record = Record::parse(&service.labels).map_err(Rejection)?;
+        let checkpoint = options.checkpoint.as_ref();
         let mounted = checkpoint.map(|name| service.volumes.iter().find(|volume| volume.name == *name));
         if let (Some(None), Some(name)) = (mounted, checkpoint) {
             let (label, name) = (labels::CHECKPOINT, labels::shown(name));
-            return Err(Unfit(format!("label {label}={name}: expected a volume that the service mounts")));
+            return Err(Rejection(format!("label {label}={name}: expected a volume that the service mounts")));
         }
         let carries = mounted.flatten().filter(|volume| volume.is_local).map(|volume| volume.name.clone());
         let is_other = |name: &Arc<str>| carries.as_ref() != Some(name);
         let is_tied = service.volumes.iter().any(|volume| volume.is_local && is_other(&volume.name));
         let constraints = constraints(service, &record);
-        Ok(Job { is_tied: is_tied && wishes.movable != Some(true), wishes, record, carries, constraints })
+        Ok(Job { is_tied: is_tied && options.movable != Some(true), options, record, carries, constraints })
     }
 
-    /// Whether it may be moved at all: it saves its state, or its owner says so.
+    /// Whether it may be moved: it saves its state, or its owner allows it.
     pub fn is_movable(&self) -> bool {
-        !self.is_tied && self.wishes.movable.unwrap_or(self.wishes.checkpoint.is_some())
+        !self.is_tied && self.options.movable.unwrap_or(self.options.checkpoint.is_some())
     }
 
-    /// Why it may not be moved.
+    /// Returns why it may not be moved.
     pub fn why_unmovable(&self) -> &'static str {
-        match self.wishes.movable {
+        match self.options.movable {
             Some(false) => "its label flowcon.movable=false forbids it",
             _ if self.is_tied => {
-                "it has local volumes that are not its checkpoint; set flowcon.movable=true if it can do without them"
+                "it has local volumes that are not its checkpoint; set flowcon.movable=true if it does not need them"
             }
             _ => {
-                "it names no volume for its saved state: set flowcon.checkpoint=VOLUME, or flowcon.movable=true if nothing is lost"
+                "it has no volume for its saved state; set flowcon.checkpoint=VOLUME, or flowcon.movable=true if it has no state to lose"
             }
         }
     }
 
-    /// What its service must say so that Swarm waits until it is saved; `None` = it says that, or more. What somebody said is never shortened.
+    /// Returns the stop grace period to set on the service so that the job can save its state; `None` if that is long enough already. A
+    /// configured grace period is never shortened.
     pub(super) fn lacks_grace(&self, service: &SwarmService) -> Option<Millis> {
-        match (self.wishes.stop_grace, service.stop_grace) {
-            (Some(wanted), said) => said.is_none_or(|said| said < wanted).then_some(wanted),
-            (None, None) => self.wishes.checkpoint.is_some().then_some(labels::GRACE),
+        match (self.options.stop_grace, service.stop_grace) {
+            (Some(wanted), set) => set.is_none_or(|set| set < wanted).then_some(wanted),
+            (None, None) => self.options.checkpoint.is_some().then_some(labels::GRACE),
             (None, Some(_)) => None,
         }
     }
 
-    /// Whether its saved state must be carried before it starts there.
+    /// Whether its saved state must be transferred before it starts on node `to`.
     pub(super) fn needs_carriage(&self, to: &NodeId) -> bool {
         self.carries.is_some() && self.record.home.as_ref().is_some_and(|home| home != to)
     }
@@ -97,21 +98,21 @@ fn fits(service: &SwarmService) -> Result<(), String> {
     match &service.mode {
         ServiceMode::Other(mode) => {
             return Err(format!(
-                "its mode is {}: expected a replicated service; create it again with --mode replicated --replicas 0",
+                "its mode is {}: expected a replicated service; recreate it with --mode replicated --replicas 0",
                 labels::shown(mode)
             ));
         }
         ServiceMode::Replicated(0 | 1) => {}
         ServiceMode::Replicated(replicas) => {
             return Err(format!(
-                "it has {replicas} replicas: expected 0 or 1; run `docker service scale {name}=0`, and create a service for each worker with the same {}",
+                "it has {replicas} replicas: expected 0 or 1; run `docker service scale {name}=0`, and create one service per worker with the same label {}",
                 labels::GANG
             ));
         }
     }
     if service.restart.condition == RestartCondition::Any {
         return Err(format!(
-            "its restart condition is any, with which it would never end; run `docker service update --restart-condition on-failure --restart-max-attempts 3 {name}`"
+            "its restart condition is any, so Swarm would restart it for ever; run `docker service update --restart-condition on-failure --restart-max-attempts 3 {name}`"
         ));
     }
     Ok(())
@@ -120,7 +121,7 @@ fn fits(service: &SwarmService) -> Result<(), String> {
 fn constraints(service: &SwarmService, record: &Record) -> Vec<Constraint> {
     let mut constraints = service.constraints.clone();
     constraints.extend(service.other_constraints.iter().filter_map(|text| attribute(text)));
-    // Whoever pins a job that was never placed means it.
+    // A pin on a job that was never placed is a wish of its owner.
     if record.home.is_none()
         && let Some(pin) = service.pin.as_ref().filter(|pin| &*pin.0 != NOWHERE)
     {
@@ -129,7 +130,7 @@ fn constraints(service: &SwarmService, record: &Record) -> Vec<Constraint> {
     constraints
 }
 
-/// A constraint on an attribute of nodes that the coordinator knows; others are left to Swarm.
+/// Parses a constraint on a known node attribute; others are left to Swarm.
 fn attribute(text: &str) -> Option<Constraint> {
     let (equal, at) = match (text.find("=="), text.find("!=")) {
         (Some(at), _) => (true, at),
@@ -140,32 +141,32 @@ fn attribute(text: &str) -> Option<Constraint> {
     known.then(|| Constraint { label: label.into(), equal, value: text[at + 2..].trim().into() })
 }
 
-/// What Swarm says of a job's present start.
+/// State of a job's current start, from its Swarm tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Run<'a> {
     /// No task yet.
     None,
-    /// Swarm tries.
+    /// Swarm is starting a task.
     Trying {
-        /// What it said of the last failure.
+        /// Error of the last attempt.
         error: Option<&'a str>,
     },
-    /// A task runs.
+    /// A task is running.
     Runs(&'a SwarmTask),
-    /// It ended with code 0.
+    /// It exited with code 0.
     Complete,
-    /// It failed, and Swarm does not try again.
+    /// It failed, and Swarm does not retry.
     Failed {
-        /// Its exit code; `None` = it never ran.
+        /// Exit code; `None` = it never ran.
         exit: Option<i64>,
         error: Option<&'a str>,
     },
-    /// Swarm gave it up, and it has not failed: it was stopped, or its node is lost.
+    /// Its tasks are gone without failure: it was stopped, or its node is lost.
     Stopped,
 }
 
 impl<'a> Run<'a> {
-    /// Of the tasks that are not past.
+    /// Determines the state from the tasks that are not past.
     pub(super) fn of(tasks: &'a [SwarmTask], past: &BTreeSet<Arc<str>>) -> Run<'a> {
         let present = || tasks.iter().filter(|task| !past.contains(&task.id));
         if present().any(|task| task.state == TaskState::Complete) {
@@ -187,37 +188,37 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What the spec says against the record: whether somebody changed it by hand.
+/// Manual change of a service, detected by comparing its spec with the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hand {
-    /// Nobody.
-    Off,
+pub(super) enum ManualChange {
+    /// No manual change.
+    None,
     /// Scaled to 0 while it should run.
-    Stopped,
-    /// Scaled to 1 while it should not run: it cannot start, for it is pinned nowhere; or it has never been ours and is pinned.
-    Wanted,
-    /// Scaled to 1 with its own pin, before it was ever placed: it runs there.
-    Began,
-    /// It may run somewhere that is not recorded.
-    Strayed,
+    ScaledDown,
+    /// Scaled to 1 while it should not run. It cannot start because its pin matches no node.
+    ScaledUp,
+    /// Scaled to 1 with a pin before it was ever placed: it runs on that node.
+    StartedPinned,
+    /// It may run on a node that is not recorded.
+    Untracked,
 }
 
-impl Hand {
-    pub(super) fn of(service: &SwarmService, record: &Record) -> Hand {
+impl ManualChange {
+    pub(super) fn of(service: &SwarmService, record: &Record) -> ManualChange {
         let is_up = service.mode == ServiceMode::Replicated(1);
         let pin = service.pin.as_ref();
         let is_nowhere = pin.is_some_and(|pin| &*pin.0 == NOWHERE);
         match record.phase {
             JobPhase::Starting | JobPhase::Running => match is_up {
-                true if pin == record.home.as_ref() => Hand::Off,
-                true if is_nowhere => Hand::Stopped,
-                true => Hand::Strayed,
-                false => Hand::Stopped,
+                true if pin == record.home.as_ref() => ManualChange::None,
+                true if is_nowhere => ManualChange::ScaledDown,
+                true => ManualChange::Untracked,
+                false => ManualChange::ScaledDown,
             },
-            _ if !is_up => Hand::Off,
-            _ if is_nowhere => Hand::Wanted,
-            JobPhase::Waiting if record.home.is_none() && pin.is_some() => Hand::Began,
-            _ => Hand::Strayed,
+            _ if !is_up => ManualChange::None,
+            _ if is_nowhere => ManualChange::ScaledUp,
+            JobPhase::Waiting if record.home.is_none() && pin.is_some() => ManualChange::StartedPinned,
+            _ => ManualChange::Untracked,
         }
     }
 }

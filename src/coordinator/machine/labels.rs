@@ -1,6 +1,6 @@
-//! Labels of a service that say what job it is: names, and what their values mean.
+//! Labels by which users describe a job: names and values. Invalid labels are rejected with the expected value.
 //!
-//! People write them; what cannot be obeyed is refused with what is expected. Imports: config, model.
+//! Imports: config, model.
 
 use crate::config::LABELS;
 use crate::model::Millis;
@@ -10,42 +10,42 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// `true`: the service is a job. Without it nothing of a service is ever touched.
+/// `true`: the service is a job. Services without this label are never touched.
 pub const QUEUE: &str = "flowcon.queue";
-/// Its job's name, the same for all workers of a job.
+/// Name of the gang, the same for all workers of a job.
 pub const GANG: &str = "flowcon.gang";
-/// With fewer workers the job cannot train.
+/// Minimum number of workers with which the job can train.
 pub const WORKERS_MIN: &str = "flowcon.workers-min";
-/// More workers than so many are not started.
+/// Maximum number of workers.
 pub const WORKERS_MAX: &str = "flowcon.workers-max";
-/// 1 ..= 100, as `50`; or with the part that is lost with time, as `50/0.5`.
+/// Priority from 1 to 100, such as `50`, optionally with a decay from 0 to 1, such as `50/0.5`.
 pub const PRIORITY: &str = "flowcon.priority";
-/// Whether it may be moved; without it, if it has a [`CHECKPOINT`].
+/// Whether the job may be moved; by default only if it has a [`CHECKPOINT`].
 pub const MOVABLE: &str = "flowcon.movable";
-/// How long it may take to save and stop.
+/// Time that the job may need to save its state and stop.
 pub const STOP_GRACE: &str = "flowcon.stop-grace";
-/// The volume that it saves its state in.
+/// The volume that holds the job's saved state.
 pub const CHECKPOINT: &str = "flowcon.checkpoint";
-/// `wait` or `restart`: what becomes of it when its node is lost.
+/// `wait` or `restart`: what happens if its node is lost.
 pub const ON_NODE_LOSS: &str = "flowcon.on-node-loss";
-/// Jobs that must be done with exit code 0 before it starts, by the names of services or gangs, separated by commas.
+/// Comma-separated names of services or gangs that must exit with code 0 before the job starts.
 pub const AFTER: &str = "flowcon.after";
-/// When it should have ended: a duration from its submission, or an instant as RFC 3339 has it.
+/// Deadline: a duration from submission, or an RFC 3339 timestamp.
 pub const DEADLINE: &str = "flowcon.deadline";
-/// How long it takes as its owner believes.
+/// The owner's estimate of the run time.
 pub const DURATION: &str = "flowcon.duration";
-/// Labels that begin so are the coordinator's own.
-pub const OURS: &str = "flowcon.cluster.";
-/// On a node: it is being emptied. Not Swarm's availability `drain`, which stops jobs without a proof and without their state.
+/// Prefix of the coordinator's internal labels.
+pub const INTERNAL_PREFIX: &str = "flowcon.cluster.";
+/// On a node: it is draining. Unlike Swarm's availability `drain`, jobs are stopped only with a proof and with their state.
 pub const DRAIN: &str = "flowcon.drain";
 
-/// On a node that is no manager, `true`: it may be closed when nobody needs it, and opened again.
+/// On a worker node, `true`: the coordinator may close it while it is idle, and open it again.
 pub const RENTED: &str = "flowcon.rented";
-/// On a rented node, the coordinator's own: how far it is with closing or opening it.
+/// On a rented node, internal: stage of closing or opening it.
 pub const STAGE: &str = "flowcon.rented.stage";
 
-/// What people may set on a service.
-const THEIRS: [&str; 12] = [
+/// Labels that users may set on a service.
+const USER_LABELS: [&str; 12] = [
     QUEUE,
     GANG,
     WORKERS_MIN,
@@ -64,51 +64,51 @@ const WORKERS_MOST: u32 = 1000;
 const AFTER_MOST: usize = 64;
 const SPANS: std::ops::RangeInclusive<Millis> = Millis::from_secs(1)..=Millis::from_secs(31_536_000);
 const GRACE_LONGEST: Millis = Millis::from_secs(86_400);
-/// How long a job may take to save and stop unless told.
+/// Default time that a job may need to save its state and stop.
 pub(super) const GRACE: Millis = Millis::from_secs(120);
 const SHOWN_MOST: usize = 60;
 
-/// The labels of an object of Swarm's.
+/// Labels of a Swarm service or node.
 pub type Labels = BTreeMap<Arc<str>, Arc<str>>;
 
-/// What people say of a job.
+/// Options of a job, set by its owner.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wishes {
-    /// Its job's name, if it has several workers.
+pub struct JobOptions {
+    /// Name of the gang, if the job has several workers.
     pub gang: Option<Arc<str>>,
-    /// Least workers of the gang; `None` = all that there are.
+    /// Minimum number of workers of the gang; `None` = all workers.
     pub workers_min: Option<u32>,
-    /// Most workers of the gang; `None` = all that there are.
+    /// Maximum number of workers of the gang; `None` = all workers.
     pub workers_max: Option<u32>,
-    /// How important it is.
+    /// Priority.
     pub priority: Priority,
-    /// It may be moved, or must not be; `None` = as it saves its state or not.
+    /// Whether it may be moved; `None` = if it saves its state.
     pub movable: Option<bool>,
-    /// How long it may take to save and stop; `None` = nobody said.
+    /// Time that it may need to save its state and stop.
     pub stop_grace: Option<Millis>,
-    /// The volume that it saves its state in.
+    /// The volume that holds its saved state.
     pub checkpoint: Option<Arc<str>>,
-    /// It starts elsewhere when its node is lost for certain.
+    /// Whether it starts elsewhere once its node is certainly lost.
     pub restarts_on_loss: bool,
-    /// Jobs that must be done before.
+    /// Jobs that must be done before it starts.
     pub after: Vec<Arc<str>>,
-    /// When it should have ended.
+    /// Deadline.
     pub deadline: Option<Deadline>,
-    /// How long the whole of it takes.
+    /// Estimated run time of the whole job.
     pub duration: Option<Millis>,
 }
 
-/// When a job should have ended.
+/// Deadline of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// So long after its submission.
+    /// Time after its submission.
     In(Millis),
-    /// At this instant.
+    /// Wall clock since 1970.
     At(Millis),
 }
 
 impl Deadline {
-    /// The instant, for a job that was submitted then.
+    /// Returns the deadline on the wall clock, given the time of submission.
     pub fn of(self, submitted: Millis) -> Millis {
         match self {
             Deadline::In(span) => submitted.after(span),
@@ -117,35 +117,35 @@ impl Deadline {
     }
 }
 
-/// Whether a service wants to be a job.
+/// Whether a service has the label [`QUEUE`].
 pub fn is_queued(labels: &Labels) -> bool {
     labels.contains_key(QUEUE)
 }
 
-/// What people say of a job.
+/// Parses the options of a job.
 ///
 /// # Errors
-/// Names the label, its value, and what is expected.
-pub fn wishes(labels: &Labels) -> Result<Wishes, String> {
+/// Names the label, its value, and the expected value.
+pub fn options(labels: &Labels) -> Result<JobOptions, String> {
     if let Some(unknown) = labels.keys().find(|label| is_unknown(label)) {
-        return Err(format!("label {}: there is no such label; `flowctl help labels` lists them", shown(unknown)));
+        return Err(format!("label {}: unknown label; run `flowctl help labels` for a list", shown(unknown)));
     }
     if labels.get(QUEUE).map(AsRef::as_ref) != Some("true") {
-        return Err(odd(QUEUE, labels.get(QUEUE).map_or("", |value| value), "true"));
+        return Err(invalid(QUEUE, labels.get(QUEUE).map_or("", |value| value), "true"));
     }
-    let wishes = Wishes {
+    let options = JobOptions {
         gang: text(labels, GANG)?,
         workers_min: parsed(labels, WORKERS_MIN, "a number of workers from 1 to 1000", workers)?,
         workers_max: parsed(labels, WORKERS_MAX, "a number of workers from 1 to 1000", workers)?,
         priority: parsed(
             labels,
             PRIORITY,
-            "a number from 1 to 100, or with its decay from 0 to 1 as 50/0.5",
+            "a number from 1 to 100, optionally with a decay from 0 to 1, such as 50/0.5",
             priority,
         )?
         .unwrap_or_default(),
         movable: parsed(labels, MOVABLE, "true or false", |value| value.parse().ok())?,
-        stop_grace: parsed(labels, STOP_GRACE, "a duration up to a day, as 2m or 90s", grace)?,
+        stop_grace: parsed(labels, STOP_GRACE, "a duration up to a day, such as 2m or 90s", grace)?,
         checkpoint: text(labels, CHECKPOINT)?,
         restarts_on_loss: parsed(labels, ON_NODE_LOSS, "wait or restart", |value| match value {
             "wait" => Some(false),
@@ -157,23 +157,23 @@ pub fn wishes(labels: &Labels) -> Result<Wishes, String> {
         deadline: parsed(
             labels,
             DEADLINE,
-            "a duration from its submission up to a year, as 2h, or an instant, as 2026-01-31T18:00Z",
+            "a duration from submission up to a year, such as 2h, or a timestamp, such as 2026-01-31T18:00Z",
             deadline,
         )?,
-        duration: parsed(labels, DURATION, "a duration from 1s to a year, as 90m", span)?,
+        duration: parsed(labels, DURATION, "a duration from 1s to a year, such as 90m", span)?,
     };
-    if let (Some(min), Some(max)) = (wishes.workers_min, wishes.workers_max)
+    if let (Some(min), Some(max)) = (options.workers_min, options.workers_max)
         && min > max
     {
-        return Err(format!("labels {WORKERS_MIN}={min} and {WORKERS_MAX}={max}: the least is more than the most"));
+        return Err(format!("labels {WORKERS_MIN}={min} and {WORKERS_MAX}={max}: the minimum exceeds the maximum"));
     }
-    Ok(wishes)
+    Ok(options)
 }
 
-/// The value of a label of ours or theirs, if it is there.
+/// Parses the value of a label, if present.
 ///
 /// # Errors
-/// Names the label, its value, and what is expected.
+/// Names the label, its value, and the expected value.
 pub(super) fn parsed<T>(
     labels: &Labels,
     label: &str,
@@ -181,24 +181,23 @@ pub(super) fn parsed<T>(
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, String> {
     let Some(value) = labels.get(label) else { return Ok(None) };
-    parse(value).map(Some).ok_or_else(|| odd(label, value, expected))
+    parse(value).map(Some).ok_or_else(|| invalid(label, value, expected))
 }
 
-/// A number that is written as itself.
 pub(super) fn number<T: FromStr>(value: &str) -> Option<T> {
     value.parse().ok()
 }
 
-pub(super) fn odd(label: &str, value: &str, expected: &str) -> String {
+pub(super) fn invalid(label: &str, value: &str, expected: &str) -> String {
     format!("label {label}={}: expected {expected}", shown(value))
 }
 
-/// Text of somebody else's, bounded, on one line.
+/// Sanitises untrusted text for a message: one line, bounded length.
 pub(super) fn shown(text: &str) -> String {
     bounded(text, SHOWN_MOST)
 }
 
-/// At most so many characters, none of them a control character.
+/// Truncates text to `most` characters and replaces control characters by spaces.
 pub(super) fn bounded(text: &str, most: usize) -> String {
     let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut kept: String = clean.clone().take(most).collect();
@@ -208,10 +207,12 @@ pub(super) fn bounded(text: &str, most: usize) -> String {
     kept
 }
 
-/// A label of ours by name that nobody knows. Those of a container do no harm on its service.
+/// Whether a label has the prefix `flowcon.` but is unknown. Container labels are accepted on a service too.
 fn is_unknown(label: &str) -> bool {
     let Some(name) = label.strip_prefix(PREFIX) else { return false };
-    !label.starts_with(OURS) && !THEIRS.contains(&label) && !LABELS.iter().any(|known| known.name == name)
+    !label.starts_with(INTERNAL_PREFIX)
+        && !USER_LABELS.contains(&label)
+        && !LABELS.iter().any(|known| known.name == name)
 }
 
 fn text(labels: &Labels, label: &str) -> Result<Option<Arc<str>>, String> {
@@ -257,14 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_may_say_nothing_but_that_it_is_one() {
-        let wishes = wishes(&labelled(&[(QUEUE, "true"), ("com.docker.stack.namespace", "x")])).unwrap();
-        assert_eq!((wishes.stop_grace, wishes.movable, wishes.gang), (None, None, None));
+    fn all_labels_but_queue_are_optional() {
+        let options = options(&labelled(&[(QUEUE, "true"), ("com.docker.stack.namespace", "x")])).unwrap();
+        assert_eq!((options.stop_grace, options.movable, options.gang), (None, None, None));
     }
 
     #[test]
-    fn a_job_may_say_all() {
-        let wishes = wishes(&labelled(&[
+    fn all_labels_are_parsed() {
+        let options = options(&labelled(&[
             (QUEUE, "true"),
             (GANG, "resnet"),
             (WORKERS_MIN, "2"),
@@ -278,22 +279,18 @@ mod tests {
             (DURATION, "1h30m"),
         ]))
         .unwrap();
-        assert_eq!(wishes.priority, Priority { level: 50.0, decay: 0.5 });
-        assert_eq!((wishes.workers_min, wishes.workers_max), (Some(2), Some(8)));
-        assert!(wishes.restarts_on_loss && wishes.movable == Some(true));
-        assert_eq!(wishes.stop_grace, Some(Millis::from_secs(300)));
-        assert_eq!(wishes.deadline.map(|deadline| deadline.of(Millis(7))), Some(Millis(1_769_878_800_000)));
-        assert_eq!(wishes.duration, Some(Millis::from_secs(5400)));
-        let soon = super::wishes(&labelled(&[(QUEUE, "true"), (DEADLINE, "2h")])).unwrap();
-        assert_eq!(
-            soon.deadline.map(|deadline| deadline.of(Millis(7))),
-            Some(Millis(7_200_007)),
-            "from its submission"
-        );
+        assert_eq!(options.priority, Priority { level: 50.0, decay: 0.5 });
+        assert_eq!((options.workers_min, options.workers_max), (Some(2), Some(8)));
+        assert!(options.restarts_on_loss && options.movable == Some(true));
+        assert_eq!(options.stop_grace, Some(Millis::from_secs(300)));
+        assert_eq!(options.deadline.map(|deadline| deadline.of(Millis(7))), Some(Millis(1_769_878_800_000)));
+        assert_eq!(options.duration, Some(Millis::from_secs(5400)));
+        let soon = super::options(&labelled(&[(QUEUE, "true"), (DEADLINE, "2h")])).unwrap();
+        assert_eq!(soon.deadline.map(|deadline| deadline.of(Millis(7))), Some(Millis(7_200_007)), "from submission");
     }
 
     #[test]
-    fn an_odd_label_is_refused_with_its_value_and_what_is_expected() {
+    fn an_invalid_label_is_rejected_with_its_value_and_the_expected_value() {
         for (label, value, expected) in [
             (QUEUE, "yes", "label flowcon.queue=yes: expected true"),
             (WORKERS_MIN, "0", "label flowcon.workers-min=0: expected a number of workers from 1 to 1000"),
@@ -303,24 +300,24 @@ mod tests {
             (STOP_GRACE, "25h", "label flowcon.stop-grace=25h: expected"),
             (CHECKPOINT, " ", "label flowcon.checkpoint= : expected a name"),
             (AFTER, "a,,b", "label flowcon.after=a,,b: expected at most 64 names"),
-            (DEADLINE, "soon", "label flowcon.deadline=soon: expected a duration from its submission"),
+            (DEADLINE, "soon", "label flowcon.deadline=soon: expected a duration from submission"),
             (DEADLINE, "0s", "label flowcon.deadline=0s: expected"),
             (DURATION, "2026-01-31", "label flowcon.duration=2026-01-31: expected a duration from 1s to a year"),
             (ON_NODE_LOSS, "reboot", "label flowcon.on-node-loss=reboot: expected wait or restart"),
-            ("flowcon.movabel", "false", "label flowcon.movabel: there is no such label"),
+            ("flowcon.movabel", "false", "label flowcon.movabel: unknown label"),
         ] {
             let mut labels = labelled(&[(QUEUE, "true")]);
             labels.insert(label.into(), value.into());
-            let why = wishes(&labels).unwrap_err();
+            let why = options(&labels).unwrap_err();
             assert!(why.starts_with(expected), "{why}");
         }
         let both = labelled(&[(QUEUE, "true"), (WORKERS_MIN, "3"), (WORKERS_MAX, "2")]);
-        assert!(wishes(&both).unwrap_err().contains("the least is more than the most"));
+        assert!(options(&both).unwrap_err().contains("the minimum exceeds the maximum"));
     }
 
     #[test]
-    fn a_long_value_is_not_shown_whole() {
+    fn a_long_value_is_truncated_in_the_message() {
         let labels = labelled(&[(QUEUE, "true"), (MOVABLE, &"x".repeat(100_000))]);
-        assert!(wishes(&labels).unwrap_err().len() < 200);
+        assert!(options(&labels).unwrap_err().len() < 200);
     }
 }

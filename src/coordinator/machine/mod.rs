@@ -1,28 +1,28 @@
-//! The cluster on Docker Swarm: events in, effects out.
+//! The coordinator as a state machine on Docker Swarm: events in, effects out.
 //!
 //! ```text
-//! Swarm, agents, operators ──► Event ──► Machine ──► Effect ──► changes of services, questions to agents, answers
+//! Swarm, agents, operators ──► Event ──► Machine ──► Effect ──► changes of services, requests to agents, replies
 //! ```
 //!
 //! ```text
-//! handle    takes note of what happened
-//! jobs      services → jobs: labels and spec, or why it cannot be a job          labels, job
-//! step      each job's next act, from its labels alone                           step, proof, carry, by_hand, writes
-//! plan      what the policy wants: starts, stops, moves                          observe, plan
-//! rent      opens rented nodes for who waits, and closes idle ones                rented, rental
-//! publish   why each job is where it is                                          status
+//! handle    updates the state by an event
+//! jobs      services → jobs: labels and spec, or why a service is rejected       labels, job
+//! step      each job's next action, from its labels alone                        step, proof, carry, manual, writes
+//! plan      the policy's decisions: starts, stops, moves                         observe, plan
+//! rent      opens rented nodes for waiting jobs, and closes idle ones            rented, rental
+//! publish   the status: why each job is where it is                              status
 //! ```
 //!
-//! All that lasts is labels on services; whatever the machine remembers besides can be lost at any instant. Each phase of a move is
-//! durable before it is acted on, by compare-and-swap on the version that was decided on. Imports: as its parts.
+//! The only durable state is labels of services; all other state may be lost at any time. Each phase of a move is written to the labels
+//! before it is acted on, by compare-and-swap on the service version of the decision. Imports: as its parts.
 
-mod by_hand;
 mod carry;
 mod command;
 mod event;
 mod handle;
 mod job;
 pub mod labels;
+mod manual;
 mod observe;
 mod plan;
 mod proof;
@@ -36,7 +36,7 @@ mod step;
 mod tests;
 mod writes;
 
-pub use event::{Asker, At, Command, CoordinatorSettings, Effect, Event, Question, RentSettings};
-pub use job::{Job, Unfit};
+pub use event::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Question, RentSettings};
+pub use job::{Job, Rejection};
 pub use record::{Goal, JobPhase, Record};
 pub use state::Machine;

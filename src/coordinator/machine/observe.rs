@@ -1,11 +1,11 @@
-//! What the policy sees: services, nodes and agents' reports as one observation.
+//! Observation for the policy, from services, nodes and agents' reports.
 //!
-//! A job is a service, or all services of a gang. Workers that are nowhere and cannot start now are left out, so that no plan counts on
-//! them; what services that are no jobs reserve is taken off their nodes. Imports: state, job, labels, record, model.
+//! A job is a service, or all services of a gang. Workers that are not placed and cannot start now are left out, so that no plan counts on
+//! them. Reservations of other services are subtracted from their nodes. Imports: state, job, labels, record, model.
 
 use super::event::At;
 use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
-use super::labels::{GANG, Wishes};
+use super::labels::{GANG, JobOptions};
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Memory, Seen, SeenNode};
 use crate::model::Millis;
@@ -17,12 +17,12 @@ use crate::model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An observation, and what its places stand for.
+/// An observation, and the ids behind its indexes.
 pub(super) struct Observed {
     pub observation: ClusterObservation,
-    /// Nodes by their places.
+    /// Nodes by index.
     pub nodes: Vec<NodeId>,
-    /// For each job the services of its workers, by their numbers.
+    /// Services of each job, by worker number.
     pub jobs: Vec<Vec<ServiceId>>,
 }
 
@@ -32,27 +32,27 @@ struct Members<'a> {
     /// Placed or startable.
     here: Vec<(&'a ServiceId, &'a Seen, &'a Job)>,
     done: u32,
-    /// Cannot start now, with nobody's plan.
+    /// Neither placed nor startable.
     absent: u32,
-    /// Are left alone for what their labels say.
-    odd: u32,
+    /// Rejected because of invalid labels or spec.
+    rejected: u32,
 }
 
 impl Members<'_> {
-    /// What its owner says of the whole gang may stand at any of its services.
-    fn wish<T>(&self, of: impl Fn(&Wishes) -> Option<T>) -> Option<T> {
-        self.here.iter().find_map(|(_, _, job)| of(&job.wishes))
+    /// Returns an option of the gang, which may be set on any of its services.
+    fn option<T>(&self, of: impl Fn(&JobOptions) -> Option<T>) -> Option<T> {
+        self.here.iter().find_map(|(_, _, job)| of(&job.options))
     }
 
-    /// Workers without which the job cannot begin.
+    /// Returns the number of workers without which the job cannot start.
     fn least(&self) -> u32 {
-        let all = self.here.len() as u32 + self.absent + self.odd;
-        self.wish(|wishes| wishes.workers_min).map_or(all, |min| min.saturating_sub(self.done)).max(1)
+        let all = self.here.len() as u32 + self.absent + self.rejected;
+        self.option(|options| options.workers_min).map_or(all, |min| min.saturating_sub(self.done)).max(1)
     }
 }
 
 impl Machine {
-    /// Everything as the policy sees it. Gangs that cannot be whole are left out, and told why.
+    /// Builds the observation. Gangs that cannot be complete are left out, with a reason.
     pub(super) fn observe(&mut self, at: At) -> Observed {
         let nodes: Vec<NodeId> = self.nodes.keys().cloned().collect();
         let places: BTreeMap<&NodeId, usize> = nodes.iter().enumerate().map(|(at, node)| (node, at)).collect();
@@ -69,11 +69,11 @@ impl Machine {
             let Ok(job) = &seen.job else {
                 self.occupy(seen, &places, &mut observation.nodes);
                 if let Some(gang) = seen.service.labels.get(GANG) {
-                    gangs.entry(gang.clone()).or_default().odd += 1;
+                    gangs.entry(gang.clone()).or_default().rejected += 1;
                 }
                 continue;
             };
-            let members = gangs.entry(job.wishes.gang.clone().unwrap_or_else(|| id.0.clone())).or_default();
+            let members = gangs.entry(job.options.gang.clone().unwrap_or_else(|| id.0.clone())).or_default();
             match job.record.phase {
                 JobPhase::Done => members.done += 1,
                 JobPhase::Waiting if seen.memory.is_startable => members.here.push((id, seen, job)),
@@ -97,7 +97,7 @@ impl Machine {
         }
         drop(places);
         for (id, least, can) in short {
-            let text = format!("its gang starts with {least} workers or not at all, and {can} can start now");
+            let text = format!("its gang needs {least} workers, but only {can} can start now");
             self.set_why(&id, WhyKind::Gang, text);
         }
         Observed { observation, nodes, jobs }
@@ -119,7 +119,7 @@ impl Machine {
         }
     }
 
-    /// What a service that cannot be a job occupies is not free.
+    /// Subtracts what the running tasks of a rejected service reserve.
     fn occupy(&self, seen: &Seen, places: &BTreeMap<&NodeId, usize>, nodes: &mut [ClusterNode]) {
         let there = |task: &SwarmTask| places.get(task.node.as_ref().filter(|_| task.is_wanted)?).copied();
         for place in seen.tasks.iter().filter_map(there) {
@@ -127,14 +127,14 @@ impl Machine {
         }
     }
 
-    /// Where a worker is and what it is doing there; `None` if its node is unknown, or it waits.
+    /// Returns the node and phase of a worker; `None` if it waits or its node is unknown.
     fn placement(&self, seen: &Seen, job: &Job, places: &BTreeMap<&NodeId, usize>) -> Option<(usize, Phase)> {
         let record = &job.record;
         let home = places.get(record.home.as_ref()?).copied();
         let to = record.to.as_ref().and_then(|to| places.get(to).copied());
         let goes = matches!(record.goal, Some(Goal::Move | Goal::Return));
         match record.phase {
-            // It has just stopped: whether it can start again is known in a moment.
+            // It has just stopped: whether it can start again is known soon.
             JobPhase::Waiting if seen.is_settling() => Some((home?, Phase::Stopping)),
             JobPhase::Waiting | JobPhase::Done => None,
             JobPhase::Starting => Some((home?, Phase::Starting)),
@@ -147,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// One job of the observation; `None` if it has too few workers to begin.
+    /// Builds one job of the observation; `None` if it has too few workers to start.
     fn job(&self, members: &Members, places: &BTreeMap<&NodeId, usize>, at: At) -> Option<ClusterJob> {
         let (_, first, leader) = members.here.first()?;
         let here = members.here.len() as u32;
@@ -158,11 +158,12 @@ impl Machine {
         if placed.is_empty() && here < members.least() {
             return None;
         }
-        // Who runs beside one that became odd is left alone with it.
-        let min = if placed.is_empty() { members.least() } else { members.least().saturating_sub(members.odd).max(1) };
-        let max = members.wish(|wishes| wishes.workers_max).map_or(here, |max| max.saturating_sub(members.done));
+        // A running gang is not stopped because one of its services was rejected.
+        let min =
+            if placed.is_empty() { members.least() } else { members.least().saturating_sub(members.rejected).max(1) };
+        let max = members.option(|options| options.workers_max).map_or(here, |max| max.saturating_sub(members.done));
         let max = max.clamp(min.min(here), here);
-        let is_elastic = members.wish(|wishes| wishes.workers_min).is_some() && min < max;
+        let is_elastic = members.option(|options| options.workers_min).is_some() && min < max;
         let workers = WorkerRange { min, initial: if is_elastic { min } else { max }, max };
         let mut constraints: Vec<Constraint> = Vec::new();
         for (_, seen, job) in &members.here {
@@ -176,9 +177,9 @@ impl Machine {
         let is_movable = |(_, seen, job): &(&ServiceId, &Seen, &Job)| self.is_movable_now(seen, job, at);
         let arrived = members.here.iter().map(|(_, seen, _)| seen.service.created).min().unwrap_or_default();
         Some(ClusterJob {
-            name: leader.wishes.gang.clone().unwrap_or_else(|| first.service.name.clone()),
+            name: leader.options.gang.clone().unwrap_or_else(|| first.service.name.clone()),
             arrived,
-            priority: leader.wishes.priority,
+            priority: leader.options.priority,
             request: members
                 .here
                 .iter()
@@ -186,8 +187,8 @@ impl Machine {
             workers,
             constraints,
             work: None,
-            deadline: members.wish(|wishes| wishes.deadline).map(|deadline| deadline.of(arrived)),
-            takes_s: members.wish(|wishes| wishes.duration).map(|whole| whole.as_secs_f64() * left_of(members)),
+            deadline: members.option(|options| options.deadline).map(|deadline| deadline.of(arrived)),
+            takes_s: members.option(|options| options.duration).map(|whole| whole.as_secs_f64() * left_of(members)),
             movable: members.here.iter().all(is_movable),
             moves: members.here.iter().map(|(_, _, job)| job.record.moves).max().unwrap_or(0),
             placed,
@@ -203,20 +204,20 @@ impl Machine {
         places: &BTreeMap<&NodeId, usize>,
     ) -> Option<Worker> {
         let (node, phase) = self.placement(seen, job, places)?;
-        let told = self.worker_of(id, job).or(seen.memory.told.as_ref());
+        let reported = self.worker_of(id, job).or(seen.memory.last_report.as_ref());
         Some(Worker {
             number,
             node,
             phase,
-            cores: told.and_then(|told| told.cores),
-            work_left: told.and_then(|told| told.work_left),
-            report: told.and_then(report),
+            cores: reported.and_then(|worker| worker.cores),
+            work_left: reported.and_then(|worker| worker.work_left),
+            report: reported.and_then(report),
             convergence: seen.memory.monitor.as_ref().map(crate::policy::cluster::Monitor::convergence),
             move_s: self.move_s.mean().unwrap_or(self.settings.move_s),
         })
     }
 
-    /// What keeps a job from nodes besides its owner's constraints.
+    /// Returns the constraints of a job besides its owner's.
     fn own_constraints(&self, seen: &Seen, job: &Job, at: At) -> Vec<Constraint> {
         let node = |equal: bool, node: &NodeId| Constraint { label: NODE_ID.into(), equal, value: node.0.clone() };
         let home = job.record.home.as_ref().filter(|_| job.is_tied);
@@ -230,18 +231,19 @@ impl Machine {
     /// Whether a plan may move it now.
     pub(super) fn is_movable_now(&self, seen: &Seen, job: &Job, at: At) -> bool {
         let home = job.record.home.as_ref();
-        let stands = home.is_some_and(|home| matches!(self.state_at(home), NodeState::Ready | NodeState::Draining));
+        let is_in_reach =
+            home.is_some_and(|home| matches!(self.state_at(home), NodeState::Ready | NodeState::Draining));
         let failed = job.record.tries > 0 && job.record.phase == JobPhase::Running;
         let waits = failed && (self.is_held(seen, job, at) || job.record.tries >= self.settings.tries_most);
         let is_drained = home.is_some_and(|home| self.state_at(home) == NodeState::Draining);
         let seen_for = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
         let is_settled = job.record.moves == 0 || seen_for >= self.settings.stays;
-        job.is_movable() && stands && !waits && (is_drained || is_settled) && seen.memory.pending.is_none()
+        job.is_movable() && is_in_reach && !waits && (is_drained || is_settled) && seen.memory.pending.is_none()
     }
 }
 
 impl Seen {
-    /// Whether a job that stopped may be able to start in a moment: nobody but the proof, or a change under way, is waited for.
+    /// Whether a stopped job may soon be able to start: it waits only for its proof, or for a change in flight.
     fn is_settling(&self) -> bool {
         let Memory { pending, is_startable, why, .. } = &self.memory;
         let kind = why.as_ref().map(|why| why.kind);
@@ -249,10 +251,10 @@ impl Seen {
     }
 }
 
-/// The part of a job that is left, as far as its saved state and what was told of it last show.
+/// Returns the fraction of a job that is left, by its saved state and last report; 1 if unknown.
 fn left_of(members: &Members) -> f64 {
     let left = |(_, seen, job): &(&ServiceId, &Seen, &Job)| {
-        let total = seen.memory.told.as_ref()?.total.filter(|total| *total > 0.0)?;
+        let total = seen.memory.last_report.as_ref()?.total.filter(|total| *total > 0.0)?;
         Some((1.0 - job.record.saved? / total).clamp(0.0, 1.0))
     };
     members.here.iter().filter_map(left).reduce(f64::max).unwrap_or(1.0)
@@ -262,6 +264,6 @@ fn larger(a: Resources, b: Resources) -> Resources {
     Resources { cores: a.cores.max(b.cores), memory: a.memory.max(b.memory), gpus: a.gpus.max(b.gpus) }
 }
 
-fn report(told: &WorkerReport) -> Option<Report> {
-    Some(Report { unit_s: told.unit_s?, units_left: (told.total? - told.units?).max(0.0) })
+fn report(worker: &WorkerReport) -> Option<Report> {
+    Some(Report { unit_s: worker.unit_s?, units_left: (worker.total? - worker.units?).max(0.0) })
 }

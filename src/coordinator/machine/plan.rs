@@ -1,4 +1,4 @@
-//! Observe, plan, check, and the first act of what was planned: a start, or a fence.
+//! Observes, plans, checks the plan, and begins its actions: starts and fences.
 //!
 //! Imports: state, observe, rented, step, writes, record, model, policy.
 
@@ -13,27 +13,26 @@ use crate::model::swarm::{NodeId, NodeReport, ServiceId, WorkerReport};
 use crate::policy::cluster::{Monitor, check, plan};
 
 impl Machine {
-    /// Plans for the whole cluster, and begins what is planned.
+    /// Plans the whole cluster, and begins the planned actions.
     pub(super) fn plan(&mut self, at: At) {
-        if !self.has_heard_enough(at) {
+        if !self.has_first_reports(at) {
             return;
         }
         let observed = self.observe(at);
         let plan = plan(&observed.observation, &self.settings.cluster);
         let violations = check(&observed.observation, &self.settings.cluster, &plan);
         if !violations.is_empty() {
-            // A mistake of ours: nothing is done rather than something wrong.
-            return self.emit(None, format!("a plan breaks its own rules and is not carried out: {violations:?}"));
+            return self.emit(None, format!("invalid plan, not executed: {violations:?}; please report this bug"));
         }
         self.note_ends(&observed, &plan);
         self.rent(&observed, &plan, at);
         self.carry_out(&observed, plan, at);
     }
 
-    /// A new coordinator first hears what the nodes have to say, so that it does not crowd the first that answer.
-    fn has_heard_enough(&self, at: At) -> bool {
+    /// Whether the first poll of every node has ended, or had time to: a new coordinator must not put all jobs on the first nodes that report.
+    fn has_first_reports(&self, at: At) -> bool {
         let is_open =
-            |node: &super::state::SeenNode| node.node.is_up && node.report.is_none() && node.silence.is_none();
+            |node: &super::state::SeenNode| node.node.is_up && node.report.is_none() && node.poll_error.is_none();
         let patience = self.swarm.as_ref().map_or(at.now, |swarm| swarm.acts_since.after(self.settings.heard_within));
         at.now >= patience || !self.nodes.values().any(is_open)
     }
@@ -58,7 +57,7 @@ impl Machine {
                 self.set_reason(&id, reason.clone());
             }
         }
-        // A gang's workers go together: half of one would only be started or stopped again.
+        // The workers of a gang start or stop together: an incomplete gang would only be completed or stopped later.
         for stops in plan.stops.chunk_by(|a, b| a.job == b.job) {
             if stops.len() > room && room < self.settings.changes_most {
                 continue;
@@ -129,13 +128,13 @@ impl Machine {
         self.write(id, write, None, at);
     }
 
-    /// SpeCon: it asked to move and is best where it is.
+    /// SpeCon: counts a job that asked to move, but is best where it is, as moved.
     fn count_as_moved(&mut self, id: &ServiceId, at: At) {
         let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
         let Ok(job) = &seen.job else { return };
         let mut record = job.record.clone();
         record.moves += 1;
-        let text = "converged, and best where it is".to_owned();
+        let text = "converged; stays because its node is the best".to_owned();
         self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
     }
 
@@ -145,7 +144,7 @@ impl Machine {
         }
     }
 
-    /// A reason with the names that it refers to.
+    /// Formats a reason with the names that it refers to.
     fn in_words(&self, reason: &ClusterReason, observed: &Observed) -> String {
         let about = match reason {
             ClusterReason::NotOvertaking { ahead } => observed.observation.jobs.get(*ahead),
@@ -157,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// SpeCon's categories: the end of an interval.
+    /// Ends SpeCon's interval when it is due, and categorises all jobs.
     pub(super) fn categorise(&mut self, at: At) {
         if at.now.since(self.categorised) < self.settings.categorise_every {
             return;
@@ -169,7 +168,7 @@ impl Machine {
         }
     }
 
-    /// SpeCon's evaluations: what an agent tells that it did not tell before.
+    /// Passes new evaluations of a report to SpeCon's monitors.
     pub(super) fn evaluate(&mut self, node: &NodeId, report: &NodeReport, at: At) {
         let before = self.nodes.get(node).and_then(|seen| seen.report.as_ref()).map(|(_, before)| before);
         let is_news = |worker: &&WorkerReport| {

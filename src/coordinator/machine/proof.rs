@@ -1,9 +1,10 @@
-//! The proof that nothing of a fenced service lives any more: asked of every node where a task of it was ever placed since the last one.
+//! The proof that no container of a fenced service is alive: requested from all nodes where a task was placed since the last proof.
 //!
-//! Swarm's list of tasks is no proof that no process lives. A proof holds for one version of the service: whoever changes it makes it
-//! void. What Swarm had sent on its way before the fence, a restart of a failed task, may reach its node after it. So a carriage may begin
-//! on a first proof, but nothing starts or waits except on a last one, asked when nothing is on its way any more: Swarm has let go of all
-//! tasks of a job that ran, which it does when their nodes have told their ends, or the time to settle has passed. Imports: state, job, model.
+//! Swarm's task list does not prove that no process lives. A proof is valid for one version of the service: any change invalidates it. A
+//! task that Swarm sent before the fence (a restart of a failed one) may reach its node later. Therefore a transfer may begin on a *first*
+//! proof, but a job starts or waits only on a *last* proof, requested once no task is in flight any more. That is the case when Swarm has
+//! removed all tasks of a job that ran, which it does once their nodes have reported the exits, or when the time to settle has passed.
+//! Imports: state, job, model.
 
 use super::event::{At, Effect, Question};
 use super::job::NOWHERE;
@@ -15,25 +16,25 @@ use crate::model::cluster::{Why, WhyKind};
 use crate::model::swarm::{Attestation, NodeId, ServiceId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Between two looks for Swarm's list while a proof waits to settle.
+/// Interval between looks while a proof waits for Swarm to remove the tasks.
 const LOOK_AGAIN: Millis = Millis(100);
 
-/// What is to be done on a proof.
+/// Kind of proof that an action needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// The saved state is carried: nothing lives.
+    /// For a transfer: no container lives.
     First,
-    /// Anything: nothing lives, and nothing comes any more. Asked after that moment too, when the carriage came.
+    /// For all else: no container lives, and none can arrive any more. Requested no earlier than the completion of the transfer, if any.
     Last(Option<Millis>),
 }
 
 impl Seen {
-    /// The nodes that must say that nothing of it lives there.
+    /// Returns the nodes that must attest that no container of the service lives there.
     pub(super) fn suspects(&self, reporting: impl Iterator<Item = NodeId>) -> BTreeSet<NodeId> {
         let Ok(job) = &self.job else { return BTreeSet::new() };
         let record = &job.record;
         let mut nodes = record.placed.clone();
-        // The other phases were written on a last proof, and so are carriages of what waited.
+        // The other phases were written on a last proof, and so are transfers of waiting jobs.
         let is_open = match record.phase {
             JobPhase::Stopping => true,
             JobPhase::Carrying => record.goal.is_some(),
@@ -49,10 +50,10 @@ impl Seen {
 }
 
 impl Machine {
-    /// Whether it is proven that nothing of a fenced service lives; asks whom it must.
+    /// Succeeds if it is proven that no container of a fenced service lives; else asks the nodes that have not attested yet.
     ///
     /// # Errors
-    /// Why it is not proven yet.
+    /// The reason why it is not proven yet.
     pub(super) fn prove(&mut self, id: &ServiceId, needs: Needs, at: At) -> Result<(), Why> {
         let Some(seen) = self.seen.get(id) else { return Ok(()) };
         let suspects = seen.suspects(self.reporting(id));
@@ -62,16 +63,16 @@ impl Machine {
         let version = seen.service.version;
         let mut proof = match &seen.memory.proof {
             Some(proof) if proof.version == version => proof.clone(),
-            _ => Proof { version, since: at.now, let_go: None, nodes: BTreeMap::new() },
+            _ => Proof { version, since: at.now, tasks_removed: None, nodes: BTreeMap::new() },
         };
         let record = seen.job.as_ref().ok().map(|job| &job.record);
-        // It ran when it was fenced, so that it had a task, and nobody pinned it elsewhere since.
+        // It ran when it was fenced, so it had a task, and its pin was not changed since.
         let ran_here = suspects.len() == 1 && record.is_some_and(|record| record.goal == Some(Goal::Move));
         if ran_here && seen.tasks.is_empty() {
-            proof.let_go.get_or_insert(at.now);
+            proof.tasks_removed.get_or_insert(at.now);
         }
         let settled = proof.since.after(self.settings.settle);
-        let settled = proof.let_go.map_or(settled, |let_go| let_go.min(settled));
+        let settled = proof.tasks_removed.map_or(settled, |tasks_removed| tasks_removed.min(settled));
         let from = match needs {
             Needs::First => proof.since,
             Needs::Last(came) => settled.max(came.unwrap_or_default()),
@@ -95,7 +96,7 @@ impl Machine {
                 let (service, node) = (id.clone(), node.clone());
                 self.effects.push(Effect::Attest(Question { service, node, version, asked: at.now, carried }));
             }
-            missing.get_or_insert_with(|| self.why_unproven(&node, asked.said.as_deref()));
+            missing.get_or_insert_with(|| self.why_unproven(&node, asked.detail.as_deref()));
         }
         if let Some(seen) = self.seen.get_mut(id) {
             seen.memory.proof = Some(proof);
@@ -103,7 +104,7 @@ impl Machine {
         missing.map_or(Ok(()), Err)
     }
 
-    pub(super) fn attested(&mut self, question: &Question, said: Attestation, at: At) {
+    pub(super) fn attested(&mut self, question: &Question, attestation: Attestation, at: At) {
         let again = at.now.after(self.settings.attest_every);
         let Some(proof) = self.seen.get_mut(&question.service).and_then(|seen| seen.memory.proof.as_mut()) else {
             return;
@@ -111,8 +112,8 @@ impl Machine {
         let is_same = proof.version == question.version;
         let Some(asked) = proof.nodes.get_mut(&question.node).filter(|_| is_same) else { return };
         asked.next = again;
-        asked.is_stale |= matches!(said, Attestation::Alive(_) | Attestation::Changed);
-        match said {
+        asked.is_stale |= matches!(attestation, Attestation::Alive(_) | Attestation::Changed);
+        match attestation {
             Attestation::Gone | Attestation::Changed => {
                 let when = Some(question.asked);
                 (asked.gone, asked.next) = (asked.gone.max(when), at.now);
@@ -120,40 +121,38 @@ impl Machine {
                     asked.compared = asked.compared.max(when);
                 }
             }
-            Attestation::Alive(count) => asked.said = Some(format!("{count} of its containers still live there")),
-            Attestation::Unknown(why) => asked.said = Some(super::labels::bounded(&why, 160)),
+            Attestation::Alive(count) => asked.detail = Some(format!("{count} of its containers are still alive")),
+            Attestation::Unknown(why) => asked.detail = Some(super::labels::bounded(&why, 160)),
         }
     }
 
-    fn why_unproven(&self, node: &NodeId, said: Option<&str>) -> Why {
+    fn why_unproven(&self, node: &NodeId, detail: Option<&str>) -> Why {
         let name = self.name_of(node);
         let next = match self.nodes.contains_key(node) {
             true => "",
-            false => {
-                "; it is no node of this Swarm any more: if it is switched off, run `flowctl cluster node-is-off JOB NODE`"
-            }
+            false => "; it has left this Swarm: if it is switched off, run `flowctl cluster node-is-off JOB NODE`",
         };
-        let said = said.unwrap_or("waiting for its agent's answer");
-        Why { kind: WhyKind::NoProof, text: format!("not proven gone from node {name}: {said}{next}") }
+        let detail = detail.unwrap_or("waiting for the reply of its agent");
+        Why { kind: WhyKind::NoProof, text: format!("not proven gone from node {name}: {detail}{next}") }
     }
 
-    /// Whether its agent has certainly stopped it there: it promised to, and has been out of reach for longer than the lease.
+    /// Whether the agent has certainly stopped the service there: it holds a lease, and the node has been lost for longer than that.
     fn lease_has_ended(&self, id: &ServiceId, node: &NodeId, since: Millis, at: At) -> bool {
         let Some(seen) = self.seen.get(id) else { return false };
         let Ok(job) = &seen.job else { return false };
         let is_lost = self.nodes.get(node).is_none_or(|node| !node.node.is_up);
-        let promised = job.wishes.restarts_on_loss && job.record.leased.as_ref() == Some(node);
-        let grace = seen.service.stop_grace.unwrap_or_default().max(job.wishes.stop_grace.unwrap_or(GRACE));
+        let promised = job.options.restarts_on_loss && job.record.leased.as_ref() == Some(node);
+        let grace = seen.service.stop_grace.unwrap_or_default().max(job.options.stop_grace.unwrap_or(GRACE));
         let whole = self.settings.lease.after(grace).after(self.settings.lease_margin);
-        // Its state lies there alone: elsewhere it would begin anew.
+        // A job with local state waits for its node: elsewhere it would start without that state.
         is_lost && promised && job.carries.is_none() && at.now.since(since) >= whole
     }
 
-    /// Nodes whose agents tell of a worker of this service.
+    /// Returns the nodes whose agents report a worker of this service.
     fn reporting<'a>(&'a self, id: &'a ServiceId) -> impl Iterator<Item = NodeId> + 'a {
-        let tells = |node: &&SeenNode| {
+        let reports = |node: &&SeenNode| {
             node.report.as_ref().is_some_and(|(_, report)| report.workers.iter().any(|worker| worker.service == *id))
         };
-        self.nodes.values().filter(tells).map(|node| node.node.id.clone())
+        self.nodes.values().filter(reports).map(|node| node.node.id.clone())
     }
 }

@@ -1,41 +1,41 @@
-//! What the coordinator remembers of a job, as labels of its service: all that lasts.
+//! The durable state of a job, stored as labels of its service.
 //!
 //! Imports: labels, model.
 
-use super::labels::{Labels, OURS, bounded, number, odd, parsed};
+use super::labels::{INTERNAL_PREFIX, Labels, bounded, invalid, number, parsed};
 use crate::model::Millis;
 use crate::model::swarm::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Text of ours in a label.
+/// Maximum characters of a text in a label.
 const TEXT_MOST: usize = 200;
-/// Nodes or tasks in one label.
+/// Maximum number of nodes or tasks in one label.
 const LIST_MOST: usize = 64;
 
-/// How far a job is. Each phase is written before it is acted on.
+/// Phase of a job. Each phase is written before it is acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobPhase {
-    /// It is nowhere, and proven gone when it got there.
+    /// In the queue, proven gone from all nodes.
     Waiting,
-    /// Pinned and wanted; not seen training yet.
+    /// Pinned with one replica; not seen training yet.
     Starting,
     /// Seen training at [`Record::home`].
     Running,
-    /// Fenced: replicas 0. Something of it may live.
+    /// Fenced: replicas 0. A container may still live.
     Stopping,
-    /// Proven gone; its saved state is on its way from [`Record::home`] to [`Record::to`].
+    /// Proven gone; its saved state is being transferred from [`Record::home`] to [`Record::to`].
     Carrying,
-    /// It has ended by itself.
+    /// Exited.
     Done,
 }
 
-/// What a job was fenced for.
+/// Purpose of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Goal {
     /// To start at [`Record::to`].
     Move,
-    /// It failed to start: to start at [`Record::to`], where it came from.
+    /// It failed to start: to return to its source, [`Record::to`].
     Return,
     /// To wait in the queue.
     Queue,
@@ -43,44 +43,44 @@ pub enum Goal {
     Pause,
 }
 
-/// What the coordinator remembers of a job.
+/// The durable state of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// How far it is.
+    /// Current phase.
     pub phase: JobPhase,
-    /// Number of its carriages so far: no two have the same.
+    /// Number of its transfers so far; identifies the current one.
     pub number: u64,
-    /// Where it runs or ran last: where its newest saved state lies.
+    /// The node where it runs or last ran, and where its newest saved state is.
     pub home: Option<NodeId>,
-    /// Where it was before its move, to which it returns if it fails to start.
+    /// Source of a move, to which it returns if it fails to start on the target.
     pub from: Option<NodeId>,
-    /// Where it is going.
+    /// Target of a move.
     pub to: Option<NodeId>,
-    /// What it was fenced for.
+    /// Purpose of the fence.
     pub goal: Option<Goal>,
-    /// Why, in words.
+    /// Reason for the fence, as text.
     pub why: Option<Arc<str>>,
-    /// Every node where a task of it was placed since nothing of it was proven alive anywhere.
+    /// All nodes where a task of it was placed since it was last proven gone.
     pub placed: BTreeSet<NodeId>,
-    /// Tasks of earlier starts: what became of them says nothing of this one.
+    /// Tasks of earlier starts, to be ignored.
     pub past: BTreeSet<Arc<str>>,
-    /// Units that it had done when it was fenced.
+    /// Units that were done when it was fenced.
     pub saved: Option<f64>,
-    /// How often it was moved.
+    /// Number of moves.
     pub moves: u32,
-    /// How often it failed to start since it last trained.
+    /// Number of failures to start since it last trained.
     pub tries: u32,
-    /// When it is tried again, on the managers' wall clock since 1970.
+    /// Time of the next attempt, on the managers' wall clock since 1970.
     pub retry_at: Option<Millis>,
     /// Nodes where it failed to start since it last trained.
     pub avoid: BTreeSet<NodeId>,
-    /// What went wrong last.
+    /// Last failure, as text.
     pub mark: Option<Arc<str>>,
-    /// It waits until it is resumed.
+    /// Whether it waits until it is resumed.
     pub paused: bool,
-    /// The node whose agent has promised to stop it when it hears nothing.
+    /// The node whose agent stops the job when its lease expires.
     pub leased: Option<NodeId>,
-    /// Its exit code, once it has ended.
+    /// Exit code, once it has exited.
     pub exit: Option<i64>,
 }
 
@@ -125,17 +125,24 @@ const NAMES: [&str; 18] = [
 ];
 
 impl Record {
-    /// As the labels say; without any it has never been anywhere.
+    /// Parses the labels. Without any, the job has never been placed.
     ///
     /// # Errors
-    /// Names the label, its value, and what is expected.
+    /// Names the label, its value, and the expected value.
     pub fn parse(labels: &Labels) -> Result<Record, String> {
-        let mut ours = labels.range(Arc::from(OURS)..).take_while(|(label, _)| label.starts_with(OURS)).peekable();
-        if ours.peek().is_none() {
+        let mut internal = labels
+            .range(Arc::from(INTERNAL_PREFIX)..)
+            .take_while(|(label, _)| label.starts_with(INTERNAL_PREFIX))
+            .peekable();
+        if internal.peek().is_none() {
             return Ok(Record::default());
         }
-        if let Some((label, value)) = ours.find(|(label, _)| !NAMES.contains(&&label[OURS.len()..])) {
-            return Err(odd(label, value, "no such label: another version of flowcoord wrote it; use one version"));
+        if let Some((label, value)) = internal.find(|(label, _)| !NAMES.contains(&&label[INTERNAL_PREFIX.len()..])) {
+            return Err(invalid(
+                label,
+                value,
+                "no such label; it was written by another version of flowcoord: install the same version on all managers",
+            ));
         }
         let read = Reader { labels };
         let record = Record {
@@ -161,12 +168,12 @@ impl Record {
         record.checked()
     }
 
-    /// A phase has what it needs.
+    /// Checks that the labels required by the phase are present.
     fn checked(self) -> Result<Record, String> {
         let lacks = |name: &str| {
             let phase = written(self.phase, &PHASES);
             Err(format!(
-                "labels {OURS}phase={phase} without {OURS}{name}: expected both; restore it, or remove all labels {OURS}* while the service has 0 replicas"
+                "label {INTERNAL_PREFIX}phase={phase} requires {INTERNAL_PREFIX}{name}; restore that label, or remove all labels {INTERNAL_PREFIX}* while the service has 0 replicas"
             ))
         };
         let goes = matches!(self.goal, Some(Goal::Move | Goal::Return));
@@ -180,17 +187,17 @@ impl Record {
         }
     }
 
-    /// The labels that make it this record from what the service has: those that differ.
+    /// Returns the label changes that turn the service's labels into this record.
     pub fn changes(&self, labels: &Labels) -> BTreeMap<Arc<str>, Option<Arc<str>>> {
         let wanted = self.values();
         let differs = |(name, value): &(&str, Option<Arc<str>>)| {
-            labels.get(format!("{OURS}{name}").as_str()).map(AsRef::as_ref) != value.as_deref()
+            labels.get(format!("{INTERNAL_PREFIX}{name}").as_str()).map(AsRef::as_ref) != value.as_deref()
         };
         let changed = NAMES.into_iter().zip(wanted).filter(differs);
-        changed.map(|(name, value)| (Arc::from(format!("{OURS}{name}")), value)).collect()
+        changed.map(|(name, value)| (Arc::from(format!("{INTERNAL_PREFIX}{name}")), value)).collect()
     }
 
-    /// In the order of [`NAMES`].
+    /// Returns the label values in the order of [`NAMES`].
     fn values(&self) -> [Option<Arc<str>>; 18] {
         let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Arc::from(bounded(text, TEXT_MOST)));
         let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.0.clone());
@@ -240,7 +247,7 @@ impl Reader<'_> {
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, String> {
-        parsed(self.labels, &format!("{OURS}{name}"), expected, parse)
+        parsed(self.labels, &format!("{INTERNAL_PREFIX}{name}"), expected, parse)
     }
 
     fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, String> {
@@ -305,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_record_is_parsed_unchanged() {
         let mut labels = Labels::new();
         assert_eq!(Record::parse(&labels), Ok(Record::default()));
         for record in [full(), Record { phase: JobPhase::Done, exit: Some(0), ..Record::default() }] {
@@ -316,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_of_ours_that_somebody_spoilt_is_told() {
+    fn a_damaged_record_label_is_reported() {
         for (name, value, expected) in [
             ("phase", "flying", "expected waiting, starting"),
             ("number", "many", "expected a number"),
@@ -325,14 +332,14 @@ mod tests {
         ] {
             let mut labels = Labels::new();
             applied(&mut labels, &full());
-            labels.insert(format!("{OURS}{name}").into(), value.into());
+            labels.insert(format!("{INTERNAL_PREFIX}{name}").into(), value.into());
             let why = Record::parse(&labels).unwrap_err();
             assert!(why.contains(expected) && why.contains(name), "{why}");
         }
         for gone in ["home", "to"] {
             let mut labels = Labels::new();
             applied(&mut labels, &full());
-            labels.remove(format!("{OURS}{gone}").as_str());
+            labels.remove(format!("{INTERNAL_PREFIX}{gone}").as_str());
             assert!(Record::parse(&labels).unwrap_err().contains(gone));
         }
     }

@@ -1,4 +1,4 @@
-//! One rented node: its stage as its label says it, and what is remembered of it. Imports: event, labels, model, policy.
+//! One rented node: its stage, from its label, and its volatile state. Imports: event, labels, model, policy.
 
 use super::event::At;
 use super::labels::{RENTED, STAGE};
@@ -7,7 +7,7 @@ use crate::model::cluster::NodeState;
 use crate::model::swarm::{Availability, SwarmNode};
 use crate::policy::cluster::RentalState;
 
-/// How a rented node goes from open to closed and back.
+/// Stage of a rented node that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Closing,
@@ -18,54 +18,55 @@ pub(super) enum Stage {
 pub(super) const STAGES: [(Stage, &str); 3] =
     [(Stage::Closing, "closing"), (Stage::Closed, "closed"), (Stage::Opening, "opening")];
 
-/// What is remembered of a rented node; nothing of it lasts.
+/// Volatile state of a rented node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rental {
-    /// Since when nothing of any job is there.
+    /// Since when no job uses it.
     idle_since: Option<Millis>,
-    /// When it was opened, until it is ready.
+    /// When it was opened, as long as it is not ready.
     opened: Option<Millis>,
-    /// The version whose change is under way.
+    /// The node version whose change is in flight.
     pub(super) asked: Option<u64>,
     pub(super) hook: Hook,
 }
 
-/// The command of the present stage.
+/// Run of the command of the current stage.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hook {
     pub(super) is_under_way: bool,
     pub(super) is_done: bool,
     pub(super) failures: u32,
-    /// Not to be run again before.
+    /// Earliest time of the next attempt.
     pub(super) next: Millis,
-    pub(super) said: Option<String>,
+    /// Error of the last attempt.
+    pub(super) error: Option<String>,
 }
 
-/// How far a node is with closing or opening; `None` = it is open.
+/// Returns the stage of a node; `None` = it is open.
 pub(super) fn stage(node: &SwarmNode) -> Option<Stage> {
     let text = node.labels.get(STAGE)?;
     STAGES.iter().find(|(_, word)| **text == **word).map(|(stage, _)| *stage)
 }
 
-/// Whether its operator lets it be opened and closed.
+/// Whether a node may be opened and closed: it is a worker with the label [`RENTED`].
 fn is_rented(node: &SwarmNode) -> bool {
     !node.is_manager && node.labels.get(RENTED).is_some_and(|value| **value == *"true")
 }
 
 impl Rental {
-    /// Why a node is closed, or on its way there or back; `None` = it is open.
+    /// Returns why a node is closed, closing or opening; `None` = it is open.
     pub(super) fn why_closed(&self, node: &SwarmNode) -> Option<String> {
         let text = match stage(node)? {
-            Stage::Opening => "it is being opened for a job that waits",
+            Stage::Opening => "it is being opened for a waiting job",
             _ if node.availability == Availability::Active => return None,
-            Stage::Closing => "nobody needed it: it is being closed",
-            Stage::Closed => "nobody needed it: it is closed until a job waits for it",
+            Stage::Closing => "it is being closed because it was idle",
+            Stage::Closed => "it was closed because it was idle; it is opened when a job needs it",
         };
-        let failed = self.hook.said.as_ref().map(|said| format!("; its command failed, and is run again: {said}"));
+        let failed = self.hook.error.as_ref().map(|error| format!("; its command failed and will be retried: {error}"));
         Some(format!("{text}{}", failed.unwrap_or_default()))
     }
 
-    /// What a node is to whoever rents it.
+    /// Updates the idle time and returns the rental state for the policy.
     pub(super) fn rental(
         &mut self,
         node: &SwarmNode,
@@ -97,7 +98,7 @@ impl Rental {
         }
     }
 
-    /// A look shows a node, maybe in another stage than before.
+    /// Resets the volatile state if a look shows another stage than before.
     pub(super) fn remember_stage(&mut self, before: &SwarmNode, node: &SwarmNode, at: At) {
         let was = stage(before);
         if was != stage(node) {

@@ -1,12 +1,12 @@
-//! Rented nodes: closed when nobody has needed them for long, opened for jobs that wait.
+//! Rented nodes: opened for waiting jobs, and closed when they have been idle for long.
 //!
 //! ```text
 //! open ──idle──► closing (drain) ──close-command──► closed ──a job waits──► opening ──open-command──► open (active)
 //! ```
 //!
-//! Each stage is a label of the node, written by compare-and-swap with its availability before its command runs; a command whose end nobody
-//! saw is run again. Only nodes whose operator labelled them `flowcon.rented=true` are ever touched, and no manager. Imports: state, event,
-//! observe, labels, record, rental, model, policy.
+//! Each stage is a label of the node. It is written by compare-and-swap, together with the availability, before its command runs. A command
+//! whose result was lost is run again. Only worker nodes with the label `flowcon.rented=true` are touched. Imports: state, event, observe,
+//! labels, record, rental, model, policy.
 
 use super::event::{At, Effect};
 use super::labels::{STAGE, bounded};
@@ -38,7 +38,7 @@ impl Machine {
         }
         let decided = rent(&observed.observation, plan, &rentals, settings.close_after);
         for (node, job) in decided.opens {
-            let text = format!("opening: {} waits for it", observed.observation.jobs[job].name);
+            let text = format!("opening for {}", observed.observation.jobs[job].name);
             self.write_stage(&observed.nodes[node], Some(Stage::Opening), None, &text);
         }
         if let Some(node) = decided.closes {
@@ -47,7 +47,7 @@ impl Machine {
         }
     }
 
-    /// Nodes with anything of a job on them: workers, tasks, what agents tell, and the saved state of whoever is not done.
+    /// Returns the nodes in use: by workers, tasks, reported workers, or the saved state of jobs that are not done.
     fn used_nodes(&self) -> BTreeSet<NodeId> {
         let mut used = BTreeSet::new();
         for seen in self.seen.values() {
@@ -67,7 +67,7 @@ impl Machine {
         used
     }
 
-    /// The next act of each rented node: its command, or the stage that follows.
+    /// Runs the next step of each rented node: its command, or the following stage.
     pub(super) fn step_nodes(&mut self, at: At) {
         let Some(settings) = self.settings.rent.clone() else { return };
         let staged: Vec<(NodeId, Stage)> =
@@ -80,7 +80,7 @@ impl Machine {
                 Stage::Closing if is_drained => &settings.close_command,
                 Stage::Closed if is_drained => continue,
                 Stage::Closing | Stage::Closed => {
-                    self.write_stage(&id, None, None, "it was opened by hand");
+                    self.write_stage(&id, None, None, "opened manually");
                     continue;
                 }
             };
@@ -106,23 +106,23 @@ impl Machine {
         let hook = &mut seen.rental.hook;
         hook.is_under_way = false;
         match outcome {
-            Ok(()) => (hook.is_done, hook.said) = (true, None),
+            Ok(()) => (hook.is_done, hook.error) = (true, None),
             Err(why) => {
                 let why = bounded(&why, 200);
-                (hook.failures, hook.next, hook.said) = (hook.failures + 1, next, Some(why.clone()));
+                (hook.failures, hook.next, hook.error) = (hook.failures + 1, next, Some(why.clone()));
                 self.has_news = true;
-                self.emit(None, format!("node {name}: the command of flowcoord.toml failed: {why}; it is run again"));
+                self.emit(None, format!("node {name}: command of [nodes] in flowcoord.toml failed, will retry: {why}"));
             }
         }
         self.step_nodes(at);
     }
 
-    /// A stage, with the availability that goes with it, in one update.
+    /// Writes a stage and its availability in one update.
     fn write_stage(&mut self, id: &NodeId, stage: Option<Stage>, availability: Option<Availability>, text: &str) {
         let Some(seen) = self.nodes.get_mut(id) else { return };
         let version = seen.node.version;
         if seen.rental.asked == Some(version) {
-            return; // under way
+            return; // in flight
         }
         seen.rental.asked = Some(version);
         let word = stage.and_then(|stage| STAGES.iter().find(|(known, _)| *known == stage)).map(|(_, word)| *word);
@@ -133,7 +133,7 @@ impl Machine {
         self.effects.push(Effect::ChangeNode(NodeChange { node: id.clone(), version, labels, availability }));
     }
 
-    /// What came of it: the next look tells whether it stands.
+    /// Handles the reply to a change of a stage. The next look shows the outcome.
     pub(super) fn stage_written(&mut self, id: &NodeId, version: u64, outcome: &ChangeOutcome) {
         let Some(seen) = self.nodes.get_mut(id).filter(|seen| seen.rental.asked == Some(version)) else { return };
         if *outcome != ChangeOutcome::Done {

@@ -1,9 +1,9 @@
-//! What the machine knows, and what all its parts do with it. All of it can be lost: what lasts is in the services' labels.
+//! State of the machine, and what all its parts do with it. All of it may be lost: durable state is in the services' labels.
 //!
 //! Imports: event, job, record, rental, model, policy.
 
-use super::event::{Asker, At, Command, CoordinatorSettings, Effect};
-use super::job::{Job, Unfit};
+use super::event::{At, Command, CommandId, CoordinatorSettings, Effect};
+use super::job::{Job, Rejection};
 use super::record::JobPhase;
 use super::rental::Rental;
 use crate::model::Millis;
@@ -19,180 +19,183 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Machine {
     pub(super) settings: CoordinatorSettings,
-    /// What the last look said of the Swarm as a whole.
-    pub(super) swarm: Option<Whole>,
-    /// Why the last look failed.
-    pub(super) blind: Option<String>,
+    /// State of the Swarm at the last successful look.
+    pub(super) swarm: Option<SwarmState>,
+    /// Error of the last look.
+    pub(super) look_error: Option<String>,
     pub(super) nodes: BTreeMap<NodeId, SeenNode>,
-    /// The services that want to be jobs.
+    /// The services with the label `flowcon.queue`.
     pub(super) seen: BTreeMap<ServiceId, Seen>,
     pub(super) looks: Looks,
-    pub(super) asks: Vec<Ask>,
-    pub(super) node_asks: Vec<NodeAsk>,
-    /// Since when nothing was started, stopped or moved.
+    pub(super) command_queue: Vec<QueuedCommand>,
+    pub(super) node_command_queue: Vec<QueuedNodeCommand>,
+    /// When a service was last changed.
     pub(super) quiet_since: Millis,
-    /// CPU-seconds of the trainings that ended: their mean and number.
+    /// CPU-seconds of completed trainings.
     pub(super) usual_work: Mean,
-    /// Seconds without progress that moves cost.
+    /// Seconds without progress per move.
     pub(super) move_s: Mean,
     pub(super) categorised: Millis,
-    /// Something changed that the next plan and the status should know of; without any they are made anew now and then.
+    /// Whether the state has changed since the last plan. Without changes, plans are made every `plan_every`.
     pub(super) has_news: bool,
     pub(super) planned: Millis,
     pub(super) effects: Vec<Effect>,
 }
 
-/// The Swarm as a whole.
+/// State of the Swarm as a whole.
 #[derive(Clone, Debug)]
-pub(super) struct Whole {
+pub(super) struct SwarmState {
     pub is_leader: bool,
-    /// When it was looked at.
+    /// Time of the look.
     pub at: Millis,
-    /// Since when this machine acts without a break.
+    /// Since when this manager has been the leader without interruption.
     pub acts_since: Millis,
 }
 
-/// Looks at the Swarm.
+/// Schedule of looks; a look reads the Swarm's nodes, services and tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Looks {
-    /// Number of the last one that was asked for.
+    /// Number of the last requested look.
     pub last: u64,
-    /// One is under way until then.
+    /// Deadline of the look in flight.
     pub until: Option<Millis>,
-    /// The next one is due then.
+    /// When the next look is due.
     pub due: Millis,
 }
 
-/// A node as it was seen.
+/// A node at the last look.
 #[derive(Clone, Debug)]
 pub(super) struct SeenNode {
     pub node: SwarmNode,
-    /// What its agent told last, and when.
+    /// Last report of its agent, and when it arrived.
     pub report: Option<(Millis, NodeReport)>,
-    /// Why its agent tells nothing.
-    pub silence: Option<String>,
-    /// Its agent is asked again then.
+    /// Error of the last poll of its agent.
+    pub poll_error: Option<String>,
+    /// When its agent is polled next.
     pub poll_due: Millis,
     pub rental: Rental,
 }
 
 impl SeenNode {
-    /// What jobs can have of it: of the machine's cores those that its `flowcond` may plan with, less what services that are no jobs reserve.
+    /// Returns the resources for jobs: the cores that its `flowcond` manages, less what services that are not jobs reserve.
     pub(super) fn capacity(&self) -> Resources {
-        let told = self.report.as_ref().and_then(|(_, report)| report.cores).unwrap_or(f64::INFINITY);
-        Resources { cores: self.node.capacity.cores.min(told), ..self.node.capacity }.without(self.node.reserved)
+        let managed = self.report.as_ref().and_then(|(_, report)| report.cores).unwrap_or(f64::INFINITY);
+        Resources { cores: self.node.capacity.cores.min(managed), ..self.node.capacity }.without(self.node.reserved)
     }
 }
 
-/// A service as it was seen.
+/// A service at the last look.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    /// With the changes that are under way.
+    /// Includes the change in flight.
     pub service: SwarmService,
     pub tasks: Vec<SwarmTask>,
-    pub job: Result<Arc<Job>, Unfit>,
+    pub job: Result<Arc<Job>, Rejection>,
     pub memory: Memory,
 }
 
-/// What is remembered of a service; nothing of it lasts.
+/// Volatile state of a service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
-    /// A change that is under way, or not seen yet.
+    /// A change in flight, or not confirmed by a look yet.
     pub pending: Option<Pending>,
     pub proof: Option<Proof>,
-    /// Since when it is in this phase at this home.
+    /// Phase, home, and since when the service has been in this phase at this home.
     pub since: Option<(JobPhase, Option<NodeId>, Millis)>,
-    /// Since when its task runs.
+    /// Since when its task has been running.
     pub runs_since: Option<Millis>,
     pub carrying: Option<Carrying>,
     pub why: Option<Why>,
     pub reason: Option<ClusterReason>,
     pub monitor: Option<Monitor>,
-    /// What was told of it last, also while it moves: without it, all others would seem to gain by moving.
-    pub told: Option<WorkerReport>,
-    /// When it was fenced for a move by this machine.
+    /// Last report on it. Kept while it moves: otherwise moving would seem to pay for all other jobs.
+    pub last_report: Option<WorkerReport>,
+    /// When this machine fenced it for a move.
     pub fenced: Option<Millis>,
     pub last_move_s: Option<f64>,
-    /// When its job is expected to end.
+    /// Expected end of its job.
     pub expected_end: Option<Millis>,
-    /// It waits, and nothing but the plan keeps it from starting.
+    /// Whether it waits for the plan alone.
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.
     pub renewed: Option<NodeId>,
 }
 
-/// What is known for one version of a fenced service.
+/// Proof that one version of a fenced service is gone.
 #[derive(Clone, Debug)]
 pub(super) struct Proof {
     pub version: u64,
-    /// When this machine first saw it fenced so.
+    /// When this machine first saw the fenced version.
     pub since: Millis,
-    /// When it saw that Swarm has let go of all its tasks.
-    pub let_go: Option<Millis>,
-    pub nodes: BTreeMap<NodeId, Asked>,
+    /// When a look first showed no tasks of it.
+    pub tasks_removed: Option<Millis>,
+    pub nodes: BTreeMap<NodeId, NodeProof>,
 }
 
+/// Attestations of one node for a proof.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
-    /// Nothing of it lived there when this was asked.
+pub(super) struct NodeProof {
+    /// Time of the latest question to which the reply was that no container is left.
     pub gone: Option<Millis>,
-    /// The same, and its saved state was compared with what was carried.
+    /// The same, for questions that also compared the saved state with what was transferred.
     pub compared: Option<Millis>,
-    /// Something of it lived there, or changed its saved state, since this version was seen.
+    /// Whether a container lived there, or the saved state changed, since this version was seen.
     pub is_stale: bool,
-    pub said: Option<String>,
-    /// Not to be asked again before.
+    /// Why the node has not attested yet.
+    pub detail: Option<String>,
+    /// Earliest time of the next question.
     pub next: Millis,
 }
 
-/// A change of a service.
+/// A change of a service in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
-    /// The version that was decided on.
+    /// The service version of the decision.
     pub version: u64,
-    /// No answer comes after that.
+    /// Deadline of the reply.
     pub until: Millis,
-    /// Who asked for it.
-    pub asker: Option<Asker>,
-    /// It was answered: looks after this one show what came of it.
+    /// The command that caused it.
+    pub command_id: Option<CommandId>,
+    /// Number of the last look before the reply: later looks show the outcome.
     pub answered: Option<u64>,
 }
 
-/// A carriage under way.
+/// A transfer of saved state.
 #[derive(Clone, Debug)]
 pub(super) struct Carrying {
     pub number: u64,
     pub failures: u32,
-    /// Under way, or not to be tried again before.
+    /// Deadline of the transfer in flight, or earliest time of the next attempt.
     pub next: Millis,
     pub is_under_way: bool,
-    /// When it came, or why it cannot.
+    /// When it completed, or why it is impossible.
     pub came: Option<Result<Millis, String>>,
-    pub said: Option<String>,
+    /// Error of the last attempt.
+    pub error: Option<String>,
 }
 
-/// A command about jobs that is not answered yet.
+/// A command about jobs without a reply yet.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
-    pub asker: Asker,
+pub(super) struct QueuedCommand {
+    pub command_id: CommandId,
     pub command: Command,
-    pub left: BTreeSet<ServiceId>,
-    pub did: Vec<String>,
+    pub remaining: BTreeSet<ServiceId>,
+    pub results: Vec<String>,
     pub until: Millis,
 }
 
-/// A command about a node that is not answered yet.
+/// A command about a node without a reply yet.
 #[derive(Clone, Debug)]
-pub(super) struct NodeAsk {
-    pub asker: Asker,
+pub(super) struct QueuedNodeCommand {
+    pub command_id: CommandId,
     pub node: NodeId,
     pub drains: bool,
     pub until: Millis,
-    /// The version whose change is under way.
+    /// The node version whose change is in flight.
     pub asked: Option<u64>,
 }
 
-/// A mean that grows.
+/// A running mean with exponential decay.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mean {
     sum: f64,
@@ -202,7 +205,7 @@ pub(super) struct Mean {
 impl Mean {
     pub(super) fn add(&mut self, value: f64) {
         if value.is_finite() && value >= 0.0 {
-            // The latest dozens count.
+            // About the latest 32 values count.
             let keep = if self.count >= 32.0 { 31.0 / 32.0 } else { 1.0 };
             (self.sum, self.count) = (self.sum * keep + value, self.count * keep + 1.0);
         }
@@ -214,17 +217,17 @@ impl Mean {
 }
 
 impl Machine {
-    /// Knows nothing yet: the first [`Event::Passed`](super::Event::Passed) makes it look.
+    /// Creates a machine without any state: the first [`Event::Tick`](super::Event::Tick) requests a look.
     pub fn new(settings: CoordinatorSettings) -> Machine {
         Machine {
             settings,
             swarm: None,
-            blind: None,
+            look_error: None,
             nodes: BTreeMap::new(),
             seen: BTreeMap::new(),
             looks: Looks::default(),
-            asks: Vec::new(),
-            node_asks: Vec::new(),
+            command_queue: Vec::new(),
+            node_command_queue: Vec::new(),
             quiet_since: Millis(0),
             usual_work: Mean::default(),
             move_s: Mean::default(),
@@ -235,55 +238,52 @@ impl Machine {
         }
     }
 
-    /// Whether this machine acts: its node was Swarm's leader a moment ago.
+    /// Whether this machine is active: its node was Swarm's leader at a recent look.
     pub(super) fn acts(&self, at: At) -> bool {
         let fresh = Millis(self.settings.look_every.0 * 3).after(self.settings.request_within);
         self.swarm.as_ref().is_some_and(|swarm| swarm.is_leader && at.now.since(swarm.at) <= fresh)
     }
 
-    /// A node's name for people.
+    /// Returns the host name of a node, or its id if the node is unknown.
     pub(super) fn name_of(&self, node: &NodeId) -> Arc<str> {
         self.nodes.get(node).map_or_else(|| node.0.clone(), |seen| seen.node.hostname.clone())
     }
 
-    /// Whether a node may get jobs, and why not.
+    /// Returns the state of a node, and the reason if it may not get jobs.
     pub(super) fn state_of(&self, node: &SeenNode) -> (NodeState, Option<String>) {
         let name = &node.node.hostname;
         if let Some(why) = node.rental.why_closed(&node.node) {
             return (NodeState::Closed, Some(why));
         }
         if !node.node.is_up {
-            return (
-                NodeState::Unreachable,
-                Some(format!("its engine does not answer Swarm's managers; look at node {name}")),
-            );
+            return (NodeState::Unreachable, Some(format!("Swarm reports it as down; check Docker on node {name}")));
         }
         let Some((_, report)) = &node.report else {
-            let said = node.silence.as_deref().unwrap_or("it was not asked yet");
+            let error = node.poll_error.as_deref().unwrap_or("not polled yet");
             return (
                 NodeState::Unreachable,
-                Some(format!("its agent does not answer ({said}); run `systemctl status flowcoord-agent` on {name}")),
+                Some(format!("its agent does not respond ({error}); run `systemctl status flowcoord-agent` on {name}")),
             );
         };
         if node.node.labels.contains_key(super::labels::DRAIN) {
-            let why = format!("it is being emptied; `flowctl cluster undrain {name}` gives it jobs again");
+            let why = format!("it is draining; run `flowctl cluster undrain {name}` to use it for jobs again");
             return (NodeState::Draining, Some(why));
         }
         match node.node.availability {
             Availability::Active => {}
             Availability::Pause => {
-                let why = format!("its availability is pause: `docker node update --availability active {name}`");
+                let why = format!("its availability is pause; run `docker node update --availability active {name}`");
                 return (NodeState::Ungoverned, Some(why));
             }
             Availability::Drain => {
                 let why = format!(
-                    "its availability is drain, with which Swarm stops jobs without their state: `docker node update --availability active {name}`, then `flowctl cluster drain {name}`"
+                    "its availability is drain, with which Swarm stops jobs without saving their state; run `docker node update --availability active {name}`, then `flowctl cluster drain {name}`"
                 );
                 return (NodeState::Ungoverned, Some(why));
             }
         }
         if !report.is_governed {
-            let why = format!("flowcond does not answer there; run `systemctl status flowcond` on {name}");
+            let why = format!("its flowcond does not respond; run `systemctl status flowcond` on {name}");
             return (NodeState::Ungoverned, Some(why));
         }
         (NodeState::Ready, None)
@@ -293,14 +293,14 @@ impl Machine {
         self.nodes.get(node).map_or(NodeState::Unreachable, |node| self.state_of(node).0)
     }
 
-    /// Whether its agent may still be heard for the first time: a coordinator that has just begun knows no node yet.
-    pub(super) fn is_unheard(&self, node: &NodeId, at: At) -> bool {
+    /// Whether the first report of the node's agent may still arrive: a coordinator that has just started has none.
+    pub(super) fn awaits_first_report(&self, node: &NodeId, at: At) -> bool {
         let began = self.swarm.as_ref().map_or(at.now, |swarm| swarm.acts_since);
         let is_silent = self.nodes.get(node).is_some_and(|seen| seen.report.is_none());
         is_silent && at.now.since(began) < self.settings.heard_within
     }
 
-    /// Whether a job that comes back may start there: it was there before.
+    /// Whether a job may return to this node.
     pub(super) fn may_keep(&self, node: &NodeId) -> bool {
         let is_active = self.nodes.get(node).is_some_and(|seen| seen.node.availability == Availability::Active);
         is_active && self.state_at(node) != NodeState::Unreachable
@@ -318,7 +318,7 @@ impl Machine {
         self.effects.push(Effect::Emit { service: service.cloned(), text });
     }
 
-    /// Changes under way.
+    /// Returns the number of changes in flight.
     pub(super) fn in_flight(&self) -> usize {
         let is_open = |seen: &&Seen| seen.memory.pending.is_some_and(|pending| pending.answered.is_none());
         self.seen.values().filter(is_open).count()

@@ -1,9 +1,9 @@
-//! How everything is: for the API, `flowctl cluster status` and `explain`.
+//! The published status, for the API, `flowctl cluster status` and `explain`.
 //!
 //! Imports: event, state, job, record, model.
 
 use super::event::{At, Effect};
-use super::job::{Job, Unfit};
+use super::job::{Job, Rejection};
 use super::record::JobPhase;
 use super::state::{Machine, Seen};
 use crate::model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};
@@ -16,16 +16,16 @@ impl Machine {
         self.effects.push(Effect::Publish(Box::new(status)));
     }
 
-    /// How everything is now.
+    /// Returns the current status.
     pub fn status(&self, at: At) -> ClusterStatus {
         let acts = self.acts(at);
-        let why = match (&self.blind, &self.swarm) {
+        let why = match (&self.look_error, &self.swarm) {
             (Some(why), _) => {
-                Some(format!("Swarm cannot be looked at: {why}; is this engine a manager? `docker node ls`"))
+                Some(format!("cannot read Swarm's state: {why}; check with `docker node ls` that this engine is a manager"))
             }
-            (None, None) => Some("Swarm was not looked at yet".to_owned()),
+            (None, None) => Some("Swarm's state has not been read yet".to_owned()),
             (None, Some(_)) if !acts => Some(
-                "this manager is not Swarm's leader: flowcoord on the leader acts; `docker node ls` shows which it is"
+                "standby: this manager is not Swarm's leader; `docker node ls` shows the leader, whose flowcoord is active"
                     .to_owned(),
             ),
             _ => None,
@@ -78,14 +78,14 @@ impl Machine {
         };
         let job = match &seen.job {
             Ok(job) => job,
-            Err(Unfit(why)) => {
+            Err(Rejection(why)) => {
                 return ClusterJobStatus { why: Some(Why { kind: WhyKind::Odd, text: why.clone() }), ..blank };
             }
         };
-        let told = self.worker_of(id, job);
+        let reported = self.worker_of(id, job);
         let state = state_of(job);
         ClusterJobStatus {
-            gang: job.wishes.gang.clone(),
+            gang: job.options.gang.clone(),
             state,
             node: job.record.home.clone(),
             to: job.record.to.clone(),
@@ -93,10 +93,10 @@ impl Machine {
             reason: seen.memory.reason.clone(),
             mark: job.record.mark.as_ref().map(ToString::to_string),
             moves: job.record.moves,
-            units: told.and_then(|told| told.units).or(job.record.saved),
-            total: told.and_then(|told| told.total),
+            units: reported.and_then(|worker| worker.units).or(job.record.saved),
+            total: reported.and_then(|worker| worker.total),
             last_move_s: seen.memory.last_move_s,
-            deadline: job.wishes.deadline.map(|deadline| deadline.of(seen.service.created)),
+            deadline: job.options.deadline.map(|deadline| deadline.of(seen.service.created)),
             expected_end: seen.memory.expected_end.filter(|_| !matches!(job.record.phase, JobPhase::Done)),
             exit_code: job.record.exit,
             ..blank

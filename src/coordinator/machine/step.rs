@@ -1,16 +1,16 @@
-//! The next act of each job: from what its labels say, what Swarm and agents tell, and nothing else.
+//! The next step of each job, from its labels, the state of Swarm and the agents' reports alone.
 //!
 //! ```text
 //! waiting ──plan──► starting ──verified──► running ──fence──► stopping ──proof──► waiting
-//!    └────► carrying ──►┘ ▲                                       ├──proof──► carrying ──carried, proof──► starting
-//!                         └───────────────────────────────────────┘ (shared storage: nothing to carry)
-//! starting ──fails──► stopping, and back to where it came from by the same steps
+//!    └────► carrying ──►┘ ▲                                       ├──proof──► carrying ──transferred, proof──► starting
+//!                         └───────────────────────────────────────┘ (shared storage: no transfer)
+//! starting ──fails──► stopping, and back to its source by the same steps
 //! ```
 //!
 //! Imports: state, writes, job, record, model.
 
 use super::event::At;
-use super::job::{Hand, Job, NOWHERE, Run, Unfit};
+use super::job::{Job, ManualChange, NOWHERE, Rejection, Run};
 use super::labels::shown;
 use super::proof::Needs;
 use super::record::{Goal, JobPhase};
@@ -21,11 +21,11 @@ use crate::model::cluster::{NodeState, WhyKind};
 use crate::model::swarm::{NodeId, ServiceId, SwarmTask};
 use std::sync::Arc;
 
-/// Tasks that are remembered as past; Swarm keeps five of a service.
+/// Maximum number of past tasks in a record; Swarm keeps five per service.
 const PAST_MOST: usize = 48;
 
 impl Machine {
-    /// Does what is next for a job; nothing while a change of it is under way.
+    /// Runs the next step of a job; does nothing while a change of it is in flight.
     pub(super) fn step(&mut self, id: &ServiceId, at: At) {
         let Some(seen) = self.seen.get_mut(id) else { return };
         if seen.memory.pending.is_some() {
@@ -34,22 +34,22 @@ impl Machine {
         let was_startable = std::mem::take(&mut seen.memory.is_startable);
         let job = match &seen.job {
             Ok(job) => job.clone(),
-            Err(Unfit(why)) => {
+            Err(Rejection(why)) => {
                 let why = why.clone();
                 return self.set_why(id, WhyKind::Odd, why);
             }
         };
         seen.remember_phase(&job, at);
-        match Hand::of(&seen.service, &job.record) {
-            Hand::Off if seen.has_strange_pin(&job) => self.fence_again(id, &job, at),
-            Hand::Off => self.step_phase(id, &job, was_startable, at),
-            Hand::Stopped => {
+        match ManualChange::of(&seen.service, &job.record) {
+            ManualChange::None if seen.has_strange_pin(&job) => self.fence_again(id, &job, at),
+            ManualChange::None => self.step_phase(id, &job, was_startable, at),
+            ManualChange::ScaledDown => {
                 let fence = job.fence(Goal::Pause, None, "it was scaled to 0 by hand", self.units_of(id, &job));
                 self.write(id, fence, None, at);
             }
-            Hand::Wanted => self.write(id, job.wanted(), None, at),
-            Hand::Began => self.adopt(id, &job, at),
-            Hand::Strayed => self.leave_alone(id, &job, at),
+            ManualChange::ScaledUp => self.write(id, job.resumed(), None, at),
+            ManualChange::StartedPinned => self.adopt(id, &job, at),
+            ManualChange::Untracked => self.leave_alone(id, &job, at),
         }
     }
 
@@ -67,26 +67,28 @@ impl Machine {
         }
     }
 
-    /// Whether nothing but the plan keeps it from starting.
+    /// Marks the job as startable if it waits for the plan alone, else sets the reason.
     fn step_waiting(&mut self, id: &ServiceId, job: &Job, was_startable: bool, at: At) {
         let record = &job.record;
         if record.paused {
-            return self.set_why(id, WhyKind::Paused, "paused; `flowctl cluster resume` lets it go on");
+            return self.set_why(id, WhyKind::Paused, "paused; run `flowctl cluster resume` to continue");
         }
         if record.tries >= self.settings.tries_most {
-            let mark = record.mark.as_deref().unwrap_or("no reason is known");
-            let text =
-                format!("it failed to start {} times, last: {mark}; then run `flowctl cluster resume`", record.tries);
+            let mark = record.mark.as_deref().unwrap_or("unknown reason");
+            let text = format!(
+                "it failed to start {} times, last: {mark}; fix this, then run `flowctl cluster resume`",
+                record.tries
+            );
             return self.set_why(id, WhyKind::GaveUp, text);
         }
-        if let Some(why) = job.wishes.after.iter().find_map(|name| self.not_done(name)) {
+        if let Some(why) = job.options.after.iter().find_map(|name| self.not_done(name)) {
             return self.set_why(id, WhyKind::After, why);
         }
         let home = record.home.clone().filter(|_| job.carries.is_some() || job.is_tied);
         if let Some(home) = home.filter(|home| self.state_at(home) == NodeState::Unreachable) {
             let name = self.name_of(&home);
             let text = format!(
-                "its saved state lies on node {name}, which does not answer; if the node is lost for good, `flowctl cluster node-is-off` begins anew"
+                "its saved state is on node {name}, which is unreachable; if the node is lost for good, run `flowctl cluster node-is-off` to start without that state"
             );
             return self.set_why(id, WhyKind::StateOutOfReach, text);
         }
@@ -104,25 +106,25 @@ impl Machine {
         }
     }
 
-    /// Why a job that comes after this one must wait.
+    /// Returns why a job that depends on `name` must wait; `None` if that is done.
     fn not_done(&self, name: &str) -> Option<String> {
         let is_it = |seen: &&Seen| {
-            let gang = seen.job.as_ref().ok().and_then(|job| job.wishes.gang.as_deref());
+            let gang = seen.job.as_ref().ok().and_then(|job| job.options.gang.as_deref());
             *seen.service.name == *name || gang == Some(name)
         };
         let shown = shown(name);
         let mut there = self.seen.values().filter(is_it).peekable();
         if there.peek().is_none() {
             return Some(format!(
-                "it comes after {shown}, which is not in the cluster: submit that, or take flowcon.after away"
+                "it depends on {shown}, which is not in the cluster; submit that job, or remove the label flowcon.after"
             ));
         }
         there.find_map(|seen| match seen.job.as_ref().map(|job| (job.record.phase, job.record.exit)) {
             Ok((JobPhase::Done, None | Some(0))) => None,
             Ok((JobPhase::Done, Some(exit))) => {
-                Some(format!("it comes after {shown}, which failed with exit code {exit}"))
+                Some(format!("it depends on {shown}, which failed with exit code {exit}"))
             }
-            _ => Some(format!("it comes after {shown}, which is not done")),
+            _ => Some(format!("it depends on {shown}, which is not done")),
         })
     }
 
@@ -141,7 +143,7 @@ impl Machine {
         match run {
             Run::Complete => self.end(id, job, 0, past, at),
             _ if !is_up && !is_wanted_there => {
-                // Swarm stops what still runs there as soon as the node is back: nothing is lost by saying so now.
+                // Swarm stops its tasks there as soon as the node is back, so fencing now costs nothing.
                 let why = format!("its node {} is lost", self.name_of(home));
                 let fence = job.fence(Goal::Queue, None, &why, self.units_of(id, job));
                 self.write(id, fence, None, at);
@@ -153,17 +155,17 @@ impl Machine {
                 self.failed_to_start(id, job, &what, at);
             }
             Run::None | Run::Trying { .. } | Run::Stopped if is_starting && waited >= self.settings.start_within => {
-                let said = match run {
+                let error = match run {
                     Run::Trying { error: Some(error) } => format!(": {error}"),
                     _ => String::new(),
                 };
-                let what = format!("it does not run after {:.0} s{said}", waited.as_secs_f64());
+                let what = format!("not running after {:.0} s{error}", waited.as_secs_f64());
                 self.failed_to_start(id, job, &what, at);
             }
             Run::None | Run::Trying { .. } | Run::Stopped => {
                 let text = match run {
                     Run::Trying { error: Some(error) } => {
-                        format!("Swarm tries to start it: {}", super::labels::shown(error))
+                        format!("Swarm is retrying to start it: {}", super::labels::shown(error))
                     }
                     _ => "Swarm is starting it".to_owned(),
                 };
@@ -181,7 +183,7 @@ impl Machine {
 
     fn step_running(&mut self, id: &ServiceId, job: &Job, task: &Arc<str>, at: At) {
         let worker = self.worker_of(id, job);
-        let told = worker.filter(|worker| worker.task == *task).map(|worker| worker.units.is_some());
+        let reported = worker.filter(|worker| worker.task == *task).map(|worker| worker.units.is_some());
         let settings = &self.settings;
         let (settle, silent, verify) = (settings.settle, settings.heard_within, settings.verify_within);
         let Some(seen) = self.seen.get_mut(id) else { return };
@@ -189,21 +191,21 @@ impl Machine {
         let is_leased = seen.memory.renewed.is_some() && seen.memory.renewed == job.record.home;
         if job.record.phase == JobPhase::Running {
             self.has_news |= seen.memory.why.take().is_some();
-            if is_leased && job.wishes.restarts_on_loss && job.record.leased != job.record.home {
+            if is_leased && job.options.restarts_on_loss && job.record.leased != job.record.home {
                 let mut record = job.record.clone();
                 record.leased = record.home.clone();
-                let text = "its node's agent stops it when it hears nothing for the time of a lease".to_owned();
+                let text = "leased: its node's agent stops it if it loses contact to the managers".to_owned();
                 self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
             }
             return;
         }
-        let told_before = job.record.saved.is_some();
-        let trains = match told {
-            Some(tells) => ran >= settle && (tells || !told_before),
-            None => ran >= silent && !told_before,
+        let reported_before = job.record.saved.is_some();
+        let trains = match reported {
+            Some(has_progress) => ran >= settle && (has_progress || !reported_before),
+            None => ran >= silent && !reported_before,
         };
         if !trains && ran < verify {
-            return self.set_why(id, WhyKind::InProgress, "it runs; waiting for its first progress");
+            return self.set_why(id, WhyKind::InProgress, "running; waiting for its first progress report");
         }
         if let Some(fenced) = seen.memory.fenced.take().filter(|_| job.record.goal == Some(Goal::Move)) {
             let took = at.now.since(fenced).as_secs_f64();
@@ -212,12 +214,12 @@ impl Machine {
         }
         let mut write = job.verified();
         if !trains {
-            write.record.mark = Some("it told progress before its last stop, and has told none since".into());
+            write.record.mark = Some("it reported progress before its last stop, but none since".into());
         }
         self.write(id, write, None, at);
     }
 
-    /// It is fenced, and goes back to where it came from, or into the queue.
+    /// Fences a job that failed to start, to return it to its source or to the queue.
     fn failed_to_start(&mut self, id: &ServiceId, job: &Job, what: &str, at: At) {
         let Some(home) = job.record.home.clone() else { return };
         let what = format!("failed to start on {}: {}", self.name_of(&home), super::labels::bounded(what, 140));
@@ -249,19 +251,19 @@ impl Machine {
                 };
                 self.write(id, write, None, at);
             }
-            (Some(Goal::Move | Goal::Return), Some(to)) if self.is_unheard(to, at) => {
-                let what = format!("waiting for the agent of node {} to answer", self.name_of(to));
+            (Some(Goal::Move | Goal::Return), Some(to)) if self.awaits_first_report(to, at) => {
+                let what = format!("waiting for a report of node {}", self.name_of(to));
                 self.set_why(id, WhyKind::InProgress, what);
             }
             (Some(Goal::Move | Goal::Return), Some(to)) => {
-                let what = format!("node {} takes no jobs any more", self.name_of(to));
+                let what = format!("node {} no longer accepts jobs", self.name_of(to));
                 self.turn_back(id, job, &what, None, at);
             }
             _ => self.write(id, job.wait(past.into_iter()), None, at),
         }
     }
 
-    /// It has ended by itself.
+    /// Records the exit of a job.
     fn end(&mut self, id: &ServiceId, job: &Job, exit: i64, past: Vec<Arc<str>>, at: At) {
         if exit == 0
             && job.record.moves == 0
@@ -272,7 +274,7 @@ impl Machine {
         self.write(id, job.done(exit, past.into_iter()), None, at);
     }
 
-    /// Whether a node takes a job that is on its way there: new ones only if it is ready, who comes back also while it is drained.
+    /// Whether a node accepts a job that is moving there: it must be ready; for a returning job it may be draining.
     pub(super) fn takes(&self, job: &Job, to: &NodeId) -> bool {
         match job.record.goal {
             Some(Goal::Return) => self.may_keep(to),
@@ -288,14 +290,14 @@ impl Machine {
         at.unix.after(self.backoff(tries))
     }
 
-    /// Whether it waits before another try. The wall clock may have jumped: nobody waits longer than one backoff from when it was seen.
+    /// Whether it waits before another attempt. Since the wall clock may jump, it waits at most one backoff from when it was seen.
     pub(super) fn is_held(&self, seen: &Seen, job: &Job, at: At) -> bool {
         let seen_for = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
         let longest = self.backoff(job.record.tries.saturating_sub(1));
         job.record.retry_at.is_some_and(|retry_at| at.unix < retry_at) && seen_for < longest
     }
 
-    /// What the job's node tells of it.
+    /// Returns the job's entry in its node's report.
     pub(super) fn worker_of(&self, id: &ServiceId, job: &Job) -> Option<&crate::model::swarm::WorkerReport> {
         let node = self.nodes.get(job.record.home.as_ref()?)?;
         node.report.as_ref()?.1.workers.iter().find(|worker| worker.service == *id)
@@ -306,7 +308,7 @@ impl Machine {
     }
 }
 
-/// The tasks that say nothing of a later start.
+/// Returns the ids of the newest tasks, to be ignored after the next start.
 pub(super) fn past_of(tasks: &[SwarmTask]) -> Vec<Arc<str>> {
     let mut tasks: Vec<&SwarmTask> = tasks.iter().collect();
     tasks.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| a.id.cmp(&b.id)));
@@ -332,7 +334,7 @@ impl Seen {
         }
     }
 
-    /// It was ours, and a scale to 1 would start it somewhere.
+    /// Whether the pin of a fenced job was changed, so that scaling it to 1 would start it somewhere.
     fn has_strange_pin(&self, job: &Job) -> bool {
         let is_fenced = !matches!(job.record.phase, JobPhase::Starting | JobPhase::Running | JobPhase::Done);
         is_fenced && job.record.home.is_some() && self.service.pin.as_ref().is_none_or(|pin| &*pin.0 != NOWHERE)

@@ -1,4 +1,5 @@
-//! The machine on a Swarm that does at once what it is told. What may go wrong is in `coordinator/disasters`. Imports: the machine, model.
+//! Tests of the machine on a simulated Swarm that executes requests at once. For failures see `coordinator/disasters`. Imports: the machine,
+//! model.
 
 use super::labels::{CHECKPOINT, Labels, MOVABLE, QUEUE};
 use super::*;
@@ -14,24 +15,24 @@ use std::collections::{BTreeMap, VecDeque};
 mod moves;
 mod together;
 
-/// A Swarm that obeys, and whose agents answer; and what was done, in order.
+/// The machine, a simulated Swarm with agents, and a log of the executed actions.
 struct Bench {
     machine: Machine,
     swarm: Swarm,
     at: u64,
     did: Vec<String>,
-    answers: Vec<(Asker, Result<String, Refusal>)>,
+    replies: Vec<(CommandId, Result<String, Refusal>)>,
     status: ClusterStatus,
-    /// Nodes whose agents do not answer questions for a proof.
+    /// Nodes whose agents do not reply to questions for a proof.
     mute: Vec<NodeId>,
-    /// What agents answer first; then that all is gone.
+    /// The first attestations of agents; all later ones are `Gone`.
     attestations: VecDeque<Attestation>,
-    /// Questions for a proof that are not answered yet, if that takes time.
+    /// If set, collects questions for a proof instead of replying.
     withheld: Option<Vec<Question>>,
     carries: CarriageOutcome,
-    /// Swarm lets go of tasks as soon as they are not wanted.
+    /// Whether Swarm removes tasks as soon as they are not wanted.
     lets_go: bool,
-    /// Changes that were decided on an older version.
+    /// Number of changes rejected because of an outdated version.
     out_of_date: usize,
 }
 
@@ -85,7 +86,7 @@ impl Bench {
             swarm,
             at: 0,
             did: Vec::new(),
-            answers: Vec::new(),
+            replies: Vec::new(),
             status: ClusterStatus::default(),
             mute: Vec::new(),
             attestations: VecDeque::new(),
@@ -96,11 +97,11 @@ impl Bench {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         let at = At { now: Millis(self.at), unix: Millis(1_700_000_000_000 + self.at) };
         for effect in self.machine.handle(event, at) {
             if let Some(answer) = self.carry_out(effect) {
-                self.tell(answer);
+                self.handle(answer);
             }
         }
     }
@@ -108,7 +109,7 @@ impl Bench {
     fn passes(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.at += 1000;
-            self.tell(Event::Passed);
+            self.handle(Event::Tick);
         }
     }
 
@@ -157,7 +158,7 @@ impl Bench {
                     return None;
                 }
                 let attestation = match self.mute.contains(&question.node) {
-                    true => Attestation::Unknown("no answer".to_owned()),
+                    true => Attestation::Unknown("no reply".to_owned()),
                     false => self.attestations.pop_front().unwrap_or(Attestation::Gone),
                 };
                 Event::Attested(question, attestation)
@@ -171,8 +172,8 @@ impl Bench {
                 let (service, number) = (carriage.service, carriage.number);
                 Event::Carried { service, number, outcome: self.carries.clone() }
             }
-            Effect::Answer { asker, done } => {
-                self.answers.push((asker, done));
+            Effect::Reply { command_id, result } => {
+                self.replies.push((command_id, result));
                 return None;
             }
             Effect::Publish(status) => {
@@ -235,7 +236,7 @@ impl Bench {
     }
 }
 
-/// A job that runs on `a`, and can be moved.
+/// Returns a bench with a movable job that runs on `a`.
 fn running() -> Bench {
     let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
     bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
@@ -255,9 +256,9 @@ fn a_waiting_job_is_pinned_and_started_in_one_update_and_verified() {
 }
 
 #[test]
-fn a_drained_node_is_left_in_five_phases() {
+fn a_job_leaves_a_drained_node_in_five_phases() {
     let mut bench = running();
-    bench.tell(Event::Asked(Command::Drain("a".to_owned()), Asker(1)));
+    bench.handle(Event::Command(Command::Drain("a".to_owned()), CommandId(1)));
     bench.passes(60);
     assert_eq!(
         bench.did,
@@ -272,31 +273,31 @@ fn a_drained_node_is_left_in_five_phases() {
         ]
     );
     assert_eq!(bench.state("job"), JobState::Running);
-    assert_eq!((bench.status.jobs[0].moves, bench.answers.len()), (1, 1));
+    assert_eq!((bench.status.jobs[0].moves, bench.replies.len()), (1, 1));
 }
 
 #[test]
-fn without_a_proof_nothing_goes_on() {
+fn without_a_proof_a_move_does_not_continue() {
     let mut bench = running();
     bench.mute = vec![node("a")];
-    bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+    bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
     bench.passes(120);
     assert_eq!(bench.state("job"), JobState::Stopping);
     let (kind, why) = bench.why("job");
     assert_eq!(kind, WhyKind::NoProof);
-    assert!(why.contains("node a") && why.contains("no answer"), "{why}");
+    assert!(why.contains("node a") && why.contains("no reply"), "{why}");
     assert!(bench.did.iter().all(|did| !did.starts_with("carr") && !did.starts_with("starting")));
     bench.mute.clear();
     bench.passes(60);
     assert_eq!(bench.state("job"), JobState::Running);
-    assert_eq!(bench.answers.len(), 1);
+    assert_eq!(bench.replies.len(), 1);
 }
 
 #[test]
-fn a_full_disk_on_the_target_brings_the_job_back() {
+fn a_full_disk_on_the_target_returns_the_job_to_its_source() {
     let mut bench = running();
     bench.carries = CarriageOutcome::Impossible("disk full".to_owned());
-    bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+    bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
     bench.passes(60);
     assert_eq!(bench.did[4..], ["ask a", "starting 1@a", "running"]);
     let job = &bench.status.jobs[0];
@@ -312,15 +313,11 @@ fn a_job_that_completes_is_done_and_stays_so() {
     bench.passes(60);
     assert_eq!(bench.did, ["done 0@flowcon-nowhere"]);
     assert_eq!((bench.state("job"), bench.status.jobs[0].exit_code), (JobState::Done, Some(0)));
-    assert_eq!(
-        bench.machine.usual_work.mean(),
-        Some(4.0),
-        "what it used in all, however much of the node it had at its end"
-    );
+    assert_eq!(bench.machine.usual_work.mean(), Some(4.0), "total CPU time");
 }
 
 #[test]
-fn what_cannot_be_a_job_is_told_so_and_never_touched() {
+fn an_invalid_service_gets_a_reason_and_is_never_touched() {
     let queued = |name: &str, change: &dyn Fn(&mut SwarmService)| {
         let mut service = service(name, &[(QUEUE, "true")]);
         change(&mut service);
@@ -337,12 +334,12 @@ fn what_cannot_be_a_job_is_told_so_and_never_touched() {
     let before = bench.swarm.clone();
     bench.passes(60);
     bench.swarm.services.iter_mut().for_each(|service| {
-        // Where it runs is remembered, so that it is not started beside itself once it is handed over.
-        service.labels.retain(|label, _| !label.starts_with(labels::OURS));
+        // The node of an unpinned service is recorded, so that it is not started twice once it is handed over.
+        service.labels.retain(|label, _| !label.starts_with(labels::INTERNAL_PREFIX));
     });
     bench.swarm.services[5].version = before.services[5].version;
     assert_eq!(bench.swarm, before);
-    assert_eq!(bench.status.jobs.len(), 5, "a service without our label is no job");
+    assert_eq!(bench.status.jobs.len(), 5, "a service without the label is no job");
     for (name, expected) in [
         ("any", "--restart-condition on-failure"),
         ("global", "--mode replicated"),
@@ -356,34 +353,36 @@ fn what_cannot_be_a_job_is_told_so_and_never_touched() {
 }
 
 #[test]
-fn who_is_not_the_leader_does_nothing_and_says_so() {
+fn a_standby_does_nothing_and_says_so() {
     let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true")])]);
     bench.swarm.is_leader = false;
-    bench.tell(Event::Passed);
-    bench.tell(Event::Asked(Command::Pause("job".to_owned()), Asker(7)));
+    bench.handle(Event::Tick);
+    bench.handle(Event::Command(Command::Pause("job".to_owned()), CommandId(7)));
     bench.passes(60);
     assert!(bench.did.is_empty());
-    assert!(matches!(&bench.answers[..], [(Asker(7), Err(Refusal::Refused(why)))] if why.contains("docker node ls")));
+    assert!(
+        matches!(&bench.replies[..], [(CommandId(7), Err(Refusal::Refused(why)))] if why.contains("docker node ls"))
+    );
     assert!(!bench.status.acts && bench.status.why.is_some());
 }
 
 #[test]
 fn a_paused_job_stops_and_waits_until_it_is_resumed() {
     let mut bench = running();
-    bench.tell(Event::Asked(Command::Pause("job".to_owned()), Asker(1)));
+    bench.handle(Event::Command(Command::Pause("job".to_owned()), CommandId(1)));
     bench.passes(30);
     assert_eq!((bench.state("job"), bench.why("job").0), (JobState::Paused, WhyKind::Paused));
-    bench.tell(Event::Asked(Command::Resume("job".to_owned()), Asker(2)));
+    bench.handle(Event::Command(Command::Resume("job".to_owned()), CommandId(2)));
     bench.passes(30);
     assert_eq!(bench.state("job"), JobState::Running);
     assert_eq!(
-        bench.answers.iter().map(|(asker, done)| (asker.0, done.is_ok())).collect::<Vec<_>>(),
+        bench.replies.iter().map(|(id, result)| (id.0, result.is_ok())).collect::<Vec<_>>(),
         [(1, true), (2, true)]
     );
 }
 
 #[test]
-fn half_a_gang_does_not_start() {
+fn an_incomplete_gang_does_not_start() {
     let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (labels::WORKERS_MIN, "5")]);
     let mut bench = Bench::with(["w1", "w2", "w3", "w4"].map(worker).to_vec());
     bench.passes(30);

@@ -1,8 +1,8 @@
-//! Changes of services: what each phase writes. All of a phase goes in one update, on the version that was decided on.
+//! Changes of services: what each phase writes. A phase is written in one update, conditional on the service version of the decision.
 //!
 //! Imports: state, event, job, record, model.
 
-use super::event::{Asker, At, Effect};
+use super::event::{At, CommandId, Effect};
 use super::job::{Job, NOWHERE};
 use super::record::{Goal, JobPhase, Record};
 use super::state::{Machine, Pending};
@@ -11,28 +11,28 @@ use crate::model::cluster::WhyKind;
 use crate::model::swarm::{ChangeOutcome, NodeId, ServiceChange, ServiceId, ServiceMode};
 use std::sync::Arc;
 
-/// What a change makes of replicas and pin.
+/// Effect of a change on replicas and pin.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Spec {
-    /// Nothing: labels only.
+    /// None: labels only.
     Keep,
-    /// Replicas 0, pinned nowhere: nothing of it starts, whoever scales it.
+    /// Replicas 0, with a pin that matches no node: nothing starts, even if the service is scaled up.
     Fence,
-    /// One replica there.
+    /// One replica, pinned to the node.
     Start(NodeId),
 }
 
-/// A change that is decided on.
+/// A decided change of a service.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Write {
     pub record: Record,
     pub spec: Spec,
-    /// For whoever watches.
+    /// Text of the emitted event.
     pub text: String,
 }
 
 impl Job {
-    /// Phase 1: replicas 0 and what it is for, in one update.
+    /// Phase 1: replicas 0 and the purpose, in one update.
     pub(super) fn fence(&self, goal: Goal, to: Option<NodeId>, why: &str, units: Option<f64>) -> Write {
         let mut record = self.record.clone();
         record.from = record.home.clone().filter(|_| goal == Goal::Move);
@@ -42,7 +42,7 @@ impl Job {
         Write { record, spec: Spec::Fence, text: format!("stopping: {why}") }
     }
 
-    /// Nothing of it lives: it waits in the queue, or until it is resumed.
+    /// Proven gone: it waits in the queue, or until it is resumed.
     pub(super) fn wait(&self, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
         record.paused |= record.goal == Some(Goal::Pause);
@@ -50,21 +50,21 @@ impl Job {
         record.placed.clear();
         record.past = past.collect();
         record.leased = None;
-        let text = if record.paused { "stopped and proven gone: paused" } else { "stopped and proven gone: it waits" };
+        let text = if record.paused { "stopped and proven gone: paused" } else { "stopped and proven gone: queued" };
         Write { record, spec: Spec::Fence, text: text.to_owned() }
     }
 
-    /// Phase 3: its saved state is to go there. Where it was placed is asked again before it starts.
+    /// Phase 3: its saved state is transferred to `to`. The nodes in `placed` are asked again before it starts.
     pub(super) fn carry(&self, to: &NodeId, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
         (record.phase, record.to) = (JobPhase::Carrying, Some(to.clone()));
         record.number += 1;
         record.past = past.collect();
         record.leased = None;
-        Write { record, spec: Spec::Fence, text: "proven gone: carrying its saved state".to_owned() }
+        Write { record, spec: Spec::Fence, text: "proven gone: transferring its saved state".to_owned() }
     }
 
-    /// Phase 4: pin, one replica and the phase, in one update. From now on its newest saved state is there.
+    /// Phase 4: pin, one replica and the phase, in one update. From now on its newest saved state is on `node`.
     pub(super) fn start(&self, node: &NodeId, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
         let moved = record.goal == Some(Goal::Move) && record.home.as_ref() != Some(node);
@@ -79,7 +79,7 @@ impl Job {
         Write { record, spec: Spec::Start(node.clone()), text: "starting".to_owned() }
     }
 
-    /// Phase 5: it trains.
+    /// Phase 5: it is training.
     pub(super) fn verified(&self) -> Write {
         let mut record = self.record.clone();
         if record.goal != Some(Goal::Return) {
@@ -90,7 +90,7 @@ impl Job {
         Write { record, spec: Spec::Keep, text: "running".to_owned() }
     }
 
-    /// It has ended by itself.
+    /// It has exited.
     pub(super) fn done(&self, exit: i64, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
         (record.phase, record.exit, record.goal) = (JobPhase::Done, Some(exit), None);
@@ -102,7 +102,7 @@ impl Job {
 }
 
 impl Record {
-    /// It failed to start there: it is tried again later, elsewhere at once.
+    /// Records a failure to start on a node: that node is avoided until `retry_at`; other nodes may be tried at once.
     pub(super) fn mark_failure(&mut self, node: &NodeId, what: &str, retry_at: Millis) {
         self.tries += 1;
         self.retry_at = Some(retry_at);
@@ -112,8 +112,8 @@ impl Record {
 }
 
 impl Machine {
-    /// Asks for a change, and goes on as if it stood: nothing more happens to the service until a look has shown what came of it.
-    pub(super) fn write(&mut self, id: &ServiceId, write: Write, asker: Option<Asker>, at: At) {
+    /// Requests a change and updates the local state as if it had succeeded. The service is not changed again until a look shows the outcome.
+    pub(super) fn write(&mut self, id: &ServiceId, write: Write, command_id: Option<CommandId>, at: At) {
         let until = at.now.after(self.settings.request_within);
         let Some(seen) = self.seen.get_mut(id) else { return };
         let service = &mut seen.service;
@@ -123,7 +123,7 @@ impl Machine {
             Spec::Fence => (Some(0), Some(Some(NodeId(NOWHERE.into())))),
             Spec::Start(node) => (Some(1), Some(Some(node.clone()))),
         };
-        // Only where no task goes on: another spec would start a new one beside it.
+        // Only while no task runs: Swarm would replace the running task.
         let changes_spec = write.spec != Spec::Keep;
         let job = seen.job.as_ref().ok().filter(|_| changes_spec);
         let stop_grace = job.and_then(|job| job.lacks_grace(service));
@@ -148,13 +148,13 @@ impl Machine {
         if changes_spec {
             seen.memory.renewed = None;
         }
-        seen.memory.pending = Some(Pending { version: service.version, until, asker, answered: None });
+        seen.memory.pending = Some(Pending { version: service.version, until, command_id, answered: None });
         (self.quiet_since, self.has_news) = (at.now, true);
         self.emit(Some(id), write.text);
         self.effects.push(Effect::Change(change));
     }
 
-    /// What came of a change: only a look tells how the service is now.
+    /// Handles the reply to a change. Only a look shows the resulting state of the service.
     pub(super) fn changed(&mut self, id: &ServiceId, version: u64, outcome: &ChangeOutcome, at: At) {
         self.looks.due = at.now;
         let last = self.looks.last;
@@ -164,13 +164,13 @@ impl Machine {
             return;
         }
         pending.answered = Some(last);
-        let asker = pending.asker;
+        let command_id = pending.command_id;
         match outcome {
-            ChangeOutcome::Done => self.command_done(id, asker),
+            ChangeOutcome::Done => self.command_done(id, command_id),
             ChangeOutcome::Refused(why) => {
                 let why = super::labels::bounded(why, 200);
-                self.set_why(id, WhyKind::InProgress, format!("Swarm refuses the change: {why}"));
-                self.emit(Some(id), format!("Swarm refuses the change: {why}"));
+                self.set_why(id, WhyKind::InProgress, format!("Swarm rejected the change: {why}"));
+                self.emit(Some(id), format!("Swarm rejected the change: {why}"));
             }
             ChangeOutcome::OutOfDate | ChangeOutcome::Gone | ChangeOutcome::Unknown(_) => {}
         }

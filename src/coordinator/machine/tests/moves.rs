@@ -1,14 +1,15 @@
-//! Moves whose first proof does not hold, and changes that somebody else was quicker with. Imports: the machine, and the Swarm of the
-//! other tests.
+//! Tests of moves whose first proof does not hold, and of lost compare-and-swaps. Imports: the machine, and the simulated Swarm of the other
+//! tests.
 
 use super::*;
 
 #[test]
-fn what_lived_or_changed_its_state_after_the_first_proof_is_carried_again() {
-    for said in [vec![Attestation::Gone, Attestation::Alive(1)], vec![Attestation::Gone, Attestation::Changed]] {
+fn the_state_is_transferred_again_if_a_container_lived_or_the_state_changed_after_the_first_proof() {
+    for attestations in [vec![Attestation::Gone, Attestation::Alive(1)], vec![Attestation::Gone, Attestation::Changed]]
+    {
         let mut bench = running();
-        bench.attestations = said.into();
-        bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+        bench.attestations = attestations.into();
+        bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
         bench.passes(60);
         bench.did.retain(|did| !did.starts_with("ask"));
         assert_eq!(
@@ -27,21 +28,21 @@ fn what_lived_or_changed_its_state_after_the_first_proof_is_carried_again() {
 }
 
 #[test]
-fn what_changes_its_state_for_ever_goes_back() {
+fn a_job_whose_state_keeps_changing_returns_to_its_source() {
     let mut bench = running();
     bench.attestations = std::iter::repeat_n(Attestation::Changed, 1000).collect();
-    bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+    bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
     bench.passes(60);
     assert_eq!(bench.did.iter().filter(|did| did.starts_with("carry ")).count(), 4);
     assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Running, Some(node("a"))));
 }
 
 #[test]
-fn while_swarm_has_tasks_of_it_nothing_starts_before_all_has_settled() {
+fn while_swarm_lists_tasks_of_a_job_it_does_not_start_before_the_time_to_settle() {
     let (mut bench, mut other) = (running(), running());
     bench.lets_go = false;
     for bench in [&mut bench, &mut other] {
-        bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+        bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
         bench.passes(1);
     }
     let started = "starting 1@b".to_owned();
@@ -51,11 +52,11 @@ fn while_swarm_has_tasks_of_it_nothing_starts_before_all_has_settled() {
 }
 
 #[test]
-fn an_answer_that_compared_nothing_is_no_proof_that_the_newest_state_was_carried() {
+fn an_attestation_without_comparison_does_not_prove_that_the_newest_state_was_transferred() {
     let mut bench = running();
     bench.lets_go = false;
-    bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
-    // The target takes nothing, so that the source is asked for the way back; before it answers, all is well again.
+    bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
+    // The target accepts no jobs, so the source is asked for the return; before it replies, the target is ready again.
     bench.swarm.nodes[1].availability = Availability::Drain;
     bench.withheld = Some(Vec::new());
     bench.passes(CoordinatorSettings::default().settle.0 / 1000 + 5);
@@ -63,29 +64,29 @@ fn an_answer_that_compared_nothing_is_no_proof_that_the_newest_state_was_carried
     assert!(!asked.is_empty() && asked.iter().all(|question| question.carried.is_none()), "{asked:?}");
     bench.swarm.nodes[1].availability = Availability::Active;
     bench.passes(5);
-    asked.into_iter().for_each(|question| bench.tell(Event::Attested(question, Attestation::Gone)));
+    asked.into_iter().for_each(|question| bench.handle(Event::Attested(question, Attestation::Gone)));
     bench.passes(1);
     let started = "starting 1@b".to_owned();
     assert!(!bench.did.contains(&started), "{:?}", bench.did);
     let asked = bench.withheld.take().expect("withheld");
     assert!(asked.iter().any(|question| question.carried == Some(1)), "{asked:?}");
-    asked.into_iter().for_each(|question| bench.tell(Event::Attested(question, Attestation::Gone)));
+    asked.into_iter().for_each(|question| bench.handle(Event::Attested(question, Attestation::Gone)));
     bench.passes(1);
     assert!(bench.did.contains(&started), "{:?}", bench.did);
 }
 
 #[test]
-fn a_lost_compare_and_swap_is_looked_at_again_and_overwrites_nothing() {
+fn after_a_lost_compare_and_swap_the_service_is_read_again_and_nothing_is_overwritten() {
     let mut bench = running();
-    // Somebody else, between our last look and our write.
+    // Another client changes the service between the last look and the write.
     bench.swarm.services[0].version += 1;
     bench.swarm.services[0].labels.insert(MOVABLE.into(), "false".into());
     let theirs = bench.swarm.services[0].clone();
-    bench.tell(Event::Asked(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, Asker(1)));
+    bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
     bench.passes(30);
     assert_eq!(bench.out_of_date, 1);
     assert_eq!((&bench.swarm.services[0], bench.did.len()), (&theirs, 0));
     assert!(
-        matches!(&bench.answers[..], [(Asker(1), Err(Refusal::Refused(why)))] if why.contains("flowcon.movable=false"))
+        matches!(&bench.replies[..], [(CommandId(1), Err(Refusal::Refused(why)))] if why.contains("flowcon.movable=false"))
     );
 }

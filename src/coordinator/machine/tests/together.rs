@@ -1,25 +1,23 @@
-//! Jobs that need each other, and nodes that come and go. Imports: the machine, and the Swarm of the other tests.
+//! Tests of gangs, rented nodes, reservations, grace periods and deadlines. Imports: the machine, and the simulated Swarm of the other
+//! tests.
 
 use super::*;
 
 #[test]
-fn a_gang_that_lacks_a_worker_stops_as_a_whole_and_goes_on_as_a_whole() {
+fn a_gang_that_lacks_a_worker_stops_as_a_whole_and_resumes_as_a_whole() {
     let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (CHECKPOINT, "saved")]);
     let mut bench = Bench::with(["w1", "w2", "w3"].map(worker).to_vec());
     let states = |bench: &Bench| ["w1", "w2", "w3"].map(|name| bench.state(name));
     bench.passes(30);
     assert_eq!(states(&bench), [JobState::Running; 3]);
-    bench.tell(Event::Asked(Command::Pause("w2".to_owned()), Asker(1)));
+    bench.handle(Event::Command(Command::Pause("w2".to_owned()), CommandId(1)));
     bench.passes(60);
     assert_eq!(states(&bench), [JobState::Waiting, JobState::Paused, JobState::Waiting]);
-    assert_eq!(
-        bench.why("w1"),
-        (WhyKind::Gang, "its gang starts with 3 workers or not at all, and 2 can start now".into())
-    );
-    bench.tell(Event::Asked(Command::Resume("w2".to_owned()), Asker(2)));
+    assert_eq!(bench.why("w1"), (WhyKind::Gang, "its gang needs 3 workers, but only 2 can start now".into()));
+    bench.handle(Event::Command(Command::Resume("w2".to_owned()), CommandId(2)));
     bench.passes(60);
     assert_eq!(states(&bench), [JobState::Running; 3]);
-    // An odd label is left alone, and so are those that run beside it.
+    // A worker with an invalid label is left alone, and so are the others, which still run.
     bench.swarm.services[0].labels.insert(MOVABLE.into(), "perhaps".into());
     bench.swarm.services[0].version += 1;
     bench.passes(60);
@@ -42,7 +40,7 @@ fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
     bench.swarm.nodes[1].labels.insert(labels::RENTED.into(), "true".into());
     bench.swarm.nodes[0].labels.insert(labels::RENTED.into(), "true".into());
     bench.passes(200);
-    assert_eq!(bench.did, ["starting 1@a", "running", "close b"], "no manager is ever closed");
+    assert_eq!(bench.did, ["starting 1@a", "running", "close b"], "managers are never closed");
     assert_eq!(bench.swarm.nodes[1].availability, Availability::Drain);
     bench.swarm.services.push(service("next", &[(QUEUE, "true")]));
     bench.swarm.services[1].request.cores = 2.0;
@@ -52,15 +50,15 @@ fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
 }
 
 #[test]
-fn what_services_that_are_no_jobs_reserve_is_not_free() {
+fn reservations_of_services_that_are_not_jobs_are_not_free() {
     let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
     for node in &mut bench.swarm.nodes {
         node.reserved = Resources { cores: 1.5, memory: Bytes(1 << 30), gpus: 0 };
     }
     bench.passes(30);
-    assert_eq!((bench.did.len(), bench.why("job").0), (0, WhyKind::NoPlace), "half a core is left of each");
+    assert_eq!((bench.did.len(), bench.why("job").0), (0, WhyKind::NoPlace), "half a core is free on each node");
     assert!(bench.status.nodes.iter().all(|node| node.capacity.cores == 0.5));
-    // Theirs has ended on b.
+    // The other service has ended on b.
     bench.swarm.nodes[1].reserved = Resources::default();
     bench.passes(30);
     assert_eq!(bench.did, ["starting 1@b", "running"]);
@@ -68,15 +66,15 @@ fn what_services_that_are_no_jobs_reserve_is_not_free() {
 }
 
 #[test]
-fn swarm_is_told_how_long_a_job_takes_to_save_before_it_starts_and_never_less_than_its_owner_said() {
+fn the_stop_grace_of_a_service_is_raised_before_its_start_and_never_shortened() {
     let secs = Millis::from_secs;
-    let job = |name: &str, label: Option<&str>, said: Option<Millis>, saves: bool| {
+    let job = |name: &str, label: Option<&str>, configured: Option<Millis>, saves: bool| {
         let mut labels = vec![(QUEUE, "true")];
         labels.extend(label.map(|label| (labels::STOP_GRACE, label)));
         labels.extend(saves.then_some((CHECKPOINT, "saved")));
-        SwarmService { stop_grace: said, volumes: Vec::new(), ..service(name, &labels) }
+        SwarmService { stop_grace: configured, volumes: Vec::new(), ..service(name, &labels) }
     };
-    for (label, said, saves, stands) in [
+    for (label, configured, saves, expected) in [
         (Some("5m"), None, false, Some(secs(300))),
         (Some("5m"), Some(secs(10)), false, Some(secs(300))),
         (Some("5s"), Some(secs(10)), false, Some(secs(10))),
@@ -84,20 +82,20 @@ fn swarm_is_told_how_long_a_job_takes_to_save_before_it_starts_and_never_less_th
         (None, Some(secs(30)), true, Some(secs(30))),
         (None, None, false, None),
     ] {
-        let mut service = job("job", label, said, saves);
+        let mut service = job("job", label, configured, saves);
         service.volumes = vec![MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: false }];
-        let not_ours =
+        let other =
             SwarmService { labels: [(labels::STOP_GRACE.into(), "9m".into())].into(), ..job("x", None, None, false) };
-        let mut bench = Bench::with(vec![service, not_ours]);
+        let mut bench = Bench::with(vec![service, other]);
         bench.passes(30);
         assert_eq!(bench.did, ["starting 1@a", "running"]);
-        assert_eq!(bench.swarm.services[0].stop_grace, stands, "{label:?} {said:?}");
+        assert_eq!(bench.swarm.services[0].stop_grace, expected, "{label:?} {configured:?}");
         assert_eq!((bench.swarm.services[1].stop_grace, bench.swarm.services[1].version), (None, 1));
     }
 }
 
 #[test]
-fn the_nearer_deadline_goes_first_and_what_is_expected_is_told() {
+fn the_earlier_deadline_goes_first_and_expected_ends_are_reported() {
     const BEGAN: u64 = 1_700_000_000_000;
     let job = |name: &str, created: u64, deadline: &str| {
         let labels = [(QUEUE, "true"), (labels::DEADLINE, deadline), (labels::DURATION, "1h")];
@@ -118,8 +116,8 @@ fn the_nearer_deadline_goes_first_and_what_is_expected_is_told() {
     let status = |name: &str| bench.status.jobs.iter().find(|job| &*job.name == name).expect("a job");
     let (far, near) = (status("a-far"), status("b-near"));
     assert_eq!(far.deadline, Some(Millis(BEGAN + 1 + 36_000_000)));
-    // Seven units of a minute are ahead of those that run; then it is an hour.
-    let ends = [near, far].map(|job| job.expected_end.expect("foreseen").0 / 60_000);
+    // Running jobs have seven units of a minute left; the waiting one then takes an hour.
+    let ends = [near, far].map(|job| job.expected_end.expect("a forecast").0 / 60_000);
     let now = bench.status.at.0 / 60_000;
     assert!((now + 6..=now + 7).contains(&ends[0]) && (now + 66..=now + 67).contains(&ends[1]), "{ends:?} at {now}");
     let is_late = |name: &str| status(name).is_late(bench.status.at);

@@ -1,4 +1,4 @@
-//! What a coordinator reaches: its own engine, and the agent of each node by mutual TLS. Imports: host, agent, machine.
+//! Backends of the coordinator: the local engine, and the agent of each node over mutual TLS. Imports: host, agent, machine.
 
 use super::agent::{Client, Kept, Offer};
 use super::machine::Question;
@@ -10,30 +10,30 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// An agent may wait so long for the end of what lives, instead of being asked again and again.
+/// How long an agent may wait for containers to exit before it replies, instead of being polled.
 const PATIENCE: Millis = Millis::from_secs(5);
 
-/// When certificate files changed, and what was in them.
+/// Modification times and sizes of the certificate files, and the identity loaded from them.
 type Loaded = ([Option<(SystemTime, u64)>; 3], Arc<Identity>);
 
 /// The engine and the agents.
-pub(super) struct Outside {
+pub(super) struct Backends {
     pub(super) engine: Engine,
     port: u16,
     certificates: Option<Certificates>,
-    /// Where the engine's are, once it has told: asking for it costs more than a report.
+    /// Paths of Swarm's certificates, cached because asking the engine for them costs more than a report.
     found: Mutex<Option<Certificates>>,
     kept: Arc<Kept>,
     identity: Mutex<Option<Loaded>>,
     addresses: Mutex<BTreeMap<NodeId, Arc<str>>>,
 }
 
-impl Outside {
+impl Backends {
     /// # Errors
-    /// The engine's address is of no kind that is known.
-    pub(super) fn new(settings: &Settings) -> Result<Outside, String> {
+    /// The engine's address is invalid.
+    pub(super) fn new(settings: &Settings) -> Result<Backends, String> {
         let given = settings.agent.certificates.clone();
-        Ok(Outside {
+        Ok(Backends {
             engine: Engine::at(settings.engine.as_deref())?,
             port: settings.agent.port,
             certificates: given.map(|files| Certificates::of_files(files.certificate, files.key, files.authority)),
@@ -65,7 +65,7 @@ impl Outside {
         asked.unwrap_or_else(Attestation::Unknown)
     }
 
-    /// The source is told who may fetch the volume, then the target is told to fetch it.
+    /// Has the source offer the volume to the target, then has the target fetch it.
     pub(super) async fn carry(&self, carriage: &Carriage) -> CarriageOutcome {
         let carried = async {
             let from = self.address(&carriage.from)?;
@@ -86,10 +86,10 @@ impl Outside {
     fn address(&self, node: &NodeId) -> Result<Arc<str>, String> {
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let address = addresses.get(node).filter(|address| !address.is_empty()).cloned();
-        address.ok_or_else(|| format!("Swarm tells no address of the node {node}"))
+        address.ok_or_else(|| format!("Swarm reports no address for node {node}"))
     }
 
-    /// This manager's certificate, read again when it was renewed.
+    /// Returns this manager's certificate, reloaded if it was renewed.
     async fn identity(&self) -> Result<Arc<Identity>, String> {
         let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.certificates.clone().or_else(|| found().clone());

@@ -1,4 +1,4 @@
-//! What people change by hand: a scale is a wish, and another pin is left alone until it is handed back.
+//! Manual changes of services: scaling counts as a command; a service with another pin is left alone until it is scaled to 0.
 //!
 //! Imports: state, writes, event, job, record, model.
 
@@ -10,22 +10,22 @@ use super::writes::{Spec, Write};
 use crate::model::cluster::WhyKind;
 use crate::model::swarm::{NodeId, ServiceId};
 
-/// Nodes that are suspected at once.
+/// Maximum number of nodes that are recorded as possible places.
 const SUSPECTS_MOST: usize = 60;
 
 impl Machine {
-    /// It was started on the node that it is pinned to, before it was ever placed.
+    /// Takes over a job that was started on its pinned node before it was ever placed.
     pub(super) fn adopt(&mut self, id: &ServiceId, job: &Job, at: At) {
         let Some(seen) = self.seen.get(id) else { return };
         let mut record = job.record.clone();
         record.home = seen.service.pin.clone();
         record.placed.extend(record.home.clone());
         record.phase = JobPhase::Starting;
-        let text = "it was started by hand on the node that it is pinned to".to_owned();
+        let text = "started manually on the node that it is pinned to".to_owned();
         self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
     }
 
-    /// Somebody pinned it elsewhere, or took its pin away: where it may be is remembered, and nothing else is touched.
+    /// Handles a job that was pinned elsewhere or unpinned: only the nodes where it may run are recorded.
     pub(super) fn leave_alone(&mut self, id: &ServiceId, job: &Job, at: At) {
         let Some(seen) = self.seen.get(id) else { return };
         let mut record = job.record.clone();
@@ -34,24 +34,26 @@ impl Machine {
         let name = seen.service.name.clone();
         let was_ours = job.record.home.is_some();
         if record.placed != job.record.placed && record.placed.len() <= SUSPECTS_MOST {
-            let text = "it was started by hand, and is left alone: where it is, is remembered".to_owned();
+            let text = "started manually: it is not managed, but its node is recorded".to_owned();
             return self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
         }
         let text = match was_ours {
             true => {
-                format!("its pin was changed by hand: it is left alone; `docker service scale {name}=0` hands it back")
+                format!(
+                    "its pin was changed manually: it is not managed; run `docker service scale {name}=0` to hand it back"
+                )
             }
             false => format!(
-                "it runs without a pin: it is left alone; `docker service scale {name}=0` puts it into the queue"
+                "it runs without a pin: it is not managed; run `docker service scale {name}=0` to put it into the queue"
             ),
         };
         self.set_why(id, WhyKind::Foreign, text);
     }
 
-    /// A fenced service whose pin somebody changed: it may have been anywhere since.
+    /// Fences a service again whose pin was changed: it may have run on other nodes since.
     pub(super) fn fence_again(&mut self, id: &ServiceId, job: &Job, at: At) {
         let Some(seen) = self.seen.get(id) else { return };
-        let mut write = job.fence(job.record.goal.unwrap_or(Goal::Queue), None, "its pin was changed by hand", None);
+        let mut write = job.fence(job.record.goal.unwrap_or(Goal::Queue), None, "its pin was changed manually", None);
         (write.record.to, write.record.from) = (job.record.to.clone(), job.record.from.clone());
         if !matches!(write.record.goal, Some(Goal::Move | Goal::Return)) {
             write.record.to = None;
@@ -62,7 +64,7 @@ impl Machine {
         self.write(id, write, None, at);
     }
 
-    /// Where a service may have tasks that no record tells of.
+    /// Returns the nodes where a service may have unrecorded tasks.
     fn where_it_may_be(&self, seen: &Seen) -> Vec<NodeId> {
         let tasks = seen.tasks.iter().filter_map(|task| task.node.clone());
         match seen.service.pin.as_ref().filter(|pin| &*pin.0 != NOWHERE) {
@@ -75,8 +77,8 @@ impl Machine {
 }
 
 impl Job {
-    /// Somebody scaled it to 1, and it is pinned nowhere: it wants to run.
-    pub(super) fn wanted(&self) -> Write {
+    /// Returns the change for a job that was scaled to 1 without starting: it is resumed.
+    pub(super) fn resumed(&self) -> Write {
         let mut record = self.record.clone();
         (record.paused, record.tries, record.retry_at, record.exit) = (false, 0, None, None);
         record.avoid.clear();
@@ -86,7 +88,7 @@ impl Job {
         if record.goal == Some(Goal::Pause) {
             record.goal = Some(Goal::Queue);
         }
-        let text = "it was scaled to 1 by hand: it goes on as soon as it can".to_owned();
+        let text = "scaled to 1 manually: it starts as soon as possible".to_owned();
         Write { record, spec: Spec::Fence, text }
     }
 }

@@ -1,0 +1,25 @@
+//! Faults planted on purpose, to prove that the schedules find them. Imports: nothing.
+
+/// A planted fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    /// Every attestation is `Gone`.
+    SkipsTheProof,
+    /// Swarm's task list is used as the proof.
+    TrustsSwarmsList,
+    /// A change takes effect before its labels are written.
+    ActsBeforeTheLabels,
+    /// Changes with an outdated service version are executed.
+    IgnoresVersions,
+    /// An agent overwrites a newer state with an older one.
+    CarriesTwice,
+    /// Agents do not stop jobs whose lease has expired.
+    BreaksTheLease,
+    /// The time to settle is zero.
+    DoesNotSettle,
+    /// Every attestation after a transfer is `Gone`.
+    SkipsTheSecondProof,
+    /// Attestations after a transfer do not compare the saved state.
+    StartsWithAnEarlierState,
+}
