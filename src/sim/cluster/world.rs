@@ -304,7 +304,8 @@ impl World<'_> {
         let waiting: Vec<&str> =
             self.active.iter().take(3).map(|job| self.submissions[*job].job.plan.name.as_str()).collect();
         format!(
-            "{} jobs can never start ({}): they reserve more than any node has; reduce their reservations or use larger nodes",
+            "{} jobs can never start ({}): they reserve more than any node has; reduce their reservations or \
+             use larger nodes",
             self.active.len(),
             waiting.join(", ")
         )

@@ -1,9 +1,12 @@
 //! The papers' schedules by name, with variations, most of them of the logs' contents.
 //!
-//! `fixed-3` is FlowCon's §5.3: VAE at 0 s, MNIST (PyTorch) at 40 s, MNIST (TensorFlow) at 80 s. The sizes follow from the published
-//! overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s. `random-N` is its §5.4 and §5.5: N jobs
-//! that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves. `gpu-4`: four trainings that start within a minute and
-//! each take 30 ..= 220 s alone on the one GPU, which is busy for 96 % of that time. Imports: model.
+//! - `fixed-3` is FlowCon's §5.3: VAE at 0 s, MNIST (PyTorch) at 40 s, MNIST (TensorFlow) at 80 s. The sizes follow from the published
+//!   overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s.
+//! - `random-N` is its §5.4 and §5.5: N jobs that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves.
+//! - `gpu-4`: four trainings that start within a minute and each take 30 ..= 220 s alone on the one GPU, which is busy for 96 % of that
+//!   time.
+//!
+//! Imports: model.
 
 use super::NodeShape;
 use crate::model::{Bounds, Bytes, CpuWeight, ProgressUnit};
