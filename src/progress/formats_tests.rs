@@ -12,7 +12,8 @@ fn reading(log: &str) -> LogReading {
     survey.reading()
 }
 
-/// Expands `template` for twenty steps: `{i}` is 0, 1, …; `{n}` 1, 2, …; `{s}` 0, 100, …; `{L}` a falling loss; `{R}` a rising reward; `{A}` digits.
+/// Expands `template` for twenty steps: `{i}` is 0, 1, …; `{n}` 1, 2, …; `{s}` 0, 100, …; `{L}` a falling loss; `{R}` a rising reward;
+/// `{A}` digits.
 fn log(head: &str, template: &str) -> String {
     let step = |i: usize| {
         template

@@ -1,8 +1,8 @@
 //! The learning curve of an earlier run of the same training: the best forecast for a run that has just begun.
 //!
-//! Trainings are often repeated with another seed, learning rate or number of epochs. The shape of an earlier curve then predicts more than any
-//! formula fitted to the first few values. The curve of a completed run is therefore kept, and the fit of a later run tries it, slightly
-//! stretched, beside the formulas. It is preferred only while it explains the values that this run prints.
+//! Trainings are often repeated with another seed, learning rate or number of epochs. The shape of an earlier curve then predicts more
+//! than any formula fitted to the first few values. The curve of a completed run is therefore kept, and the fit of a later run tries it,
+//! slightly stretched, beside the formulas. It is preferred only while it explains the values that this run prints.
 //!
 //! Imports: model.
 
@@ -84,8 +84,8 @@ impl PriorRun {
         self.points.last().map_or(0.0, |point| point.0)
     }
 
-    /// Returns the fraction of the whole improvement at `units`. Beyond the end, each doubling of the units adds what the second half of the
-    /// run added.
+    /// Returns the fraction of the whole improvement at `units`. Beyond the end, each doubling of the units adds what the second half of
+    /// the run added.
     pub(super) fn level(&self, units: f64) -> f64 {
         let end = self.end();
         if units > end {
@@ -146,8 +146,8 @@ fn average_final_part(points: &mut [(f64, f64, f64)]) {
     last_points.iter_mut().for_each(|(_, y, _)| *y = mean);
 }
 
-/// Fits the nearest rising curve to the points by isotonic regression: falling neighbours are pooled. Otherwise noise would cross every level
-/// too early.
+/// Fits the nearest rising curve to the points by isotonic regression: falling neighbours are pooled. Otherwise noise would cross every
+/// level too early.
 fn rising(points: &[(f64, f64, f64)]) -> Vec<(f64, f64)> {
     // (mean value, evaluations, number of points)
     let mut pools: Vec<(f64, f64, usize)> = Vec::new();

@@ -1,8 +1,8 @@
 //! The learning state of a job, sent from one node's daemon to another's when the job moves.
 //!
 //! Clocks differ between nodes, so a record stores ages at its creation instead of instants. The receiver turns them into instants of its
-//! clock; the time of the move, when the job did not run, is not counted. A record comes from another machine: it is rejected if a number is
-//! implausible or a list is longer than the tracker's limit. Imports: the tracker, model.
+//! clock; the time of the move, when the job did not run, is not counted. A record comes from another machine: it is rejected if a number
+//! is implausible or a list is longer than the tracker's limit. Imports: the tracker, model.
 
 use super::tracker::{Checkpoint, Tracker};
 use crate::model::{Direction, Directives, Millis};
@@ -44,8 +44,8 @@ impl Labels {
 }
 
 impl LearningRecord {
-    /// Returns the state of `tracker` at `now`, for a job that needs `cpu_per_unit` CPU-seconds per progress unit. `None` while the tracker has
-    /// read nothing, or if the receiver would reject the record.
+    /// Returns the state of `tracker` at `now`, for a job that needs `cpu_per_unit` CPU-seconds per progress unit. `None` while the
+    /// tracker has read nothing, or if the receiver would reject the record.
     pub fn of(
         tracker: &Tracker,
         directives: &Directives,

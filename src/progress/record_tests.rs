@@ -96,7 +96,7 @@ fn a_job_that_resumes_before_its_last_printed_line_keeps_the_curve_up_to_that_po
         now
     };
     let left = read(&mut source, (1, 1), (20, 300));
-    let foreseen = source.peek(left).curve.and_then(|curve| curve.units_to_quality).expect("fitted").likely;
+    let forecast = source.peek(left).curve.and_then(|curve| curve.units_to_quality).expect("fitted").likely;
     let record = record(&source, left);
     // The twentieth epoch is repeated, from the saved state.
     for (until, done) in [((20, 100), 19.2), ((20, 350), 19.7), ((21, 100), 20.2)] {
@@ -105,7 +105,7 @@ fn a_job_that_resumes_before_its_last_printed_line_keeps_the_curve_up_to_that_po
         let learning = target.peek(now);
         assert!((learning.progress.expect("read").current - done).abs() < 0.01, "{until:?}: {:?}", learning.progress);
         let at = done + learning.curve.and_then(|curve| curve.units_to_quality).expect("still known").likely;
-        assert!((at - 19.6 - foreseen).abs() < 1.0, "{until:?}: {at} is not {}", 19.6 + foreseen);
+        assert!((at - 19.6 - forecast).abs() < 1.0, "{until:?}: {at} is not {}", 19.6 + forecast);
     }
     let mut target = record.resume(&Directives::default(), left).expect("the same labels");
     // A job that starts over has all of its work to do.

@@ -149,7 +149,8 @@ impl Tracker {
         self.named(self.followed.history.peek(now))
     }
 
-    /// Ends an interval and returns the state of learning, with the gain since the last interval that had evaluations. Called once per tick.
+    /// Ends an interval and returns the state of learning, with the gain since the last interval that had evaluations. Called once per
+    /// tick.
     pub fn close_interval(&mut self, now: Millis) -> Learning {
         let learning = self.followed.history.close_interval(now);
         self.named(learning)

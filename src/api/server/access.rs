@@ -1,10 +1,10 @@
 //! Access control, decided once per connection from the kernel's peer credentials.
 //!
-//! Root, the daemon's user and the configured users have full control; members of the reading group have read-only access; all others have no
-//! access. The primary group comes from `SO_PEERCRED`, supplementary groups from `/proc/PID/status`, which includes groups from directory
-//! services and `newgrp`. The process must still have the peer's effective user, so that a recycled PID can only belong to the same user. If the
-//! peer's process is not visible (another PID namespace), only the primary group counts. This check is in addition to the socket's mode
-//! (`0660 root:flowcon`), so that a careless `chmod` grants nothing. Imports: std, tokio.
+//! Root, the daemon's user and the configured users have full control; members of the reading group have read-only access; all others have
+//! no access. The primary group comes from `SO_PEERCRED`, supplementary groups from `/proc/PID/status`, which includes groups from
+//! directory services and `newgrp`. The process must still have the peer's effective user, so that a recycled PID can only belong to the
+//! same user. If the peer's process is not visible (another PID namespace), only the primary group counts. This check is in addition to
+//! the socket's mode (`0660 root:flowcon`), so that a careless `chmod` grants nothing. Imports: std, tokio.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -74,7 +74,7 @@ async fn events(
     Ok(json_response(json(&ClusterEvents::of(recent.iter(), after))))
 }
 
-/// Queue a training: a service with 0 replicas is made of it.
+/// Queue a training as a service with 0 replicas.
 #[utoipa::path(post, path = "/v1/cluster/jobs", request_body = Submission,
     responses((status = 200, body = Done), (status = 400, body = Problem), (status = 403, body = Problem), (status = 409, body = Problem)))]
 async fn submit(

@@ -46,8 +46,8 @@ pub(super) fn permitted(peer: &Peer, action: &str) -> Result<(), Fault> {
     }
 }
 
-/// Returns the full id of the container called `name`, so that the daemon acts on exactly that container. The right is checked first, so that
-/// the error does not depend on the existence of the container.
+/// Returns the full id of the container called `name`, so that the daemon acts on exactly that container. The right is checked first, so
+/// that the error does not depend on the existence of the container.
 pub(super) fn resolved(snapshot: &Snapshot, peer: &Peer, name: &str) -> Result<String, Fault> {
     permitted(peer, &format!("changing `{name}`"))?;
     snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())

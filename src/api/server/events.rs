@@ -1,7 +1,7 @@
 //! `/v1/events`: a resumable stream of server-sent events.
 //!
-//! The id of an event is `RUN-SEQUENCE`. RUN identifies a run of the daemon, so that a client that reconnects after a restart receives a gap
-//! instead of other events with the same numbers. Imports: siblings, axum.
+//! The id of an event is `RUN-SEQUENCE`. RUN identifies a run of the daemon, so that a client that reconnects after a restart receives a
+//! gap instead of other events with the same numbers. Imports: siblings, axum.
 
 use super::problem::Fault;
 use super::shared::Api;

@@ -1,7 +1,7 @@
 //! A stream with a write timeout: a write without progress ends the connection.
 //!
-//! hyper limits the time for a request's head, but not the time for which a client may leave an answer unread in the socket's buffer. This limit
-//! applies to answers and event streams. Imports: std, hyper's I/O traits, tokio.
+//! hyper limits the time for a request's head, but not the time for which a client may leave an answer unread in the socket's buffer. This
+//! limit applies to answers and event streams. Imports: std, hyper's I/O traits, tokio.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::future::Future;

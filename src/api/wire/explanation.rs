@@ -134,7 +134,8 @@ impl Domain {
 /// The rule that decided, with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`, `plain-block`, `ranked`, `ranked-on-gpu` or `unranked`.
+    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`,
+    /// `plain-block`, `ranked`, `ranked-on-gpu` or `unranked`.
     pub rule: String,
     /// Short explanation.
     pub text: String,

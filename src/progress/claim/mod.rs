@@ -1,10 +1,10 @@
 //! Total work of a job as claimed by its command, environment or configuration files.
 //!
-//! Problem: most logs never print a total, and without one the time to completion is unknown. The command nearly always contains the number,
-//! under a few dozen names, among hundreds of numbers that mean something else. Approach: a name counts only if *every* word of it is known
-//! ([`key`]): a unit and words such as `num` or `max`. This excludes `--warmup-epochs`, `--save-steps` and `--patience` without a list of such
-//! names. It also means that flowcon shows only known words and one number of a command, never arbitrary text. If several names claim different
-//! totals, the likeliest one is used with reduced confidence.
+//! Problem: most logs never print a total, and without one the time to completion is unknown. The command nearly always contains the
+//! number, under a few dozen names, among hundreds of numbers that mean something else. Approach: a name counts only if *every* word of it
+//! is known ([`key`]): a unit and words such as `num` or `max`. This excludes `--warmup-epochs`, `--save-steps` and `--patience` without a
+//! list of such names. It also means that flowcon shows only known words and one number of a command, never arbitrary text. If several
+//! names claim different totals, the likeliest one is used with reduced confidence.
 //!
 //! A claim is matched with the log's counter ([`choose`]): epochs with epochs; iterations, steps and rounds with each other at lower
 //! confidence. It is dropped when the job runs past it. Pure, bounded, and it never fails. Imports: model.

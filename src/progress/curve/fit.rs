@@ -12,8 +12,9 @@
 //!
 //! The units to 95 % are computed from the candidates that have not reached it, unless nearly all have.
 //!
-//! Formulas alone are overconfident: real curves keep improving slowly, and a young one seems to have converged. If the total is known, a strong
-//! prior applies: most trainings reach 95 % between a quarter and a half of it. The prior has long tails, so that the data can override it.
+//! Formulas alone are overconfident: real curves keep improving slowly, and a young one seems to have converged. If the total is known, a
+//! strong prior applies: most trainings reach 95 % between a quarter and a half of it. The prior has long tails, so that the data can
+//! override it.
 //!
 //! ## Cost
 //!
@@ -106,8 +107,8 @@ impl<'a> Fit<'a> {
         self.mean(|c| c.value((x - self.start).max(0.0)))
     }
 
-    /// Returns the fraction of the final improvement over the value `from` that is reached at `x`, and the units from `x` to 95 % of it. The
-    /// final value is that at `total`, or the asymptote if the total is unknown.
+    /// Returns the fraction of the final improvement over the value `from` that is reached at `x`, and the units from `x` to 95 % of it.
+    /// The final value is that at `total`, or the asymptote if the total is unknown.
     pub(super) fn forecast(&self, from: Option<f64>, x: f64, total: Option<f64>) -> (f64, Estimate) {
         let now = (x - self.start).max(0.0);
         let end = total.map(|total| (total - self.start).max(now));

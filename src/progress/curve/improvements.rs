@@ -40,7 +40,7 @@ impl Improvements {
     pub(super) fn push(&mut self, direction: Direction, value: f64, counter: Option<f64>) -> (f64, f64) {
         if counter.is_some() != self.counts && self.first.is_some() {
             // The counter appeared or vanished: units before and after are not comparable.
-            self.begin_again();
+            self.restart();
         }
         let is_first = self.series.points().is_empty();
         self.counts = counter.is_some();
@@ -82,7 +82,7 @@ impl Improvements {
     }
 
     /// Begins a new curve because the counter started again; keeps the range.
-    pub(super) fn begin_again(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.series = Series::default();
         self.earlier = Vec::new();
         self.from = None;
@@ -93,7 +93,7 @@ impl Improvements {
     pub(super) fn rewind(&mut self, units: f64) {
         self.series.forget_after(units);
         if self.series.points().is_empty() {
-            return self.begin_again();
+            return self.restart();
         }
         self.units = self.units.min(units);
     }

@@ -9,12 +9,12 @@
 //! ## Approach
 //!
 //! Evaluations go through an outlier filter ([`noise`]) into a thinned series ([`series`]). At the end of an interval a weighted set of
-//! curves is fitted ([`fit`]). The *gain* of an interval is the improvement that the curves expect, plus the part of the mean's deviation from
-//! them that noise cannot explain: a long flat noisy run gains nothing, and a sudden drop of the loss is a gain at once. Such a jump after a
-//! plateau (after the learning rate was lowered) begins a new *segment*, and curves are fitted to that segment alone.
+//! curves is fitted ([`fit`]). The *gain* of an interval is the improvement that the curves expect, plus the part of the mean's deviation
+//! from them that noise cannot explain: a long flat noisy run gains nothing, and a sudden drop of the loss is a gain at once. Such a jump
+//! after a plateau (after the learning rate was lowered) begins a new *segment*, and curves are fitted to that segment alone.
 //!
-//! If earlier runs of the same training are known, their curves are tried beside the formulas. Before the first line they are the only source
-//! for the number of units, the units to 95 % of the final quality, and the cost per unit.
+//! If earlier runs of the same training are known, their curves are tried beside the formulas. Before the first line they are the only
+//! source for the number of units, the units to 95 % of the final quality, and the cost per unit.
 //!
 //! If the log prints no total, a total claimed by the job's command is the end, until the job has run past it ([`claimed`]).
 //!
@@ -113,7 +113,8 @@ impl History {
         History { direction, ..History::default() }
     }
 
-    /// Forgets the evaluations because another metric was chosen, and keeps the progress. The gain is unknown until two intervals have passed.
+    /// Forgets the evaluations because another metric was chosen, and keeps the progress. The gain is unknown until two intervals have
+    /// passed.
     pub(super) fn restart(&mut self, direction: Option<Direction>) {
         let (progress, pace) = (self.progress, std::mem::take(&mut self.pace));
         let (prior_runs, claims) = (std::mem::take(&mut self.prior_runs), std::mem::take(&mut self.claims));
@@ -176,7 +177,7 @@ impl History {
             self.rewind(progress.current);
         } else if restarted {
             self.pace.restart();
-            self.improvements.begin_again();
+            self.improvements.restart();
             self.curve = None;
             self.open = Interval::default();
             self.closed = None;

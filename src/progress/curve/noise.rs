@@ -1,10 +1,11 @@
 //! Estimates the noise of printed values, and limits outliers.
 //!
-//! The scale is the mean absolute difference of neighbouring values times √π/2: the standard deviation if the noise is normal. It is a decaying
-//! mean, because noise shrinks during training. It includes the trend between neighbours, so that it is too large where the curve is steep; this
-//! only makes the evaluation more cautious.
+//! The scale is the mean absolute difference of neighbouring values times √π/2: the standard deviation if the noise is normal. It is a
+//! decaying mean, because noise shrinks during training. It includes the trend between neighbours, so that it is too large where the curve
+//! is steep; this only makes the evaluation more cautious.
 //!
-//! A single outlier is pulled back to [`OUTLIER`] scales. A second one in a row is accepted: the curve has moved. Imports: plausible numbers.
+//! A single outlier is pulled back to [`OUTLIER`] scales. A second one in a row is accepted: the curve has moved. Imports: plausible
+//! numbers.
 
 use crate::progress::plausible;
 use serde::{Deserialize, Serialize};

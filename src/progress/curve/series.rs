@@ -1,8 +1,8 @@
 //! Evaluations against progress units, thinned to a few dozen points for any length of a run.
 //!
-//! A learning curve is steep at first and flat later, so the points are denser at the beginning: each point spans about the same fraction of
-//! (units since the start + a sixteenth of all units). Points are appended, and one pass merges neighbours when there are too many. The cost per
-//! evaluation is constant. Imports: plausible numbers.
+//! A learning curve is steep at first and flat later, so the points are denser at the beginning: each point spans about the same fraction
+//! of (units since the start + a sixteenth of all units). Points are appended, and one pass merges neighbours when there are too many. The
+//! cost per evaluation is constant. Imports: plausible numbers.
 
 use crate::progress::plausible;
 use serde::{Deserialize, Serialize};

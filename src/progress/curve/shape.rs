@@ -64,8 +64,8 @@ const STRETCHED_WITH_THE_LENGTH: f64 = -0.7;
 /// Minimum fraction of a run that a prior run must cover: a trial of ten epochs says too little about a run of a thousand.
 const MIN_COVERAGE: f64 = 0.4;
 
-/// Returns the stretched curves of a prior run with their log priors, for a run whose curve begins at `start`, whose counter is at `now`, and
-/// that ends at `total`.
+/// Returns the stretched curves of a prior run with their log priors, for a run whose curve begins at `start`, whose counter is at `now`,
+/// and that ends at `total`.
 pub(super) fn stretched(
     prior_run: &PriorRun,
     start: f64,

@@ -121,7 +121,7 @@ impl Core {
         (self.header, self.earlier_header, self.stopped_at) = (None, None, None);
         self.candidates.clear();
         self.counters = Counters::default();
-        self.chooser.begin_again();
+        self.chooser.reset();
     }
 
     fn read_line(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {

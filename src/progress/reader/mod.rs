@@ -52,8 +52,8 @@ impl Reader {
         Reader { source: Source::Unknown(Vec::new()), core: Core::new(options) }
     }
 
-    /// Reads the next bytes, which may be cut anywhere. Reports each value of each series and the end of each line to `each`, with the current
-    /// choice.
+    /// Reads the next bytes, which may be cut anywhere. Reports each value of each series and the end of each line to `each`, with the
+    /// current choice.
     pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let core = &mut self.core;
         match &mut self.source {

@@ -1,9 +1,9 @@
 //! Unwraps a container engine's `json-file` log.
 //!
 //! Problem: `{"log":"loss 0.1\n","stream":"stdout","time":"…"}` wraps each line, and a line of more than 16 KiB is split into several
-//! entries, of which only the last ends with a newline. Approach: decode the escapes of the first member as bytes arrive, and skip the rest
-//! of the entry. Anything else is skipped. Line numbers are those of the file. Properties: no entry is buffered, so that its length does not
-//! matter; the result does not depend on how the input is cut. Imports: its siblings.
+//! entries, of which only the last ends with a newline. Approach: decode the escapes of the first member as bytes arrive, and skip the
+//! rest of the entry. Anything else is skipped. Line numbers are those of the file. Properties: no entry is buffered, so that its length
+//! does not matter; the result does not depend on how the input is cut. Imports: its siblings.
 
 use super::lines::{LineDecoder, Rendering};
 use memchr::{memchr, memchr3};

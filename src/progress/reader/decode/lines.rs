@@ -1,8 +1,8 @@
 //! Turns the byte stream of a terminal into the texts that were visible on each line.
 //!
-//! Problem: a progress bar redraws itself with `\r`, backspaces or cursor movement, colour codes split words, and a write may end anywhere.
-//! Approach: the text of a line when it is overwritten is a *rendering*; its text at `\n` is the last rendering. Properties: the renderings do
-//! not depend on how the input is cut; memory is at most [`LINE_MAX`]. Imports: nothing.
+//! Problem: a progress bar redraws itself with `\r`, backspaces or cursor movement, colour codes split words, and a write may end
+//! anywhere. Approach: the text of a line when it is overwritten is a *rendering*; its text at `\n` is the last rendering. Properties: the
+//! renderings do not depend on how the input is cut; memory is at most [`LINE_MAX`]. Imports: nothing.
 
 use memchr::{memchr, memchr3};
 

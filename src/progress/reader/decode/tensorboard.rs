@@ -1,9 +1,9 @@
 //! Reads scalars from TensorBoard event files.
 //!
 //! A record is a length (u64, little endian), the checksum of the length, the data, and the checksum of the data. The data is a protobuf
-//! `Event`, of which only step, tag and scalar are read. The checksum is CRC-32C, masked as in TensorFlow (rotate right by 15, add a constant).
-//! Properties: an incomplete record waits for the rest; a large record (an image, a graph) is skipped without being buffered; a damaged length
-//! ends the reading of the file, because the start of the next record is unknown. Imports: nothing.
+//! `Event`, of which only step, tag and scalar are read. The checksum is CRC-32C, masked as in TensorFlow (rotate right by 15, add a
+//! constant). Properties: an incomplete record waits for the rest; a large record (an image, a graph) is skipped without being buffered; a
+//! damaged length ends the reading of the file, because the start of the next record is unknown. Imports: nothing.
 
 /// Maximum bytes of a record that is read; scalars are far smaller.
 const RECORD_MAX: u64 = 16 * 1024;

@@ -1,8 +1,8 @@
 //! Names the numbers of a line: a series, a counter, a declared total, or nothing.
 //!
-//! Problem: `loss: 0.5`, `loss=0.5`, `loss 0.5`, `0.5 loss`, `{'loss': 0.5}`, `Cost after iteration 3: 0.5`, `Loss 0.5 (0.6)`.
-//! Approach: the words between a number and the nearest boundary on its left name it. Without such words, its name is that before a bracket,
-//! that on its right, or the rest of an earlier counter's phrase. This is slow; the result is cached for all lines of the same shape. Imports:
+//! Problem: `loss: 0.5`, `loss=0.5`, `loss 0.5`, `0.5 loss`, `{'loss': 0.5}`, `Cost after iteration 3: 0.5`, `Loss 0.5 (0.6)`. Approach:
+//! the words between a number and the nearest boundary on its left name it. Without such words, its name is that before a bracket, that on
+//! its right, or the rest of an earlier counter's phrase. This is slow; the result is cached for all lines of the same shape. Imports:
 //! model, its siblings.
 
 use super::gap::{self, Left};

@@ -1,8 +1,8 @@
 //! Finds the meaning of a printed name: an evaluation function with its direction and weight, a counter, or something else.
 //!
-//! Problem: there are thousands of names, but few words. Approach: split a name into words (`train_loss`, `TrainDeviance`, `ep_rew_mean`) and
-//! look up the words, in the common languages of training scripts. A word for a time, a size, a setting or a spread outweighs any word for an
-//! evaluation. Imports: model, `meaning`, `vocabulary`.
+//! Problem: there are thousands of names, but few words. Approach: split a name into words (`train_loss`, `TrainDeviance`, `ep_rew_mean`)
+//! and look up the words, in the common languages of training scripts. A word for a time, a size, a setting or a spread outweighs any word
+//! for an evaluation. Imports: model, `meaning`, `vocabulary`.
 
 use super::meaning::{Count, Meaning, Split};
 use super::vocabulary::{METRICS_WITHIN, Word, word as known};
@@ -65,8 +65,8 @@ pub fn meaning(name: &str) -> Meaning {
     in_section(name).or_else(|| counter(&words)).unwrap_or_else(|| metric(name, &words, &meanings))
 }
 
-/// Returns a hash of the name of a counter: equal for names of the same counter (`Train Epoch`, `cur_epoch`), different for `global step` and
-/// `step`.
+/// Returns a hash of the name of a counter: equal for names of the same counter (`Train Epoch`, `cur_epoch`), different for `global step`
+/// and `step`.
 pub fn label_of(name: &str) -> u16 {
     const OTHERS: [&str; 16] = [
         "global",

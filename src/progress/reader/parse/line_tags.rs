@@ -1,8 +1,8 @@
 //! Detects and strips a tag on every line: `0: ` of srun or `trainer: ` of a logger, also after times and levels.
 //!
-//! Problem: a tag has no distinctive form; `149: 0.53` and `loss: 0.53` look alike and are meaningful. Approach: watch the first lines. A text is
-//! a tag if it precedes the first colon of *every* line, is one of few words without a meaning, and the lines after it have several templates.
-//! The watched lines are kept and read again without their tags. Imports: its siblings, `decode`.
+//! Problem: a tag has no distinctive form; `149: 0.53` and `loss: 0.53` look alike and are meaningful. Approach: watch the first lines. A
+//! text is a tag if it precedes the first colon of *every* line, is one of few words without a meaning, and the lines after it have
+//! several templates. The watched lines are kept and read again without their tags. Imports: its siblings, `decode`.
 
 use super::lexicon;
 use super::meaning::{Meaning, Split};

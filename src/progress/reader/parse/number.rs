@@ -1,7 +1,7 @@
 //! Parses printed numbers.
 //!
-//! Supports `3.2e-4`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for the
-//! pattern of the label.
+//! Supports `3.2e-4`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for
+//! the pattern of the label.
 
 use crate::model::Pattern;
 

@@ -108,8 +108,8 @@ fn first_of(bits: u64) -> Option<usize> {
     (bits != 0).then(|| bits.trailing_zeros() as usize / 8)
 }
 
-/// Returns the end of a number with commas: thousands separators (`1,234,567`) or a decimal comma (`0,5312`), but not the separators of a list
-/// (`3,4`, `5,100,0.9`).
+/// Returns the end of a number with commas: thousands separators (`1,234,567`) or a decimal comma (`0,5312`), but not the separators of a
+/// list (`3,4`, `5,100,0.9`).
 fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
     if digits > 0 && line[digits - 1] == b',' {
         return comma;

@@ -5,8 +5,8 @@
 use super::lexicon;
 use super::meaning::{Count, Meaning};
 
-/// Returns the counter of a phrase whose last word is a counter directly before its number: `pretrain epoch 3`. `None` if another word makes
-/// it a setting or a reference to an earlier count (`warmup step 3`, `best epoch 5`).
+/// Returns the counter of a phrase whose last word is a counter directly before its number: `pretrain epoch 3`. `None` if another word
+/// makes it a setting or a reference to an earlier count (`warmup step 3`, `best epoch 5`).
 pub fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
     if !gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#') {
         return None;

@@ -1,8 +1,8 @@
 //! Finds the beginning of the message of a line, after times, levels, sources and workers.
 //!
-//! Problem: `I0821 09:22:27.1 5405 solver.cpp:222] `, `[1,0]<stdout>:`, `2022-04-12 17:05:16,552 - INFO - ` are full of irrelevant numbers.
-//! Approach: strip atoms while the line begins with one; each atom is recognised by its form, not by the program that writes it. Imports: its
-//! siblings.
+//! Problem: `I0821 09:22:27.1 5405 solver.cpp:222] `, `[1,0]<stdout>:`, `2022-04-12 17:05:16,552 - INFO - ` are full of irrelevant
+//! numbers. Approach: strip atoms while the line begins with one; each atom is recognised by its form, not by the program that writes it.
+//! Imports: its siblings.
 
 use super::lexicon;
 use super::meaning::{Meaning, Split};

@@ -1,7 +1,8 @@
 //! Splits a whole run on one line into records.
 //!
-//! Problem: `print(..., end=" ")` or a compact JSON history prints many reports without a newline. Approach: a long line that repeats its first
-//! word is split before each repetition. A long line of another kind (a configuration) does not repeat its first word. Imports: nothing.
+//! Problem: `print(..., end=" ")` or a compact JSON history prints many reports without a newline. Approach: a long line that repeats its
+//! first word is split before each repetition. A long line of another kind (a configuration) does not repeat its first word. Imports:
+//! nothing.
 
 use memchr::memmem;
 

@@ -1,8 +1,8 @@
 //! Scans a line in one pass: finds its *shape* (a hash that does not depend on the numbers) and the positions of its numbers.
 //!
-//! Problem: lines of a log come from few templates, and analysing a line costs far more than reading it. Approach: numbers, blanks and the cells
-//! of bars collapse, so that all lines of a template have the same hash; the plan of the template is then looked up. Digits inside words (`top5`,
-//! `s0.loss`) belong to names and do not collapse. Imports: its siblings.
+//! Problem: lines of a log come from few templates, and analysing a line costs far more than reading it. Approach: numbers, blanks and the
+//! cells of bars collapse, so that all lines of a template have the same hash; the plan of the template is then looked up. Digits inside
+//! words (`top5`, `s0.loss`) belong to names and do not collapse. Imports: its siblings.
 
 use super::bytes::{Class, EACH};
 use super::layout::{self, Digit, Layouts, SIGNIFICANT};

@@ -1,8 +1,8 @@
 //! Reads rows of numbers under a header, with the same findings as from named numbers.
 //!
-//! Problem: a header such as `epoch  train_loss  valid_loss` is printed once, or before each row. Cells are separated by blanks, tabs, bars or
-//! commas, and header cells may contain blanks. Approach: a line is a header if one of its cells has a known meaning. The columns of a row are
-//! assigned by index if their number matches, and by position otherwise. Imports: its siblings.
+//! Problem: a header such as `epoch  train_loss  valid_loss` is printed once, or before each row. Cells are separated by blanks, tabs,
+//! bars or commas, and header cells may contain blanks. Approach: a line is a header if one of its cells has a known meaning. The columns
+//! of a row are assigned by index if their number matches, and by position otherwise. Imports: its siblings.
 
 use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
 use super::fields::{Found, What};
@@ -220,8 +220,8 @@ pub fn is_row(line: &[u8], from: usize) -> bool {
     row.len() >= 2 && row.len() <= COLUMNS_MAX && looks_like_row(&row)
 }
 
-/// Reads columns without a header: the first or last number is the counter if it is whole, and the others are unnamed series. `None` for other
-/// lines.
+/// Reads columns without a header: the first or last number is the counter if it is whole, and the others are unnamed series. `None` for
+/// other lines.
 pub fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
     let text = plain(line.get(from..).unwrap_or_default());
     let other = |c: char| {

@@ -1,8 +1,8 @@
 //! The words of training logs by meaning. This file is data only; the rules are in `lexicon`.
 //!
-//! A loss is minimised by training, so it ranks highest; scores are derived from it and rank slightly lower; words that also have other uses
-//! rank lower still. Besides English, the lists contain German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish, Russian, Turkish,
-//! Chinese, Japanese and Korean words. Imports: model, `meaning`.
+//! A loss is minimised by training, so it ranks highest; scores are derived from it and rank slightly lower; words that also have other
+//! uses rank lower still. Besides English, the lists contain German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish,
+//! Russian, Turkish, Chinese, Japanese and Korean words. Imports: model, `meaning`.
 
 use super::meaning::Count;
 use crate::model::Direction::{self, Down, Up};

@@ -1,9 +1,9 @@
 //! Budget for analysing lines of unknown shape once the evaluation function is settled.
 //!
-//! Problem: an analysis costs as much as reading a hundred known lines, and some logs keep printing new templates: samples of text, file names,
-//! many programs in one log. Approach: until the evaluation is settled, every line is analysed. From then on each line read earns a part of an
-//! analysis: a small one for shapes seen for the first time, a larger one for repeated shapes, because an evaluation repeats and a sample of
-//! text does not. Imports: nothing.
+//! Problem: an analysis costs as much as reading a hundred known lines, and some logs keep printing new templates: samples of text, file
+//! names, many programs in one log. Approach: until the evaluation is settled, every line is analysed. From then on each line read earns a
+//! part of an analysis: a small one for shapes seen for the first time, a larger one for repeated shapes, because an evaluation repeats
+//! and a sample of text does not. Imports: nothing.
 
 /// Number of values after which the evaluation function is settled.
 pub const SETTLED: u32 = 64;

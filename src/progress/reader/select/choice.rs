@@ -1,7 +1,7 @@
 //! Chooses the evaluation function and the progress counter, following the labels, and rates the confidence.
 //!
-//! A choice may be revised later. A rival must be clearly better, so that two similar series do not alternate. Decisions on earlier values are
-//! not revised. Imports: model, its siblings, `parse`.
+//! A choice may be revised later. A rival must be clearly better, so that two similar series do not alternate. Decisions on earlier values
+//! are not revised. Imports: model, its siblings, `parse`.
 
 use super::candidates::Candidates;
 use super::counter::Counter;
@@ -72,7 +72,7 @@ impl Chooser {
     }
 
     /// Forgets everything except the options.
-    pub fn begin_again(&mut self) {
+    pub fn reset(&mut self) {
         *self = Chooser::new(std::mem::take(&mut self.options));
     }
 
@@ -160,7 +160,7 @@ impl Chooser {
                 .map(|(slot, series)| {
                     (
                         key(slot as u16),
-                        likeness(metric, &series.name).max(likeness(metric, &told_apart(series)))
+                        likeness(metric, &series.name).max(likeness(metric, &name_with_split(series)))
                             + f64::from(series.count.min(1000)) * 1e-6,
                     )
                 })
@@ -200,7 +200,7 @@ impl Chooser {
             .into_iter()
             .filter_map(|(key, score)| candidates.get(key.slot, key.generation).map(|series| (series, score)))
             .map(|(series, score)| Candidate {
-                metric: if again(series) { told_apart(series) } else { shown(series) },
+                metric: if again(series) { name_with_split(series) } else { shown(series) },
                 count: series.count,
                 score: (score * 1000.0).round() / 1000.0,
             })
@@ -213,7 +213,7 @@ fn shown(series: &Series) -> String {
 }
 
 /// Returns the name with the data split, as in `valid loss`. It is shown if several series have the same name, and accepted in labels.
-fn told_apart(series: &Series) -> String {
+fn name_with_split(series: &Series) -> String {
     match series.split {
         Split::Unsaid => shown(series),
         Split::Train => format!("train {}", series.name),

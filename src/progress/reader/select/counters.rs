@@ -1,10 +1,10 @@
 //! The progress counters of a log, and the choice of the job's counter.
 //!
-//! Problem: epochs of steps of samples, nested bars, a data set loaded before training starts, counters that begin at 0 or 1, that restart in
-//! a second fit, or that run past their total. Approach: a counter is identified by its name; each keeps its latest value, its total and its
-//! number of restarts. The job's counter is the outermost one that still moves: a counter that restarts whenever another advances is inside of
-//! it, and so is initially a counter without further evidence. Among the rest, a total, a place beside the evaluation, and a larger unit are
-//! preferred. Imports: plausible numbers, model, `counter`, `parse`.
+//! Problem: epochs of steps of samples, nested bars, a data set loaded before training starts, counters that begin at 0 or 1, that restart
+//! in a second fit, or that run past their total. Approach: a counter is identified by its name; each keeps its latest value, its total
+//! and its number of restarts. The job's counter is the outermost one that still moves: a counter that restarts whenever another advances
+//! is inside of it, and so is initially a counter without further evidence. Among the rest, a total, a place beside the evaluation, and a
+//! larger unit are preferred. Imports: plausible numbers, model, `counter`, `parse`.
 
 use super::counter::{Counter, DISTINCT_MAX};
 use crate::model::ProgressUnit;

@@ -1,9 +1,9 @@
 //! Caches the plan of each line shape, so that a template is analysed once and not for each line.
 //!
-//! There are two tables of bounded size: plans of shapes with values, and fingerprints of shapes without values or not yet analysed. A collision
-//! of fingerprints (32 equal bits) loses only the values of one template. Both tables start small, because most logs have few templates and a
-//! node has many logs, and grow to their bound. Then entries are replaced at random: otherwise a log that cycles through more templates than fit
-//! would always evict the next one. Imports: `series`, `parse`.
+//! There are two tables of bounded size: plans of shapes with values, and fingerprints of shapes without values or not yet analysed. A
+//! collision of fingerprints (32 equal bits) loses only the values of one template. Both tables start small, because most logs have few
+//! templates and a node has many logs, and grow to their bound. Then entries are replaced at random: otherwise a log that cycles through
+//! more templates than fit would always evict the next one. Imports: `series`, `parse`.
 
 use super::series::SeriesKey;
 use crate::progress::reader::parse::meaning::{Count, Counted};

@@ -1,7 +1,7 @@
 //! One candidate series: its trend, its score as the evaluation function, and the confidence.
 //!
-//! Problem: a log prints dozens of quantities; one of them measures learning. Approach: score a series by its name, its frequency and its trend.
-//! A constant is a setting, and a "loss" that only grows is probably a sum. Imports: plausible numbers, model, `parse`.
+//! Problem: a log prints dozens of quantities; one of them measures learning. Approach: score a series by its name, its frequency and its
+//! trend. A constant is a setting, and a "loss" that only grows is probably a sum. Imports: plausible numbers, model, `parse`.
 
 use crate::model::Direction;
 use crate::progress::plausible;
