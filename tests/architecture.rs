@@ -315,8 +315,9 @@ impl Modules {
         let file = self.files.get(&module)?;
         // Re-exported from a child of that module.
         if let Some(item) = rest.first() {
-            let reexported =
-                self.imports[file].iter().find(|(path, reexports)| *reexports && path.rsplit("::").next() == Some(item));
+            let reexported = self.imports[file]
+                .iter()
+                .find(|(path, reexports)| *reexports && path.rsplit("::").next() == Some(item));
             if let Some((path, _)) = reexported
                 && let Some(real) = self.file_of(&module, path)
             {

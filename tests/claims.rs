@@ -117,8 +117,9 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
     );
 
     fs::write(folder.path().join("go"), "").unwrap();
-    daemon
-        .wait_for_job("claims-shown", "exceeds its claim", SOON, |job| job["progress"]["current"].as_f64() > Some(40.0));
+    daemon.wait_for_job("claims-shown", "exceeds its claim", SOON, |job| {
+        job["progress"]["current"].as_f64() > Some(40.0)
+    });
     let read = reading(&daemon, "claims-shown").unwrap();
     assert_eq!(read["claim"], Value::Null, "{read}");
     let status = daemon.output(&["status"]);

@@ -4,7 +4,7 @@
 //! Imports: wire types.
 
 use super::decisions::Decisions;
-use super::input::{Input, Now, Overlay, Effect};
+use super::input::{Effect, Input, Now, Overlay};
 use super::jobs::{self, Order};
 use super::trace::{Curve, Point, Trace};
 use crate::api::wire::{Container, ContainerDetail, Event, Sample, Status};

@@ -117,8 +117,9 @@ async fn poll(client: Client, mut wanted: watch::Receiver<Wanted>, now: Arc<Noti
                 tokio::spawn(request_history(client.clone(), id, detail.container.uptime_s, inputs.clone()));
                 history_of = opened;
             }
-            if let Some(detail) =
-                detail.as_deref().filter(|_| last_read.is_none_or(|(of, at)| of != opened || at + READ_EVERY <= started))
+            if let Some(detail) = detail
+                .as_deref()
+                .filter(|_| last_read.is_none_or(|(of, at)| of != opened || at + READ_EVERY <= started))
             {
                 last_read = Some((opened, started));
                 read_log(detail, &reading, &inputs);

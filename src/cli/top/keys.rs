@@ -1,7 +1,7 @@
 //! Key bindings, the same as in `top`, `htop`, `less` and `k9s` where these have one. Pure.
 
 use super::app::{App, Detail};
-use super::input::{Now, Overlay, PromptKind, Effect};
+use super::input::{Effect, Now, Overlay, PromptKind};
 use super::jobs::{Order, SortKey};
 use crate::api::client::segment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

@@ -39,7 +39,11 @@ pub fn parsed_lines(job: &ContainerDetail) -> Vec<String> {
     let mut numbers: Vec<u64> = survey.reading().observations.iter().map(|observation| observation.line).collect();
     numbers.dedup();
     let shown = &numbers[numbers.len().saturating_sub(LINES_AT_MOST)..];
-    shown.iter().filter_map(|number| lines.get(usize::try_from(*number).ok()?.checked_sub(1)?)).map(final_text).collect()
+    shown
+        .iter()
+        .filter_map(|number| lines.get(usize::try_from(*number).ok()?.checked_sub(1)?))
+        .map(final_text)
+        .collect()
 }
 
 /// The text of a line, without parts that a carriage return overwrote.

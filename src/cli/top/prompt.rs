@@ -1,7 +1,7 @@
 //! Prompts at the bottom of the screen: filter, share, delay. Pure.
 
 use super::app::App;
-use super::input::{Now, Overlay, Prompt, PromptKind, Effect};
+use super::input::{Effect, Now, Overlay, Prompt, PromptKind};
 use crate::api::client::segment;
 use crate::cli::commands::share;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -75,7 +75,9 @@ pub fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<Job>, Str
         reader.at(place, error.message())
     })?;
     if list.job.is_empty() || list.job.len() > JOBS_AT_MOST {
-        return Err(reader.at(0, &format!("found {} jobs; expected 1 to {JOBS_AT_MOST} [[job]] tables", list.job.len())));
+        return Err(
+            reader.at(0, &format!("found {} jobs; expected 1 to {JOBS_AT_MOST} [[job]] tables", list.job.len()))
+        );
     }
     let mut jobs: Vec<Job> = Vec::new();
     for entry in &list.job {
@@ -109,9 +111,8 @@ impl Reader<'_> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > 32 || !name.chars().all(fits) || !name.starts_with(char::is_alphanumeric) {
             let place = job.name.span().start;
-            return Err(
-                self.at(place, "name: expected 1 to 32 letters, digits, `.`, `_`, `-`, starting with a letter or digit")
-            );
+            return Err(self
+                .at(place, "name: expected 1 to 32 letters, digits, `.`, `_`, `-`, starting with a letter or digit"));
         }
         let start = self.number(&job.start_s, "start_s", 0.0, 0.0, LATEST_START_S)?;
         let labels = job.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -122,7 +123,9 @@ impl Reader<'_> {
     fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
         let job = entry.get_ref();
         if let (None, Some(name)) = (&job.command, job.env.keys().next()) {
-            return Err(self.at(name.span().start, "env: a built-in training reads no variables; use env only with command"));
+            return Err(
+                self.at(name.span().start, "env: a built-in training reads no variables; use env only with command")
+            );
         }
         match (&job.train, &job.command) {
             (Some(kind), None) => {
@@ -173,7 +176,9 @@ impl Reader<'_> {
             }
             _ => {
                 let known = KNOWN.map(|known| format!("{{{known}}}")).join(" or ");
-                let what = format!("unknown placeholder {{{name}}}; expected {known}, or {{{{{name}}}}} for the text {{{name}}}");
+                let what = format!(
+                    "unknown placeholder {{{name}}}; expected {known}, or {{{{{name}}}}} for the text {{{name}}}"
+                );
                 Err(self.at(self.position_of(name, word), &what))
             }
         })

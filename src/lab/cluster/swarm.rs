@@ -83,7 +83,8 @@ impl Swarm {
             .spawn()
             .context("start sh")?;
         let stdout = script.stdout.take().context("a pipe to the script")?;
-        let line = BufReader::new(stdout).lines().next_line().await.context("read the output of the engines' script")?;
+        let line =
+            BufReader::new(stdout).lines().next_line().await.context("read the output of the engines' script")?;
         let line = line.unwrap_or_default();
         let Some((dir, cgroup)) = line.split_once(' ') else {
             bail!("the engines did not start; see their messages above");
