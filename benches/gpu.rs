@@ -1,5 +1,5 @@
-//! The cost of reading GPUs: a daemon that reads 8 GPUs with 20 processes each, through the stand-in for NVIDIA's library, compared with one
-//! that reads none, measured at the same time. Run as root: `cargo bench --bench gpu` (`SECONDS=60` for a shorter measurement).
+//! The cost of reading GPUs: a daemon that reads 8 GPUs with 20 processes each, through the stand-in for NVIDIA's library, compared with
+//! one that reads none, measured at the same time. Run as root: `cargo bench --bench gpu` (`SECONDS=60` for a shorter measurement).
 
 #![allow(clippy::unwrap_used)] // a benchmark fails by panicking
 

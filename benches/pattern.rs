@@ -1,8 +1,8 @@
 //! The cost of the worst `flowcon.pattern` on the worst line: `cargo bench --bench pattern`.
 //!
 //! Each row is a family of patterns known to be expensive, at the largest size that is accepted. It is matched against lines designed to
-//! be expensive, of the maximal length that the reader passes on (16 KiB). All lines differ, so that a cache filled by one helps little with
-//! the next. The time is the median over the worst kind of lines; the target is at most 1 ms per line. The last rows are realistic patterns
+//! be expensive, of the maximal length that the reader passes on (16 KiB). All lines differ, so that a cache filled by one helps little
+//! with the next. The time is the median over the worst kind of lines; the target is at most 1 ms per line. The last rows are realistic patterns
 //! on lines that training programs print.
 
 use flowcon::model::Pattern;

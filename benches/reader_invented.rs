@@ -1,7 +1,7 @@
 //! Accuracy of the log reader on invented training programs, kind by kind, with new seeds in each run.
 //!
-//! `cargo bench --bench reader_invented [-- SEED]` reads 2,100 programs (`FLOWCON_BENCH_PROGRAMS` sets the total). It prints the first seed,
-//! so that a fault can be reproduced. Target: 97 % fully right, and no program misread with high confidence.
+//! `cargo bench --bench reader_invented [-- SEED]` reads 2,100 programs (`FLOWCON_BENCH_PROGRAMS` sets the total). It prints the first
+//! seed, so that a fault can be reproduced. Target: 97 % fully right, and no program misread with high confidence.
 
 #[path = "../tests/invented/mod.rs"]
 mod invented;
