@@ -158,7 +158,7 @@ fn a_log_that_is_expensive_to_read_is_skipped_in_parts_and_the_daemon_continues(
         command.args(["--", "sh", "-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
     };
-    let names = ["dear", "honest"].map(|name| format!("{name}-{}", std::process::id()));
+    let names = ["expensive", "honest"].map(|name| format!("{name}-{}", std::process::id()));
     let _expensive = run(&names[0], &["--label", EXPENSIVE[0]], EXPENSIVE[1]);
     daemon.wait_for_job(&names[0], "is skipped in parts", SOON, |job| {
         job["notices"].as_array().unwrap().iter().any(|notice| notice["text"].as_str().unwrap().contains("costs more"))
