@@ -1,8 +1,8 @@
-//! One plan of a cluster's coordinator, on 10 to 10,000 nodes with ten jobs each.
+//! The time of one plan of the cluster coordinator, on 10 to 10,000 nodes with ten jobs each.
 //!
-//! `cargo bench --bench cluster` prints the time of a plan and of its check beside the target: 250 ms and 1 GiB at 10,000 nodes. The last
-//! column is the time divided by n·log n: the cost grows no faster where it stays level. On each node are jobs with forecasts and one that
-//! converged; one job waits for every ten nodes, and every thousandth node is being drained. The simulated day of 10,000 nodes is
+//! `cargo bench --bench cluster` prints the time of a plan and of its check next to the target: 250 ms and 1 GiB at 10,000 nodes. The
+//! last column is the time divided by n·log n; where it stays constant, the cost grows as n·log n. Most jobs have a forecast, about one
+//! in ten has converged. One job waits for every ten nodes, and every thousandth node is draining. To simulate a day of 10,000 nodes, run
 //! `flowsim cluster scale-10000 --policy default --seeds 1`.
 
 use flowcon::model::cluster::{
@@ -14,7 +14,7 @@ use flowcon::policy::cluster::{check, plan};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-const JOBS_A_NODE: usize = 10;
+const JOBS_PER_NODE: usize = 10;
 const TARGET_MS: f64 = 250.0;
 const TARGET_MIB: f64 = 1024.0;
 
@@ -25,7 +25,7 @@ fn main() {
         ("specon", PlacementRule::Spread, MoveRule::SpeCon),
     ];
     for nodes in [10, 30, 100, 300, 1_000, 3_000, 10_000] {
-        let observation = drawn(nodes);
+        let observation = random_observation(nodes);
         for (name, placement, moves) in rules {
             let settings = ClusterSettings { placement, moves, moves_in_all: 1_000, ..ClusterSettings::default() };
             let repeats = if nodes > 1_000 { 7 } else { 31 };
@@ -33,7 +33,7 @@ fn main() {
             times.sort_by(|a, b| a.0.total_cmp(&b.0));
             let (median, checked) = times[times.len() / 2];
             let worst = times[times.len() - 1].0;
-            let n = (nodes * JOBS_A_NODE) as f64;
+            let n = (nodes * JOBS_PER_NODE) as f64;
             println!(
                 "{nodes:>6} nodes, {name:<8} plan median {median:>8.3} ms, worst {worst:>8.3} ms, check {checked:>7.3} ms, \
                  {:>6.2} ns per n log n (target at 10,000 nodes {TARGET_MS} ms)",
@@ -46,7 +46,7 @@ fn main() {
     }
 }
 
-/// Milliseconds of the plan and of its check.
+/// The milliseconds that the plan takes, and its check.
 fn time(observation: &ClusterObservation, settings: &ClusterSettings) -> (f64, f64) {
     let start = Instant::now();
     let planned = plan(observation, settings);
@@ -57,14 +57,14 @@ fn time(observation: &ClusterObservation, settings: &ClusterSettings) -> (f64, f
     (planned_ms, start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Largest resident memory of this process so far.
+/// The peak resident memory of this process.
 fn peak_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok().map(|kib| kib / 1024.0)
 }
 
-fn drawn(nodes: usize) -> ClusterObservation {
+fn random_observation(nodes: usize) -> ClusterObservation {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut uniform = move || {
         state ^= state << 13;
@@ -80,13 +80,13 @@ fn drawn(nodes: usize) -> ClusterObservation {
         labels: BTreeMap::new(),
     };
     let mut jobs: Vec<ClusterJob> = Vec::new();
-    for number in 0..nodes * JOBS_A_NODE {
+    for number in 0..nodes * JOBS_PER_NODE {
         let likely = 600.0 * (4.0 * uniform()).exp();
         let category = if uniform() < 0.1 { Category::Converged } else { Category::Progressing };
         let asks = category == Category::Converged;
         let worker = Worker {
             number: 0,
-            node: number / JOBS_A_NODE,
+            node: number / JOBS_PER_NODE,
             phase: Phase::Running,
             cores: Some(1.6),
             work_left: Some(Estimate { low: 0.8 * likely, likely, high: 1.3 * likely }),
@@ -97,7 +97,7 @@ fn drawn(nodes: usize) -> ClusterObservation {
         jobs.push(job(number, vec![worker], 1.0));
     }
     for number in 0..nodes / 10 {
-        jobs.push(job(nodes * JOBS_A_NODE + number, Vec::new(), 1.0 + (4.0 * uniform()).floor()));
+        jobs.push(job(nodes * JOBS_PER_NODE + number, Vec::new(), 1.0 + (4.0 * uniform()).floor()));
     }
     ClusterObservation {
         now: Millis::from_secs(100_000),

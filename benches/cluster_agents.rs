@@ -1,7 +1,7 @@
-//! What asking a thousand agents costs: a real coordinator at its default interval, and the agents' own server on a thousand addresses of
-//! this machine, each with five jobs, in another process. Beside it the same questions, each on a new connection and on kept ones. And
-//! what a real agent needs that is asked and has nothing to do. `cargo bench --bench cluster_agents` (`SECONDS=20` for a shorter
-//! measurement, `AGENTS=100` for fewer).
+//! The cost of polling a thousand agents: a real coordinator at its default interval, and a second process that runs the agents' server on
+//! a thousand addresses of this machine, with five jobs each. For comparison, the same requests are sent without a coordinator, over new
+//! connections and over reused ones. Also measured: the memory of a real agent that is polled and has no jobs.
+//! `cargo bench --bench cluster_agents` (`SECONDS=20` for a shorter measurement, `AGENTS=100` for fewer agents).
 
 #![allow(clippy::unwrap_used)] // a benchmark fails by panicking
 
@@ -31,10 +31,10 @@ use tokio::sync::mpsc;
 
 const PORT: u16 = 17_951;
 const POLL_EVERY: Duration = Duration::from_secs(5);
-const BOUND_PERCENT: f64 = 5.0;
-const BOUND_MIB: f64 = 10.0;
+const TARGET_PERCENT: f64 = 5.0;
+const TARGET_MIB: f64 = 10.0;
 
-/// This program in another role.
+/// A child process that runs this program in another role.
 struct Role(Child);
 
 impl Role {
@@ -53,11 +53,11 @@ impl Drop for Role {
 
 fn main() {
     if std::env::args().any(|argument| argument == "--test") {
-        return; // a measurement is no test
+        return; // `cargo test` does not run the measurement
     }
     match std::env::var("ROLE").as_deref() {
-        Ok("agents") => return answer(&PathBuf::from(std::env::var("FOLDER").unwrap())),
-        Ok(role) => return ask(&PathBuf::from(std::env::var("FOLDER").unwrap()), role == "kept"),
+        Ok("agents") => return run_agents(&PathBuf::from(std::env::var("FOLDER").unwrap())),
+        Ok(role) => return poll_agents(&PathBuf::from(std::env::var("FOLDER").unwrap()), role == "reuse"),
         Err(_) => {}
     }
     let seconds = number("SECONDS", 60);
@@ -66,33 +66,37 @@ fn main() {
     authority.issue("n0", "swarm-manager");
     (1..=agents()).for_each(|node| authority.issue(&name(node), "swarm-worker"));
     let _agents = Role::start("agents", folder.path());
-    eventually("the engine answers", Duration::from_secs(60), || {
+    eventually("the engine accepts connections", Duration::from_secs(60), || {
         std::os::unix::net::UnixStream::connect(folder.path().join("engine.sock")).ok()
     });
     let idle = Flowcoord::start(folder.path(), "agent", &authority.files("n0"), PORT);
     let coordinator = Flowcoord::start(folder.path(), "run", &authority.files("n0"), PORT);
-    eventually("all agents have answered", Duration::from_secs(300), || {
+    eventually("the coordinator has polled all agents", Duration::from_secs(300), || {
         let status = status(&folder.path().join("run.sock"))?;
-        let heard = status["nodes"].as_array()?.iter().filter(|node| node["agent"].is_string()).count();
-        (heard > agents()).then_some(())
+        let polled = status["nodes"].as_array()?.iter().filter(|node| node["agent"].is_string()).count();
+        (polled > agents()).then_some(())
     });
     std::thread::sleep(Duration::from_secs(15));
-    println!("{} agents with 5 jobs each, asked every {} s, {seconds} s each way:", agents(), POLL_EVERY.as_secs());
-    let (percent, mib) = (percent(coordinator.0.id(), seconds), resident(coordinator.0.id()));
     println!(
-        "  flowcoord run, all of it       {percent:.2} % of a core, {mib:.1} MiB resident (target: {BOUND_PERCENT} %)"
+        "{} agents with 5 jobs each, polled every {} s, measured for {seconds} s each:",
+        agents(),
+        POLL_EVERY.as_secs()
+    );
+    let (percent, mib) = (cpu_percent(coordinator.0.id(), seconds), resident(coordinator.0.id()));
+    println!(
+        "  flowcoord run, complete        {percent:.2} % of a core, {mib:.1} MiB resident (target: {TARGET_PERCENT} %)"
     );
     let (rss, own) = (resident(idle.0.id()), private(idle.0.id()));
-    println!("  an agent with nothing to do    {rss:.1} MiB resident, {own:.1} MiB its own (target: {BOUND_MIB} MiB)");
+    println!("  an agent without jobs          {rss:.1} MiB resident, {own:.1} MiB private (target: {TARGET_MIB} MiB)");
     drop(coordinator);
-    for (role, what) in [("kept", "questions alone, kept"), ("new", "a new connection for each")] {
-        let asking = Role::start(role, folder.path());
+    for (role, description) in [("reuse", "only requests, reused"), ("new", "a new connection for each")] {
+        let poller = Role::start(role, folder.path());
         std::thread::sleep(Duration::from_secs(30));
-        println!("  {what:<29}  {:.2} % of a core", self::percent(asking.0.id(), seconds));
+        println!("  {description:<29}  {:.2} % of a core", cpu_percent(poller.0.id(), seconds));
     }
 }
 
-fn percent(process: u32, seconds: u64) -> f64 {
+fn cpu_percent(process: u32, seconds: u64) -> f64 {
     let (began, before) = (Instant::now(), cpu_of(&[process]));
     std::thread::sleep(Duration::from_secs(seconds));
     (cpu_of(&[process]) - before) / began.elapsed().as_secs_f64() * 100.0
@@ -103,8 +107,8 @@ fn status(socket: &Path) -> Option<Value> {
     runtime.block_on(Api::new(socket, Duration::from_secs(5)).get("/v1/cluster")).ok()
 }
 
-fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 fn agents() -> usize {
@@ -115,13 +119,13 @@ fn name(node: usize) -> String {
     format!("n{node}")
 }
 
-/// The first is the real one's.
+/// The address of a node's agent. Node 0 is this machine, with the real agent.
 fn address(node: usize) -> String {
     if node == 0 { "127.0.0.1".to_owned() } else { format!("127.1.{}.{}", node / 200, node % 200 + 1) }
 }
 
-/// The agents, with an engine and flowconds that all of them share, until killed.
-fn answer(folder: &Path) {
+/// Runs all agents until killed. They share one engine and one flowcond, both simulated.
+fn run_agents(folder: &Path) {
     let busy = Served::new(busy_node());
     let idle = Served::new(idle_node());
     std::os::unix::fs::symlink(&idle.socket, folder.join("idle.sock")).unwrap();
@@ -142,7 +146,7 @@ fn answer(folder: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let mut running = tokio::task::JoinSet::new();
-        let mut told = Vec::new();
+        let mut controls = Vec::new();
         for node in 1..=agents() {
             let settings = Settings {
                 engine: Some(folder.join("engine.sock").display().to_string()),
@@ -156,12 +160,12 @@ fn answer(folder: &Path) {
                 },
                 ..Settings::default()
             };
-            let (control, orders) = mpsc::channel(1);
-            told.push(control);
-            running.spawn(agent::run(settings, orders));
+            let (control, requests) = mpsc::channel(1);
+            controls.push(control);
+            running.spawn(agent::run(settings, requests));
         }
         let ended = running.join_next().await;
-        panic!("an agent has ended: {ended:?}");
+        panic!("an agent stopped: {ended:?}");
     });
 }
 
@@ -177,21 +181,21 @@ fn node(number: usize) -> Value {
     })
 }
 
-/// A coordinator's questions without a coordinator, until killed.
-fn ask(folder: &Path, keeps: bool) {
+/// Sends the coordinator's requests to all agents until killed, without the rest of the coordinator.
+fn poll_agents(folder: &Path, reuse_connections: bool) {
     let identity = Authority::of_folder(folder).identity("n0");
-    let (kept, failed) = (Arc::new(Kept::default()), Arc::new(AtomicU64::new(0)));
+    let (connections, failed) = (Arc::new(Kept::default()), Arc::new(AtomicU64::new(0)));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         for node in 1..=agents() {
             let client = Client::new(identity.clone(), NodeId(name(node).into()), &address(node), PORT);
-            let client = if keeps { client.keeping(kept.clone()) } else { client };
+            let client = if reuse_connections { client.keeping(connections.clone()) } else { client };
             let failed = failed.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(POLL_EVERY * node as u32 / agents() as u32).await;
-                let mut due = tokio::time::interval(POLL_EVERY);
+                let mut interval = tokio::time::interval(POLL_EVERY);
                 loop {
-                    due.tick().await;
+                    interval.tick().await;
                     let report = client.report(&[], Millis::from_secs(60)).await;
                     if report.is_err() && failed.fetch_add(1, Ordering::Relaxed).is_multiple_of(1000) {
                         eprintln!("{report:?}");

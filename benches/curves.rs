@@ -1,8 +1,8 @@
-//! How well the curve model foresees the 95 % point of real learning curves, and what a fit costs.
+//! How well the curve model predicts the 95 % point of real learning curves, and the cost of a fit.
 //!
-//! `cargo bench --bench curves -- FILE.csv` replays each curve of a CSV with the columns `curve,units,value` (a header line, units
-//! rising). At 10, 25, 50 and 75 % of a run it asks for the units left to 95 % of the final improvement and compares with the truth:
-//! the first crossing of the smoothed curve. Without a file it replays curves that it makes itself.
+//! `cargo bench --bench curves -- FILE.csv` replays each curve of a CSV file with the columns `curve,units,value` (one header line, units
+//! ascending). At 10, 25, 50 and 75 % of a run it takes the predicted units left until 95 % of the final improvement and compares them with
+//! the true value: where the smoothed curve first crosses that point. Without a file it replays synthetic curves.
 
 use flowcon::model::{Direction, Directives, Evaluation, Millis, Progress, ProgressUnit};
 use flowcon::progress::Tracker;
@@ -25,7 +25,7 @@ impl RealCurve {
         self.points[self.points.len() - 1].0
     }
 
-    /// Units at the first crossing of 95 % of the final improvement, both ends smoothed over a twentieth of the points.
+    /// The units at which the curve first crosses 95 % of its final improvement, smoothed over a twentieth of the points.
     fn quality_at(&self) -> f64 {
         let window = (self.points.len() / 20).max(1);
         let smooth = |at: usize| {
@@ -42,19 +42,19 @@ impl RealCurve {
     }
 }
 
-/// What the model said at one prefix, as the 95 % point in parts of the truth.
-struct Answer {
+/// The model's prediction of the 95 % point from one prefix, compared with the true value.
+struct Prediction {
     log_error: f64,
-    inside: bool,
+    in_interval: bool,
 }
 
-fn replay(curve: &RealCurve, prefix: f64, with_total: bool, cost: &mut (Duration, u32)) -> Option<Answer> {
+fn replay(curve: &RealCurve, prefix: f64, with_total: bool, cost: &mut (Duration, u32)) -> Option<Prediction> {
     let directives = Directives { direction: Some(curve.direction()), ..Directives::default() };
     let mut tracker = Tracker::new(&directives);
     let total = with_total.then_some(curve.total());
-    let shown = curve.points.iter().take_while(|point| point.0 <= prefix * curve.total());
+    let prefix_points = curve.points.iter().take_while(|point| point.0 <= prefix * curve.total());
     let mut last = None;
-    for (number, &(units, value)) in shown.enumerate() {
+    for (number, &(units, value)) in prefix_points.enumerate() {
         let at = Millis(1000 * number as u64);
         tracker.report(Progress { unit: ProgressUnit::Step, current: units, total, at });
         tracker.evaluate(Evaluation { at, value, current: Some(units), total });
@@ -70,11 +70,11 @@ fn replay(curve: &RealCurve, prefix: f64, with_total: bool, cost: &mut (Duration
     let left = tracker.close_interval(at).curve?.units_to_quality?;
     let truth = curve.quality_at();
     if truth <= units {
-        return None; // past it: nothing left to foresee
+        return None; // already past the point: nothing to predict
     }
-    let foreseen = units + left.likely;
-    let inside = (units + left.low..=units + left.high).contains(&truth);
-    Some(Answer { log_error: (foreseen / truth).ln().abs(), inside })
+    let predicted = units + left.likely;
+    let in_interval = (units + left.low..=units + left.high).contains(&truth);
+    Some(Prediction { log_error: (predicted / truth).ln().abs(), in_interval })
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -101,8 +101,8 @@ fn read(path: &str) -> Vec<RealCurve> {
     curves
 }
 
-/// Exponential and power-law curves with noise that does not come from a generator but repeats.
-fn made() -> Vec<RealCurve> {
+/// Exponential and power-law curves with deterministic noise.
+fn synthetic_curves() -> Vec<RealCurve> {
     let noise = |n: usize| ((n * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5;
     let exponential =
         |rate: f64| (1..=200).map(move |n| (n as f64, 0.2 + 2.0 * (-rate * n as f64 / 200.0).exp() + 0.05 * noise(n)));
@@ -116,28 +116,31 @@ fn made() -> Vec<RealCurve> {
 
 fn main() {
     let path = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let curves = path.as_deref().map_or_else(made, read);
+    let curves = path.as_deref().map_or_else(synthetic_curves, read);
     let mut cost = (Duration::ZERO, 0);
     for (label, with_total) in [("total known", true), ("total unknown", false)] {
         for prefix in PREFIXES {
-            let mut answers = Vec::new();
+            let mut predictions = Vec::new();
             for curve in curves.iter().filter(|curve| curve.points.len() >= 20) {
-                if let Some(answer) = replay(curve, prefix, with_total, &mut cost) {
+                if let Some(prediction) = replay(curve, prefix, with_total, &mut cost) {
                     if std::env::var_os("EACH").is_some() {
-                        println!("  {} {prefix}: {:.2} {}", curve.name, answer.log_error, answer.inside);
+                        println!("  {} {prefix}: {:.2} {}", curve.name, prediction.log_error, prediction.in_interval);
                     }
-                    answers.push(answer);
+                    predictions.push(prediction);
                 }
             }
-            let count = answers.len();
-            let inside = answers.iter().filter(|answer| answer.inside).count();
-            let error = median(answers.into_iter().map(|answer| answer.log_error).collect());
+            let count = predictions.len();
+            let in_interval = predictions.iter().filter(|prediction| prediction.in_interval).count();
+            let error = median(predictions.into_iter().map(|prediction| prediction.log_error).collect());
             println!(
-                "{label}, {:2.0} % of the run seen: median |ln(foreseen/true)| of the 95 % point {error:.3}, \
-                 in the 80 % interval {inside} of {count}",
+                "{label}, after {:2.0} % of the run: median |ln(predicted/true)| of the 95 % point {error:.3}, \
+                 in the 80 % interval {in_interval} of {count}",
                 100.0 * prefix
             );
         }
     }
-    println!("one interval closed (fit and forecast): {:.1} µs", cost.0.as_secs_f64() * 1e6 / f64::from(cost.1.max(1)));
+    println!(
+        "closing one interval (fit and forecast): {:.1} µs",
+        cost.0.as_secs_f64() * 1e6 / f64::from(cost.1.max(1))
+    );
 }

@@ -1,5 +1,5 @@
-//! What looking at GPUs costs: a daemon that sees 8 GPUs with 20 processes each, through the stand-in for NVIDIA's library, beside one
-//! that looks at none, in the same minutes. Run as root: `cargo bench --bench gpu` (`SECONDS=60` for a shorter measurement).
+//! The cost of reading GPUs: a daemon that reads 8 GPUs with 20 processes each, through the stand-in for NVIDIA's library, compared with
+//! one that reads none, measured at the same time. Run as root: `cargo bench --bench gpu` (`SECONDS=60` for a shorter measurement).
 
 #![allow(clippy::unwrap_used)] // a benchmark fails by panicking
 
@@ -18,9 +18,10 @@ const GPUS: usize = 8;
 const PROCESSES: usize = 20;
 const TARGET_PERCENT: f64 = 0.2;
 
-struct Sleeping(Vec<Child>);
+/// Processes that are killed on drop.
+struct Sleepers(Vec<Child>);
 
-impl Drop for Sleeping {
+impl Drop for Sleepers {
     fn drop(&mut self) {
         for child in &mut self.0 {
             let _ = child.kill();
@@ -34,7 +35,7 @@ fn main() {
     let processes: Vec<Child> = (0..GPUS * PROCESSES)
         .map(|_| Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap())
         .collect();
-    let processes = Sleeping(processes);
+    let processes = Sleepers(processes);
     let stand_in = StandIn::of(&[]);
     let mut script = String::new();
     for gpu in 0..GPUS {
@@ -44,20 +45,20 @@ fn main() {
     for (number, process) in processes.0.iter().enumerate() {
         writeln!(script, "process {} {} 4 1073741824", number % GPUS, process.id()).unwrap();
     }
-    stand_in.says(&script);
-    let looking = stand_in.daemon(&[]);
-    let blind = Daemon::start("off", &["gpu.library=off"]);
-    eventually("the GPUs are seen", Duration::from_secs(30), || {
-        let status: serde_json::Value = serde_json::from_str(&looking.stdout_of(&["status", "-o", "json"])).unwrap();
+    stand_in.set_script(&script);
+    let with_gpus = stand_in.daemon(&[]);
+    let without_gpus = Daemon::start("off", &["gpu.library=off"]);
+    eventually("the daemon reports the GPUs", Duration::from_secs(30), || {
+        let status: serde_json::Value = serde_json::from_str(&with_gpus.stdout_of(&["status", "-o", "json"])).unwrap();
         (status["node"]["gpus"].as_array().is_some_and(|gpus| gpus.len() == GPUS)).then_some(())
     });
     sleep(Duration::from_secs(5));
-    let before = [&looking, &blind].map(|daemon| cpu_of(&[daemon.pid()]));
+    let before = [&with_gpus, &without_gpus].map(|daemon| cpu_of(&[daemon.pid()]));
     sleep(Duration::from_secs(seconds));
     let cost = |daemon: &Daemon, before: f64| (cpu_of(&[daemon.pid()]) - before) / seconds as f64 * 100.0;
-    let (with, without) = (cost(&looking, before[0]), cost(&blind, before[1]));
+    let (with, without) = (cost(&with_gpus, before[0]), cost(&without_gpus, before[1]));
     println!("{GPUS} GPUs with {PROCESSES} processes each, {seconds} s:");
-    println!("  looking at them  {with:.3} % of a core, {:.1} MiB resident", resident(looking.pid()));
-    println!("  not looking      {without:.3} % of a core, {:.1} MiB resident", resident(blind.pid()));
-    println!("  the difference   {:.3} % of a core (target: {TARGET_PERCENT} %)", with - without);
+    println!("  reading GPUs      {with:.3} % of a core, {:.1} MiB resident", resident(with_gpus.pid()));
+    println!("  not reading GPUs  {without:.3} % of a core, {:.1} MiB resident", resident(without_gpus.pid()));
+    println!("  difference        {:.3} % of a core (target: {TARGET_PERCENT} %)", with - without);
 }

@@ -1,6 +1,6 @@
-//! What governing costs: `flowcond` over 200 containers that write a log line a second, beside `docker stats` on the same set, in
-//! the same minute. Run as root: `cargo bench --bench overhead` (`CONTAINERS=50` for fewer, `POLICY=flowcon` for another
-//! policy than the default).
+//! The cost of governing: `flowcond` with 200 containers that write one log line per second, compared with `docker stats` for the same
+//! containers, measured one after the other. Run as root: `cargo bench --bench overhead` (`CONTAINERS=50` for fewer, `POLICY=flowcon`
+//! for another policy than the default).
 
 #![allow(clippy::unwrap_used)] // a benchmark fails by panicking
 
@@ -14,8 +14,9 @@ use support::cost::{cpu_of, resident};
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, RunSpec};
 
-const LINE_A_SECOND: &str = "i=0; while true; do i=$((i+1)); echo \"step $i/100000 loss: $((90000-i))\"; sleep 1; done";
-const WHILE: Duration = Duration::from_secs(60);
+const LINE_PER_SECOND: &str =
+    "i=0; while true; do i=$((i+1)); echo \"step $i/100000 loss: $((90000-i))\"; sleep 1; done";
+const MEASURED: Duration = Duration::from_secs(60);
 
 fn main() {
     let containers: usize = std::env::var("CONTAINERS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
@@ -27,43 +28,46 @@ fn main() {
         engine.run(RunSpec {
             name: &name,
             labels: &["flowcon.enable=true"],
-            script: LINE_A_SECOND,
+            script: LINE_PER_SECOND,
             ..RunSpec::default()
         });
     }
-    eventually("all are read", Duration::from_secs(120), || {
+    eventually("the daemon reads the metric of every job", Duration::from_secs(120), || {
         let jobs = daemon.jobs();
         (jobs.len() == containers && jobs.iter().all(|job| job["metric"].is_object())).then_some(())
     });
-    sleep(Duration::from_secs(25)); // past the decisions that their starts asked for
+    sleep(Duration::from_secs(25)); // until the decisions caused by the starts are over
 
     let engines = || cpu_of(&pids("dockerd")) + cpu_of(&pids("containerd"));
-    let alone = measure(|| cpu_of(&[daemon.pid()]), &engines);
+    let daemon_cost = measure(|| cpu_of(&[daemon.pid()]), &engines);
     let mut stats = Command::new("docker")
         .args(["--host", &engine.address(), "stats", "--format", "{{.Name}} {{.CPUPerc}}"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     sleep(Duration::from_secs(3));
-    let beside = measure(|| cpu_of(&[stats.id()]), &engines);
+    let stats_cost = measure(|| cpu_of(&[stats.id()]), &engines);
     stats.kill().unwrap();
     stats.wait().unwrap();
 
-    println!("{containers} containers, a log line a second each, {policy}, {} s each way:", WHILE.as_secs());
+    println!(
+        "{containers} containers, one log line per second each, {policy}, measured for {} s each:",
+        MEASURED.as_secs()
+    );
     println!(
         "  flowcond      {:.2} % of a core, {:.1} MiB resident (targets: 1 %, 40 MiB)",
-        alone.0,
+        daemon_cost.0,
         resident(daemon.pid())
     );
-    println!("  docker stats  {:.2} % of a core, and the engine {:+.1} %", beside.0, beside.1 - alone.1);
+    println!("  docker stats  {:.2} % of a core, and the engine {:+.1} %", stats_cost.0, stats_cost.1 - daemon_cost.1);
 }
 
-/// Percent of a core that the measured one and the engine use for a while.
-fn measure(one: impl Fn() -> f64, engine: &impl Fn() -> f64) -> (f64, f64) {
-    let (began, before, engine_before) = (Instant::now(), one(), engine());
-    sleep(WHILE);
+/// The CPU use of a program and of the engine over [`MEASURED`], in percent of a core.
+fn measure(program: impl Fn() -> f64, engine: &impl Fn() -> f64) -> (f64, f64) {
+    let (began, before, engine_before) = (Instant::now(), program(), engine());
+    sleep(MEASURED);
     let seconds = began.elapsed().as_secs_f64();
-    ((one() - before) / seconds * 100.0, (engine() - engine_before) / seconds * 100.0)
+    ((program() - before) / seconds * 100.0, (engine() - engine_before) / seconds * 100.0)
 }
 
 fn pids(program: &str) -> Vec<u32> {

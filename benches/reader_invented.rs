@@ -1,7 +1,7 @@
-//! Accuracy of the log reader on training programs that never existed, kind by kind, on fresh seeds in each run.
+//! Accuracy of the log reader on invented training programs, kind by kind, with new seeds in each run.
 //!
-//! `cargo bench --bench reader_invented [-- SEED]`: 2,100 programs (`FLOWCON_BENCH_PROGRAMS` in all). The first seed is printed, so that a
-//! fault can be looked at again. Wanted: 97 % fully right, none surely misread.
+//! `cargo bench --bench reader_invented [-- SEED]` reads 2,100 programs (`FLOWCON_BENCH_PROGRAMS` sets the total). It prints the first
+//! seed, so that a fault can be reproduced. Target: 97 % fully right, and no program misread with high confidence.
 
 #[path = "../tests/invented/mod.rs"]
 mod invented;
@@ -9,7 +9,7 @@ mod invented;
 use invented::{KINDS, invent, judge};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Faults shown of each kind.
+/// The number of faults printed for each kind.
 const SHOWN: usize = 3;
 
 fn main() {
@@ -18,22 +18,24 @@ fn main() {
     let wanted = std::env::var("FLOWCON_BENCH_PROGRAMS").ok().and_then(|text| text.parse().ok()).unwrap_or(2100);
     let each = (wanted / KINDS.len() as u64).max(1);
     println!("seeds from {first}, {each} programs of each kind");
-    let (mut all, mut right, mut surely_wrong) = (0, 0, 0);
+    let (mut all, mut right, mut confidently_wrong) = (0, 0, 0);
     for kind in KINDS {
         let verdicts: Vec<_> = (first..first + each).map(|seed| (seed, judge(&invent(kind, seed)))).collect();
         let faults: Vec<_> = verdicts.iter().filter(|(_, verdict)| !verdict.faults.is_empty()).collect();
-        let sure = faults.iter().filter(|(_, verdict)| verdict.confidently_wrong).count();
+        let confident = faults.iter().filter(|(_, verdict)| verdict.confidently_wrong).count();
         let good = verdicts.len() - faults.len();
         println!(
-            "{:14} {:6.1} % fully right, {sure} surely wrong",
+            "{:14} {:6.1} % fully right, {confident} confidently wrong",
             format!("{kind:?}"),
             100.0 * good as f64 / each as f64
         );
         for (seed, verdict) in faults.into_iter().take(SHOWN) {
             println!("{:14} seed {seed}: {}", "", verdict.faults.join("; "));
         }
-        (all, right, surely_wrong) = (all + verdicts.len(), right + good, surely_wrong + sure);
+        (all, right, confidently_wrong) = (all + verdicts.len(), right + good, confidently_wrong + confident);
     }
     let share = 100.0 * right as f64 / all as f64;
-    println!("{right} of {all} fully right ({share:.1} %, at least 97 wanted), {surely_wrong} surely wrong (0 wanted)");
+    println!(
+        "{right} of {all} fully right ({share:.1} %, target: at least 97), {confidently_wrong} confidently wrong (target: 0)"
+    );
 }

@@ -1,7 +1,7 @@
-//! Speed of the simulator: events a second on one core, and a trace of 80,000 jobs on 64 nodes of 8 GPUs.
+//! Speed of the simulator: events per second on one core, and the time for a trace of 82,000 jobs on 64 nodes with 8 GPUs each.
 //!
-//! `cargo bench --bench sim` prints both beside their targets: one million events a second, sixty seconds. With
-//! `FLOWSIM_TRACE=FILE` the trace is that file, otherwise one that is made here with the same number of jobs.
+//! `cargo bench --bench sim` prints both next to their targets: one million events per second, and sixty seconds. With
+//! `FLOWSIM_TRACE=FILE` the trace is that file, otherwise a synthetic one.
 
 use flowcon::model::PolicySettings;
 use flowcon::sim::scenario::Scenario;
@@ -15,15 +15,15 @@ const BUSY: &str = "[[job]]\nwork = [50, 200]\nstart_s = [0, 200]\ncount = 10\nu
 
 fn main() {
     for policy in ["fair", "srpt", "flowcon", "balanced"] {
-        events_per_second(policy);
+        measure_event_rate(policy);
     }
     let jobs = trace_jobs();
     for discipline in DISCIPLINES {
-        trace_time(&jobs, discipline);
+        measure_trace(&jobs, discipline);
     }
 }
 
-fn events_per_second(policy: &str) {
+fn measure_event_rate(policy: &str) {
     let scenario = Scenario::parse("busy", BUSY).expect("a valid scenario");
     let jobs = scenario.draw(1);
     let variant = Variant::named(policy, &PolicySettings::default()).expect("a known policy");
@@ -37,7 +37,7 @@ fn events_per_second(policy: &str) {
     );
 }
 
-fn trace_time(jobs: &[TraceJob], discipline: &str) {
+fn measure_trace(jobs: &[TraceJob], discipline: &str) {
     let gpus: trace::Gpus = "64x8".parse().expect("a valid cluster");
     let start = Instant::now();
     let outcome = trace::run(jobs, &gpus, discipline.parse().expect("a known discipline"), 0);
@@ -51,11 +51,11 @@ fn trace_jobs() -> Vec<TraceJob> {
         let text = std::fs::read_to_string(&path).expect("FLOWSIM_TRACE names a readable file");
         return trace::read(&path, &text, &gpus, None).expect("FLOWSIM_TRACE names a trace");
     }
-    made_up_trace()
+    synthetic_trace()
 }
 
-/// 82,000 jobs that keep 512 GPUs at nine tenths of what they can do; mostly one GPU, durations from a minute to a month.
-fn made_up_trace() -> Vec<TraceJob> {
+/// 82,000 jobs that keep 512 GPUs 90 % busy. Most jobs use one GPU; durations range from a minute to about three weeks.
+fn synthetic_trace() -> Vec<TraceJob> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut uniform = move || {
         state ^= state << 13;

@@ -1,6 +1,6 @@
-//! Hours in minutes: 500 scopes and 50 containers that come and go, logs that rotate, reloads, an engine that restarts. Memory and
-//! descriptors of `flowcond` over that time, whether every job is found again, and what it costs at rest beside `docker stats` and
-//! netdata on the same set, in the same run. It runs with the environment of its systemd unit.
+//! Simulates hours of use in minutes: 500 scopes and 50 containers that start and end, log rotation, reloads and engine restarts. Measures
+//! the memory and file descriptors of `flowcond` over time, checks that it finds every job, and compares its cost at rest with
+//! `docker stats` and netdata for the same jobs in the same run. `flowcond` runs with the environment of its systemd unit.
 //!
 //! As root: `cargo bench --bench soak` (`SCOPES`, `CONTAINERS` and `MINUTES` for another size; netdata from `apt-get install netdata`).
 
@@ -22,81 +22,81 @@ use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, Options, RunSpec};
 
 const LINES: &str = "i=0; while :; do i=$((i+1)); echo \"step $i/100000 loss: $((90000-i))\"; sleep 2; done";
-const SOON: Duration = Duration::from_secs(180);
-/// Each comparison at rest takes so long.
-const WHILE: Duration = Duration::from_secs(60);
+const FOUND_WITHIN: Duration = Duration::from_secs(180);
+/// The duration of each measurement at rest.
+const MEASURED: Duration = Duration::from_secs(60);
 
 fn main() {
-    let [scopes, containers, minutes] = [("SCOPES", 500), ("CONTAINERS", 50), ("MINUTES", 20)].map(asked);
-    let mut place = Place::new();
-    let empty = at_rest(|| cpu_of(&[place.daemon.pid()]));
-    let resident_empty = resident(place.daemon.pid());
+    let [scopes, containers, minutes] = [("SCOPES", 500), ("CONTAINERS", 50), ("MINUTES", 20)].map(number);
+    let mut machine = Machine::new();
+    let idle = cpu_percent(|| cpu_of(&[machine.daemon.pid()]));
+    let idle_resident = resident(machine.daemon.pid());
     let half = scopes / 2;
-    (0..half).for_each(|_| place.start_scope());
-    place.all_are_found("with the first half of the scopes");
+    (0..half).for_each(|_| machine.start_scope());
+    machine.wait_until_all_are_found("with the first half of the scopes");
     sleep(Duration::from_secs(90));
-    let resident_half = resident(place.daemon.pid());
-    (0..containers).for_each(|_| place.start_container());
-    (half..scopes).for_each(|_| place.start_scope());
-    place.all_are_found("at first");
-    sleep(Duration::from_secs(90)); // past the decisions that their starts asked for
+    let half_resident = resident(machine.daemon.pid());
+    (0..containers).for_each(|_| machine.start_container());
+    (half..scopes).for_each(|_| machine.start_scope());
+    machine.wait_until_all_are_found("before the churn");
+    sleep(Duration::from_secs(90)); // until the decisions caused by the starts are over
 
     println!(
-        "{scopes} scopes and {containers} containers, a line every two seconds each, {} s at rest:",
-        WHILE.as_secs()
+        "{scopes} scopes and {containers} containers, one line every two seconds each, measured for {} s at rest:",
+        MEASURED.as_secs()
     );
-    let number = (scopes + containers) as f64;
-    let alone = at_rest(|| cpu_of(&[place.daemon.pid()]));
-    let own = resident(place.daemon.pid());
+    let jobs = (scopes + containers) as f64;
+    let loaded = cpu_percent(|| cpu_of(&[machine.daemon.pid()]));
+    let loaded_resident = resident(machine.daemon.pid());
     println!(
-        "  flowcond      {alone:.2} % of a core, {own:.1} MiB resident (without jobs {empty:.2} %, {resident_empty:.1} MiB)"
+        "  flowcond      {loaded:.2} % of a core, {loaded_resident:.1} MiB resident (without jobs {idle:.2} %, {idle_resident:.1} MiB)"
     );
     println!(
-        "  for each job  {:.4} % of a core, {:.1} KiB (targets: 0.005 %, 20 KiB)",
-        (alone - empty) / number,
-        (own - resident_empty) * 1024.0 / number
+        "  per job       {:.4} % of a core, {:.1} KiB (targets: 0.005 %, 20 KiB)",
+        (loaded - idle) / jobs,
+        (loaded_resident - idle_resident) * 1024.0 / jobs
     );
-    println!("  each job beyond {half}: {:.1} KiB", (own - resident_half) * 1024.0 / (number - half as f64));
-    place.beside_docker_stats();
-    place.beside_netdata("with all its plugins", alone, "");
-    place.beside_netdata("its collector of cgroups alone", alone, CGROUPS_ALONE);
+    println!("  each job beyond {half}: {:.1} KiB", (loaded_resident - half_resident) * 1024.0 / (jobs - half as f64));
+    machine.compare_docker_stats();
+    machine.compare_netdata("with all its plugins", loaded, "");
+    machine.compare_netdata("with only its cgroups collector", loaded, ONLY_CGROUPS);
 
     println!("{minutes} minutes of churn:\n  minute  jobs  resident MiB  descriptors  threads  CPU %  done so far");
-    let (began, mut spent) = (Instant::now(), cpu_of(&[place.daemon.pid()]));
+    let (began, mut previous_cpu) = (Instant::now(), cpu_of(&[machine.daemon.pid()]));
     for minute in 1..=minutes {
         while began.elapsed() < Duration::from_secs(60 * minute as u64) {
-            place.churn();
+            machine.churn();
         }
-        let pid = place.daemon.pid();
-        let now = cpu_of(&[pid]);
+        let pid = machine.daemon.pid();
+        let cpu = cpu_of(&[pid]);
         println!(
             "  {minute:>6}  {:>4}  {:>12.1}  {:>11}  {:>7}  {:>5.1}  {:?}",
-            place.daemon.jobs().len(),
+            machine.daemon.jobs().len(),
             resident(pid),
-            entries(&format!("/proc/{pid}/fd")),
-            entries(&format!("/proc/{pid}/task")),
-            (now - spent) / 60.0 * 100.0,
-            place.done
+            count_entries(&format!("/proc/{pid}/fd")),
+            count_entries(&format!("/proc/{pid}/task")),
+            (cpu - previous_cpu) / 60.0 * 100.0,
+            machine.done
         );
-        spent = now;
+        previous_cpu = cpu;
     }
-    place.all_are_found("after the churn");
-    println!("every job is found after the churn, and nothing else");
-    let pid = place.daemon.pid();
+    machine.wait_until_all_are_found("after the churn");
+    println!("after the churn, flowcond reports exactly the jobs that exist");
+    let pid = machine.daemon.pid();
     println!(
         "  at the end    {:.1} MiB resident, {} descriptors; {:.2} % of a core at rest",
         resident(pid),
-        entries(&format!("/proc/{pid}/fd")),
-        at_rest(|| cpu_of(&[pid]))
+        count_entries(&format!("/proc/{pid}/fd")),
+        cpu_percent(|| cpu_of(&[pid]))
     );
 }
 
-fn asked((name, usual): (&str, usize)) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+fn number((name, default): (&str, usize)) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The engine, the daemon, and the jobs that should be known.
-struct Place {
+/// The engine, the daemon, and the jobs that the daemon should know.
+struct Machine {
     engine: Engine,
     daemon: Daemon,
     containers: BTreeSet<String>,
@@ -105,19 +105,19 @@ struct Place {
     random: ChaCha8Rng,
     last_restart: Instant,
     last_reload: Instant,
-    /// What was done, by name.
+    /// The number of churn steps of each kind.
     done: BTreeMap<&'static str, usize>,
 }
 
-impl Place {
-    fn new() -> Place {
+impl Machine {
+    fn new() -> Machine {
         let engine = Engine::start_with(Options { live_restore: true });
         let mut daemon = Daemon::start(&engine.address(), &[]);
         daemon.end("TERM");
         let environment = environment_of_unit();
-        let under: Vec<&str> = std::iter::once("env").chain(environment.iter().map(String::as_str)).collect();
-        daemon.launch_under(&under);
-        Place {
+        let wrapper: Vec<&str> = std::iter::once("env").chain(environment.iter().map(String::as_str)).collect();
+        daemon.launch_under(&wrapper);
+        Machine {
             engine,
             daemon,
             containers: BTreeSet::new(),
@@ -133,7 +133,7 @@ impl Place {
     fn start_container(&mut self) {
         self.started += 1;
         let name = format!("c{}", self.started);
-        // Logs of a few kilobytes rotate all the time.
+        // Logs of a few kilobytes rotate often.
         let options = ["--log-opt", "max-size=4k", "--log-opt", "max-file=2"];
         self.engine.run(RunSpec { name: &name, labels: &["flowcon.enable=true"], options: &options, script: LINES });
         self.containers.insert(name);
@@ -153,7 +153,7 @@ impl Place {
         self.scopes.insert(name, child);
     }
 
-    /// One thing that happens on a busy machine.
+    /// Makes one random change, as on a busy machine.
     fn churn(&mut self) {
         if self.last_restart.elapsed() > Duration::from_secs(240) {
             self.last_restart = Instant::now();
@@ -186,9 +186,9 @@ impl Place {
         *self.done.entry(what).or_default() += 1;
     }
 
-    fn all_are_found(&self, when: &str) {
+    fn wait_until_all_are_found(&self, when: &str) {
         let expected: BTreeSet<String> = self.containers.iter().chain(self.scopes.keys()).cloned().collect();
-        eventually(&format!("every job is found {when}, and read"), SOON, || {
+        eventually(&format!("the daemon reads the metric of every job {when}"), FOUND_WITHIN, || {
             let jobs = self.daemon.jobs();
             let read = jobs.iter().filter(|job| job["metric"].is_object());
             let found: BTreeSet<String> = read.map(|job| job["name"].as_str().unwrap().to_owned()).collect();
@@ -196,14 +196,14 @@ impl Place {
         });
     }
 
-    fn beside_docker_stats(&self) {
+    fn compare_docker_stats(&self) {
         let mut stats = Command::new("docker")
             .args(["--host", &self.engine.address(), "stats", "--format", "{{.Name}} {{.CPUPerc}}"])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
         sleep(Duration::from_secs(3));
-        let cost = at_rest(|| cpu_of(&[stats.id()]));
+        let cost = cpu_percent(|| cpu_of(&[stats.id()]));
         end_with(&mut stats, "KILL");
         println!(
             "  docker stats  {cost:.2} % of a core for the {} containers, without the engine's part",
@@ -211,8 +211,8 @@ impl Place {
         );
     }
 
-    /// netdata as Debian configures it, in a folder of its own, besides `more`.
-    fn beside_netdata(&self, which: &str, own: f64, more: &str) {
+    /// Measures netdata with Debian's configuration, its own folder and the lines `more`; `own` is flowcond's CPU use.
+    fn compare_netdata(&self, variant: &str, own: f64, more: &str) {
         if !Path::new("/usr/sbin/netdata").exists() {
             return println!("  netdata       not installed: apt-get install netdata");
         }
@@ -234,34 +234,34 @@ impl Place {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        sleep(Duration::from_secs(60)); // it looks up the name of each cgroup once
-        let family = family_of(netdata.id());
-        let cost = at_rest(|| cpu_of(&family));
-        let alive = family.iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
+        sleep(Duration::from_secs(60)); // netdata looks up the name of each cgroup once
+        let processes = process_tree(netdata.id());
+        let cost = cpu_percent(|| cpu_of(&processes));
+        let alive = processes.iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
         let memory: f64 = alive.map(|pid| resident(*pid)).sum();
         end_with(&mut netdata, "TERM");
         println!(
-            "  netdata, {which}: {cost:.2} % of a core, {memory:.1} MiB: flowcond uses {:.2} of that (target: 0.1)",
+            "  netdata, {variant}: {cost:.2} % of a core, {memory:.1} MiB: flowcond uses {:.2} of that (target: 0.1)",
             own / cost
         );
     }
 }
 
-/// Everything else of netdata is turned off.
-const CGROUPS_ALONE: &str = "[db]\nmode = ram\n[ml]\nenabled = no\n[web]\nmode = none\n[health]\nenabled = no\n\
+/// Turns off everything in netdata except its cgroups collector.
+const ONLY_CGROUPS: &str = "[db]\nmode = ram\n[ml]\nenabled = no\n[web]\nmode = none\n[health]\nenabled = no\n\
      [plugins]\nproc = no\ndiskspace = no\ntc = no\nidlejitter = no\ntimex = no\nstatsd = no\nchecks = no\napps = no\n\
      go.d = no\npython.d = no\ncharts.d = no\nioping = no\nfping = no\nperf = no\nslabinfo = no\nebpf = no\n\
      netdata monitoring = no\nenable running new plugins = no\ncgroups = yes\n";
 
-/// What the unit sets for the daemon, `NAME=VALUE` each.
+/// The environment variables that the systemd unit sets, each as `NAME=VALUE`.
 fn environment_of_unit() -> Vec<String> {
     let unit = include_str!("../systemd/flowcond.service");
     let lines = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
     lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
-/// A process, its children, and theirs.
-fn family_of(ancestor: u32) -> Vec<u32> {
+/// A process and all its descendants.
+fn process_tree(ancestor: u32) -> Vec<u32> {
     let parent = |pid: u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -273,13 +273,13 @@ fn family_of(ancestor: u32) -> Vec<u32> {
     parents.keys().copied().filter(descends).collect()
 }
 
-impl Drop for Place {
+impl Drop for Machine {
     fn drop(&mut self) {
         std::mem::take(&mut self.scopes).into_values().for_each(end);
     }
 }
 
-/// Ends a `flowctl run`, which ends its job.
+/// Ends a `flowctl run`, and with it its job.
 fn end(mut child: Child) {
     end_with(&mut child, "TERM");
 }
@@ -289,13 +289,13 @@ fn end_with(child: &mut Child, signal: &str) {
     child.wait().unwrap();
 }
 
-/// Percent of a core over a while.
-fn at_rest(cpu: impl Fn() -> f64) -> f64 {
+/// The CPU use over [`MEASURED`], in percent of a core.
+fn cpu_percent(cpu: impl Fn() -> f64) -> f64 {
     let (began, before) = (Instant::now(), cpu());
-    sleep(WHILE);
+    sleep(MEASURED);
     (cpu() - before) / began.elapsed().as_secs_f64() * 100.0
 }
 
-fn entries(folder: &str) -> usize {
+fn count_entries(folder: &str) -> usize {
     fs::read_dir(folder).unwrap().count()
 }

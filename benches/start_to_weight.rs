@@ -1,9 +1,9 @@
-//! From a container's start to its weight in force: the whole daemon beside the barest possible client, on a real dockerd.
+//! The time from a container's start until its weight is in force: the complete daemon compared with a minimal client, on a real dockerd.
 //!
-//! Bare: bollard's event stream and one `docker update`. Client: [`watch`] (which inspects what started) and
-//! [`Engine::update`]. Daemon: `flowcond`, which also opens the cgroup, decides, makes the original durable and reads back.
-//! Each waits until the update is answered; the clock starts at the engine's `State.StartedAt`.
-//! Also what one round of listing costs: it happens every 30 s. Run as root: `cargo bench --bench start_to_weight`.
+//! Minimal: bollard's event stream and one `docker update`. Client: [`watch`] (which inspects the started container) and
+//! [`Engine::update`]. Daemon: `flowcond`, which also opens the cgroup, decides, stores the original limits durably and reads the limits
+//! back. The time ends with the response to the update; it starts at the engine's `State.StartedAt`.
+//! Also prints the cost of listing the containers, which the daemon does every 30 s. Run as root: `cargo bench --bench start_to_weight`.
 
 #![allow(clippy::unwrap_used)] // a benchmark fails by panicking
 
@@ -24,72 +24,72 @@ use tokio::sync::mpsc;
 
 const LABEL: &str = "flowcon.enable=true";
 const ROUNDS: usize = 25;
-/// The daemon's containers carry another label, so that it leaves the other clients' alone.
-const DAEMONS_LABEL: &str = "flowcon.bench=daemon";
+/// The label of the daemon's containers, so that the daemon does not touch those of the other clients.
+const DAEMON_LABEL: &str = "flowcon.bench=daemon";
 
 #[tokio::main]
 async fn main() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &["policy.name=flowcon", "engine.label=flowcon.bench=daemon"]);
-    engine.run(RunSpec { name: "neighbour", labels: &[DAEMONS_LABEL], ..RunSpec::default() });
-    let (mut bare, mut ours, mut whole) = (Vec::new(), Vec::new(), Vec::new());
-    // In turns, so that both meet the same machine.
+    engine.run(RunSpec { name: "neighbour", labels: &[DAEMON_LABEL], ..RunSpec::default() });
+    let (mut minimal, mut client, mut complete) = (Vec::new(), Vec::new(), Vec::new());
+    // Alternates between the three, so that all run under the same conditions.
     for round in 0..ROUNDS {
-        bare.push(start_to_weight(&engine, round, Side::Bare).await);
-        ours.push(start_to_weight(&engine, round, Side::Ours).await);
-        whole.push(tokio::task::block_in_place(|| through_daemon(&engine, &daemon, round)));
+        minimal.push(start_to_weight(&engine, round, Side::Minimal).await);
+        client.push(start_to_weight(&engine, round, Side::Client).await);
+        complete.push(tokio::task::block_in_place(|| through_daemon(&engine, &daemon, round)));
     }
-    let (bare, ours, whole) = (median(bare), median(ours), median(whole));
-    println!("start to weight, median of {ROUNDS}: bare {bare:.1} ms");
-    println!("  our client  {ours:.1} ms, ratio {:.2}", ours / bare);
-    println!("  flowcond    {whole:.1} ms, ratio {:.2} (target: at most 2)", whole / bare);
-    cost_of_a_list(&engine).await;
+    let (minimal, client, complete) = (median(minimal), median(client), median(complete));
+    println!("start to weight, median of {ROUNDS}: minimal client {minimal:.1} ms");
+    println!("  our client  {client:.1} ms, ratio {:.2}", client / minimal);
+    println!("  flowcond    {complete:.1} ms, ratio {:.2} (target: at most 2)", complete / minimal);
+    print_list_cost(&engine).await;
 }
 
 #[derive(Clone, Copy)]
 enum Side {
-    Bare,
-    Ours,
+    Minimal,
+    Client,
 }
 
 async fn start_to_weight(engine: &Engine, round: usize, side: Side) -> f64 {
-    let watching = match side {
-        Side::Bare => tokio::spawn(bare(engine.address())),
-        Side::Ours => tokio::spawn(ours(engine.address())),
+    let update = match side {
+        Side::Minimal => tokio::spawn(update_minimally(engine.address())),
+        Side::Client => tokio::spawn(update_with_client(engine.address())),
     };
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let name = format!("{}-{round}", if matches!(side, Side::Bare) { "bare" } else { "ours" });
+    let name = format!("{}-{round}", if matches!(side, Side::Minimal) { "minimal" } else { "client" });
     tokio::task::block_in_place(|| engine.run(RunSpec { name: &name, labels: &[LABEL], ..RunSpec::default() }));
-    let done = watching.await.unwrap();
+    let done = update.await.unwrap();
     let started = started(engine, &name);
     assert_eq!(engine.docker(&["inspect", "--format", "{{.HostConfig.CpuShares}}", &name]), "256");
     (done.duration_since(UNIX_EPOCH).unwrap().as_secs_f64() - started) * 1e3
 }
 
-/// When the engine says that a container started, Unix seconds.
+/// The start time of a container according to the engine, in Unix seconds.
 fn started(engine: &Engine, name: &str) -> f64 {
     let started = engine.docker(&["inspect", "--format", "{{.State.StartedAt}}", name]);
     let seconds = std::process::Command::new("date").args(["-d", &started, "+%s.%N"]).output().unwrap().stdout;
     String::from_utf8(seconds).unwrap().trim().parse().unwrap()
 }
 
-/// Twice its neighbour's weight is due at once: the daemon's own event says when it stood.
+/// The milliseconds until the daemon has given a new container twice its neighbour's weight, by the time of the daemon's own event.
 fn through_daemon(engine: &Engine, daemon: &Daemon, round: usize) -> f64 {
     let name = format!("daemon-{round}");
-    engine.run(RunSpec { name: &name, labels: &[DAEMONS_LABEL, "flowcon.weight=2"], ..RunSpec::default() });
-    let stood = eventually("its weight stands", Duration::from_secs(20), || {
+    engine.run(RunSpec { name: &name, labels: &[DAEMON_LABEL, "flowcon.weight=2"], ..RunSpec::default() });
+    let set_ms = eventually("the daemon sets the weight", Duration::from_secs(20), || {
         let events = daemon.stdout_of(&["watch", "--no-follow", "--recent", "20", "-o", "jsonl"]);
         let mut events = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         events.find(|event| event["kind"] == "limit" && event["name"] == name.as_str())?["unix_ms"].as_f64()
     });
     let started = started(engine, &name);
     engine.docker(&["rm", "--force", &name]);
-    // The neighbour's weight follows; the next round begins from rest.
+    // Waits until the neighbour's weight is adapted too, so that the rounds do not overlap.
     std::thread::sleep(Duration::from_millis(700));
-    stood - started * 1e3
+    set_ms - started * 1e3
 }
 
-async fn bare(address: String) -> SystemTime {
+async fn update_minimally(address: String) -> SystemTime {
     let docker = Docker::connect_with_unix(&address, 10, API_DEFAULT_VERSION).unwrap();
     let filters = HashMap::from([("event".to_owned(), vec!["start".to_owned()])]);
     let mut events = docker.events(Some(EventsOptions { filters: Some(filters), ..EventsOptions::default() }));
@@ -100,7 +100,7 @@ async fn bare(address: String) -> SystemTime {
     SystemTime::now()
 }
 
-async fn ours(address: String) -> SystemTime {
+async fn update_with_client(address: String) -> SystemTime {
     let client = Client::new(EngineAddress::parse(&address).unwrap());
     let (sender, mut events) = mpsc::channel(16);
     tokio::spawn(watch(client.clone(), Wanted::labelled(LABEL), sender));
@@ -109,7 +109,7 @@ async fn ours(address: String) -> SystemTime {
         match events.recv().await.unwrap() {
             EngineEvent::Connected(info) => conversion = Some(info.conversion),
             EngineEvent::Started(container) => {
-                // 256 shares on cgroup v1; whatever gives the same weight elsewhere.
+                // 256 shares on cgroup v1, and the equivalent weight on cgroup v2.
                 let conversion = conversion.unwrap();
                 let weight = Setting::CpuWeight(CpuWeight::clamped(f64::from(conversion.weight(256))));
                 let mut limits = container.limits;
@@ -122,7 +122,7 @@ async fn ours(address: String) -> SystemTime {
     }
 }
 
-async fn cost_of_a_list(engine: &Engine) {
+async fn print_list_cost(engine: &Engine) {
     let client = Client::new(EngineAddress::parse(&engine.address()).unwrap());
     let (began, cpu) = (Instant::now(), own_cpu_ms());
     let listed = client.list(LABEL).await.unwrap();
@@ -130,8 +130,8 @@ async fn cost_of_a_list(engine: &Engine) {
         client.inspect(&row.id, EngineName::Docker).await.unwrap();
     }
     let (wall, cpu) = (began.elapsed().as_secs_f64() * 1e3, own_cpu_ms() - cpu);
-    let each = listed.len() as f64;
-    println!("one list of {each} containers: {:.2} ms each, {:.2} ms of own CPU each", wall / each, cpu / each);
+    let count = listed.len() as f64;
+    println!("listing {count} containers: {:.2} ms each, {:.2} ms of own CPU time each", wall / count, cpu / count);
 }
 
 fn own_cpu_ms() -> f64 {

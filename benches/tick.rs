@@ -1,4 +1,4 @@
-//! A tick and its diff over 1,000 containers' observations: the pure policy's share of a decision. Must stay below one millisecond.
+//! The time of a tick and its diff for 1,000 containers: the part of a decision that is pure policy. The target is less than 1 ms.
 
 use criterion::{BatchSize, Criterion};
 use flowcon::model::{
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const CONTAINERS: u64 = 1000;
 
-/// What a node with 1,000 trainings looks like after `round` intervals of 20 s.
+/// A node with 1,000 training jobs after `round` intervals of 20 s.
 fn observation(round: u64) -> NodeObservation {
     let now = Millis::from_secs(20 * (round + 1));
     NodeObservation {
@@ -35,7 +35,7 @@ fn container(number: u64, round: u64, now: Millis) -> ContainerObservation {
         memory_high: Some(None),
         io_weight: Some(100),
     };
-    // Sixty-four hexadecimal digits that differ at the front, as an engine's ids do.
+    // 64 hexadecimal digits that differ at the front, like an engine's ids.
     let id = format!("{:016x}{number:048x}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     ContainerObservation {
         id: ContainerId::new(&id),
@@ -43,7 +43,7 @@ fn container(number: u64, round: u64, now: Millis) -> ContainerObservation {
         runtime: Runtime::Docker,
         started: Millis(0),
         state: RunState::Running,
-        // Two sockets with processors in common, below one cgroup.
+        // Two overlapping sets of CPUs, in one parent cgroup.
         place: Arc::new(Place {
             cpus: Some(if number.is_multiple_of(2) { (0..40).collect() } else { (24..64).collect() }),
             parent: Some(Arc::from("/sys/fs/cgroup/system.slice")),

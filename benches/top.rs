@@ -1,8 +1,8 @@
-//! What `flowctl top` costs: CPU time of the real program on a real pseudo-terminal, looking ten times a second at 200 jobs.
+//! The cost of `flowctl top`: CPU time of the real program on a real pseudo-terminal, refreshing ten times per second with 200 jobs.
 //!
-//! Served over a real socket by the real server, with another snapshot ten times a second (all numbers of all jobs move) and every
-//! two seconds (as the daemon publishes). Beside it, on the same terminal and as often: `flowctl status --watch`, and the system's own
-//! `top` and `htop` over whatever runs on this machine, where they are installed. CPU time is user and system, of all threads.
+//! The real server publishes a new snapshot over a real socket ten times per second (all numbers of all jobs change), then every
+//! two seconds (as the daemon does). For comparison, on the same terminal and at the same rate: `flowctl status --watch`, and the
+//! system's `top` and `htop` on the processes of this machine, if installed. CPU time is user plus system time, of all threads.
 
 #[path = "../tests/pty/mod.rs"]
 mod pty;
@@ -20,40 +20,44 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const JOBS: usize = 200;
-const LOOKS_A_SECOND: f64 = 10.0;
+const REFRESHES_PER_SECOND: f64 = 10.0;
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(15);
 
-/// Part of a core that is not to be exceeded.
+/// The maximum CPU use, as a fraction of a core.
 const TARGET: f64 = 0.05;
 
 fn main() {
-    println!("{JOBS} jobs, {LOOKS_A_SECOND} looks a second, {} s each, {} load", MEASURED.as_secs(), load());
+    println!(
+        "{JOBS} jobs, {REFRESHES_PER_SECOND} refreshes per second, {} s each, load {}",
+        MEASURED.as_secs(),
+        load()
+    );
     println!("{:<52} {:>9} {:>12} {:>10}", "", "of a core", "CPU a look", "to the pty");
     let flowctl = env!("CARGO_BIN_EXE_flowctl");
     let mut worst = 0.0_f64;
-    for (every, words) in [(0.1, "another snapshot at each look"), (2.0, "another snapshot every 2 s")] {
+    for (every_s, snapshots) in [(0.1, "a snapshot per refresh"), (2.0, "a snapshot every 2 s")] {
         let served = Served::new(full_node(0));
         let socket = served.socket.display().to_string();
-        publishing(&served, every, || {
+        while_publishing(&served, every_s, || {
             for (columns, rows) in [(80, 24), (200, 60)] {
-                let what = format!("flowctl top, {columns}×{rows}, {words}");
-                worst = worst.max(measured(&what, &format!("{flowctl} --socket {socket} top -d 0.1"), columns, rows));
+                let name = format!("flowctl top, {columns}×{rows}, {snapshots}");
+                worst = worst.max(measure(&name, &format!("{flowctl} --socket {socket} top -d 0.1"), columns, rows));
             }
             let watch = format!("{flowctl} --socket {socket} status --watch=0.1");
-            measured(&format!("flowctl status --watch, {words}"), &watch, 200, 60);
+            measure(&format!("flowctl status --watch, {snapshots}"), &watch, 200, 60);
         });
     }
-    for (what, command) in [("top of the system", "top -d 0.1"), ("htop", "htop -d 1")] {
+    for (name, command) in [("the system's top", "top -d 0.1"), ("htop", "htop -d 1")] {
         if installed(command) {
-            measured(&format!("{what}, 200×60, {} processes", processes()), command, 200, 60);
+            measure(&format!("{name}, 200×60, {} processes", processes()), command, 200, 60);
         }
     }
-    let verdict = if worst <= TARGET { "kept" } else { "MISSED" };
-    println!("at most {:.0} % of a core for flowctl top: {verdict} ({:.1} %)", TARGET * 100.0, worst * 100.0);
+    let verdict = if worst <= TARGET { "met" } else { "MISSED" };
+    println!("target of at most {:.0} % of a core for flowctl top: {verdict} ({:.1} %)", TARGET * 100.0, worst * 100.0);
 }
 
-/// As many jobs of each sort as there are, all their numbers a little further at each tick.
+/// A node of [`JOBS`] jobs, with every kind of job in turn. All their numbers change a little with each tick.
 fn full_node(tick: u64) -> NodeStatus {
     let mut node = idle_node();
     node.ticks = tick;
@@ -75,8 +79,8 @@ fn full_node(tick: u64) -> NodeStatus {
     node
 }
 
-/// Publishes snapshots while `work` goes on.
-fn publishing(served: &Served, every: f64, mut work: impl FnMut()) {
+/// Publishes a snapshot every `every_s` seconds while `work` runs.
+fn while_publishing(served: &Served, every_s: f64, mut work: impl FnMut()) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -84,7 +88,7 @@ fn publishing(served: &Served, every: f64, mut work: impl FnMut()) {
             while !done.load(Ordering::Relaxed) {
                 tick += 1;
                 served.status.send(Arc::new(full_node(tick))).expect("the server listens");
-                sleep(Duration::from_secs_f64(every));
+                sleep(Duration::from_secs_f64(every_s));
             }
         });
         work();
@@ -92,29 +96,29 @@ fn publishing(served: &Served, every: f64, mut work: impl FnMut()) {
     });
 }
 
-/// Runs the command on a terminal and prints what it costs; the part of a core.
-fn measured(what: &str, command: &str, columns: u16, rows: u16) -> f64 {
+/// Runs the command on a terminal and prints its cost; returns its CPU use as a fraction of a core.
+fn measure(name: &str, command: &str, columns: u16, rows: u16) -> f64 {
     let pty = Pty::run(command, rows, columns, &[]);
     sleep(WARM_UP);
-    let (cpu, bytes, begun) = (cpu_time(pty.pid()), pty.written(), Instant::now());
+    let (cpu, bytes, started) = (cpu_time(pty.pid()), pty.written(), Instant::now());
     sleep(MEASURED);
-    let took = begun.elapsed().as_secs_f64();
+    let elapsed = started.elapsed().as_secs_f64();
     let cpu = cpu_time(pty.pid()) - cpu;
     let bytes = pty.written() - bytes;
-    assert!(bytes > 0, "{what} draws nothing:\n{}", pty.screen());
-    let looks = took * LOOKS_A_SECOND;
+    assert!(bytes > 0, "{name} draws nothing:\n{}", pty.screen());
+    let refreshes = elapsed * REFRESHES_PER_SECOND;
     println!(
-        "{what:<52} {:>7.2} % {:>9.2} ms {:>7.1} kB/s",
-        100.0 * cpu / took,
-        1000.0 * cpu / looks,
-        bytes as f64 / took / 1000.0
+        "{name:<52} {:>7.2} % {:>9.2} ms {:>7.1} kB/s",
+        100.0 * cpu / elapsed,
+        1000.0 * cpu / refreshes,
+        bytes as f64 / elapsed / 1000.0
     );
-    cpu / took
+    cpu / elapsed
 }
 
-/// CPU time of a process with all its threads, in seconds: `utime` and `stime` of `/proc/PID/stat`.
+/// The CPU time of a process with all its threads, in seconds: `utime` plus `stime` of `/proc/PID/stat`.
 fn cpu_time(pid: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process runs");
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
     let ticks: f64 = [11, 12].iter().map(|at| fields[*at].parse::<f64>().expect("a number")).sum();
     ticks / rustix::param::clock_ticks_per_second() as f64

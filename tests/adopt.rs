@@ -33,12 +33,12 @@ fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
     let stranger = run(&engine, "stranger", &[], GROWING);
     daemon.wait_for_job("grow", "is found", SOON, |_| true);
 
-    let text = daemon.text(&["adopt", "flat", "--label", "flowcon.metric=loss"]);
+    let text = daemon.stdout_of(&["adopt", "flat", "--label", "flowcon.metric=loss"]);
     assert!(text.contains("flat is adopted") && text.contains("flowctl disown flat"), "{text}");
     let job = daemon.job("flat").expect("it is governed when the command returns");
     assert_eq!(job["adopted"]["labels"]["flowcon.metric"], "loss", "{job:#?}");
-    assert!(daemon.text(&["status"]).contains("adopted without the label: flat"));
-    let page = daemon.text(&["explain", "flat"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(daemon.stdout_of(&["status"]).contains("adopted without the label: flat"));
+    let page = daemon.stdout_of(&["explain", "flat"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("with flowcon.metric=loss; undo: `flowctl disown"), "{page}");
     wait_until_limited(&engine, &flat);
 
@@ -59,7 +59,7 @@ fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
     engine.docker(&["rename", "flat", "even"]);
     daemon.wait_for_job("even", "has its new name", SOON, |job| job["state"] == "running");
 
-    let text = daemon.text(&["disown", "even"]);
+    let text = daemon.stdout_of(&["disown", "even"]);
     assert!(text.contains("original limits"), "{text}");
     assert_eq!(engine.cpu_weight(&flat), 100, "they are restored when the command returns");
     assert!(daemon.job("even").is_none());
@@ -76,12 +76,12 @@ fn a_removed_container_is_forgotten_and_a_stopped_one_is_not() {
     let engine = Engine::start();
     let mut daemon = Daemon::start(&engine.address(), &FLOWCON);
     eventually("the engine is connected", SOON, || {
-        daemon.text(&["status"]).contains("docker: connected").then_some(())
+        daemon.stdout_of(&["status"]).contains("docker: connected").then_some(())
     });
     for name in ["one", "two", "three"] {
         run(&engine, name, &[], GROWING);
     }
-    daemon.text(&["adopt", "one", "two", "three", "--label", "flowcon.max-share=30%"]);
+    daemon.stdout_of(&["adopt", "one", "two", "three", "--label", "flowcon.max-share=30%"]);
     assert_eq!(daemon.job("two").unwrap()["max_share"], 0.3);
     engine.docker(&["rm", "--force", "one"]);
     eventually("one has ended", SOON, || daemon.job("one").is_none().then_some(()));
@@ -92,13 +92,16 @@ fn a_removed_container_is_forgotten_and_a_stopped_one_is_not() {
     engine.docker(&["stop", "--time", "0", "three"]);
     daemon.boot();
     eventually("the engine is connected", SOON, || {
-        daemon.text(&["status"]).contains("docker: connected").then_some(())
+        daemon.stdout_of(&["status"]).contains("docker: connected").then_some(())
     });
     engine.docker(&["start", "three"]);
     daemon.wait_for_job("three", "is governed when it starts again", SOON, |job| job["max_share"] == 0.3);
     engine.docker(&["stop", "--time", "0", "three"]);
     eventually("three has ended", SOON, || daemon.job("three").is_none().then_some(()));
-    assert!(daemon.text(&["disown", "three"]).contains("three is disowned"), "a stopped container can be disowned");
+    assert!(
+        daemon.stdout_of(&["disown", "three"]).contains("three is disowned"),
+        "a stopped container can be disowned"
+    );
     daemon.end("TERM");
     assert_eq!(adopted_count(&daemon), 0, "two was removed while no daemon ran");
 }
@@ -127,6 +130,6 @@ fn an_invalid_adoption_is_rejected_with_the_next_step() {
     assert_rejected(&["disown", "labelled"], 6, "flowctl release labelled");
     assert_rejected(&["disown", "free"], 4, "flowctl ps");
     assert!(daemon.job("free").is_none(), "a rejected command adopts nothing");
-    daemon.text(&["adopt", "free"]);
+    daemon.stdout_of(&["adopt", "free"]);
     assert_rejected(&["adopt", "free"], 6, "flowctl disown free");
 }

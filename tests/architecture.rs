@@ -45,7 +45,7 @@ const IMPURE_WORDS: &[&str] = &[
     "HashMap", // its iteration order is hidden randomness
 ];
 
-const LINES_AT_MOST: usize = 400;
+const MAX_LINES: usize = 400;
 
 /// Files over the limit, each with the reason why it is not split.
 const LONG_FILES: &[(&str, &str)] = &[("progress/formats_tests.rs", "one table with a line per format")];
@@ -207,7 +207,7 @@ fn no_file_is_too_long() {
     let long: Vec<String> = sources()
         .into_iter()
         .map(|(file, text)| (file, text.lines().count()))
-        .filter(|(file, lines)| *lines > LINES_AT_MOST && !LONG_FILES.iter().any(|(name, _)| name == file))
+        .filter(|(file, lines)| *lines > MAX_LINES && !LONG_FILES.iter().any(|(name, _)| name == file))
         .map(|(file, lines)| format!("src/{file}: {lines} lines; split it by topic or add the reason to LONG_FILES"))
         .collect();
     assert!(long.is_empty(), "{}", long.join("\n"));
@@ -315,8 +315,9 @@ impl Modules {
         let file = self.files.get(&module)?;
         // Re-exported from a child of that module.
         if let Some(item) = rest.first() {
-            let reexported =
-                self.imports[file].iter().find(|(path, reexports)| *reexports && path.rsplit("::").next() == Some(item));
+            let reexported = self.imports[file]
+                .iter()
+                .find(|(path, reexports)| *reexports && path.rsplit("::").next() == Some(item));
             if let Some((path, _)) = reexported
                 && let Some(real) = self.file_of(&module, path)
             {

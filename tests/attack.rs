@@ -337,7 +337,7 @@ fn a_user_cannot_take_shares_from_others() {
     let out = arena.flowctl(&["run", "--name", "idle-0", "--", "true"]).output().unwrap();
     assert!(out.status.success(), "{}", text_of(&out));
     let decisions = || {
-        let text = arena.daemon.text(&["status", "-o", "json"]);
+        let text = arena.daemon.stdout_of(&["status", "-o", "json"]);
         serde_json::from_str::<serde_json::Value>(&text).unwrap()["node"]["decisions"].as_u64().unwrap()
     };
     let from = decisions();

@@ -66,10 +66,7 @@ fn a_job_that_cannot_start_ends_the_bench_immediately() {
     let output = bench(&list, folder.path(), NO_ENGINE);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(
-        stderr.contains("the job missing exited with") && stderr.contains("/nonexistent/train"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("the job missing exited with") && stderr.contains("/nonexistent/train"), "{stderr}");
 }
 
 /// A job that fails unless its arguments, variables and mounts are as in the list.

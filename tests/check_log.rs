@@ -64,7 +64,10 @@ fn a_directory_is_replaced_by_its_metrics_file() {
     fs::write(folder.path().join("hparams.yaml"), "lr: 0.1\n").expect("a file");
     fs::write(folder.path().join("metrics.csv"), "epoch,val_loss\n0,0.5\n1,0.4\n2,0.3\n").expect("a file");
     let report = json(&["--json", &folder.path().to_string_lossy()]);
-    assert_eq!((report["metric"].as_str(), report["observations"].as_array().map(Vec::len)), (Some("val_loss"), Some(3)));
+    assert_eq!(
+        (report["metric"].as_str(), report["observations"].as_array().map(Vec::len)),
+        (Some("val_loss"), Some(3))
+    );
 }
 
 #[test]

@@ -108,20 +108,21 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
     let job =
         daemon.wait_for_job("claims-shown", "is at its twelfth epoch", SOON, |job| job["progress"]["current"] == 12.0);
     assert_eq!((&job["progress"]["total"], &job["progress"]["claimed_total"]), (&Value::Null, &40.0.into()));
-    let status = daemon.output(&["status"]);
+    let status = daemon.stdout_of(&["status"]);
     assert!(status.contains("epoch 12/~40"), "{status}");
-    let page = daemon.output(&["explain", "claims-shown"]);
+    let page = daemon.stdout_of(&["explain", "claims-shown"]);
     assert!(
         page.contains("40 epochs, from `--epochs` of its command") && page.contains("epoch 12.00 of ~40"),
         "{page}"
     );
 
     fs::write(folder.path().join("go"), "").unwrap();
-    daemon
-        .wait_for_job("claims-shown", "exceeds its claim", SOON, |job| job["progress"]["current"].as_f64() > Some(40.0));
+    daemon.wait_for_job("claims-shown", "exceeds its claim", SOON, |job| {
+        job["progress"]["current"].as_f64() > Some(40.0)
+    });
     let read = reading(&daemon, "claims-shown").unwrap();
     assert_eq!(read["claim"], Value::Null, "{read}");
-    let status = daemon.output(&["status"]);
+    let status = daemon.stdout_of(&["status"]);
     assert!(status.contains("epoch ") && !status.contains("/~"), "{status}");
 
     let history = eventually("the history has it", SOON, || {
@@ -131,11 +132,11 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
     let output = [
         status,
         page,
-        daemon.output(&["explain", "claims-shown", "-o", "json"]),
-        daemon.output(&["status", "-o", "json"]),
+        daemon.stdout_of(&["explain", "claims-shown", "-o", "json"]),
+        daemon.stdout_of(&["status", "-o", "json"]),
         history,
-        daemon.output(&["history", "--events", "claims-shown", "-o", "jsonl"]),
-        daemon.output(&["metrics"]),
+        daemon.stdout_of(&["history", "--events", "claims-shown", "-o", "jsonl"]),
+        daemon.stdout_of(&["metrics"]),
         daemon.log(),
     ];
     Command::new("kill").args(["-INT", &recording.id().to_string()]).status().unwrap();

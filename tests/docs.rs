@@ -112,7 +112,10 @@ fn every_documented_command_is_run_by_a_test() {
         .iter()
         .filter(|command| !is_here(command) && !ELSEWHERE.iter().any(|(known, _)| known == command))
         .collect();
-    assert!(untested.is_empty(), "untested commands: run them in tests/docs.rs, or add them to ELSEWHERE: {untested:#?}");
+    assert!(
+        untested.is_empty(),
+        "untested commands: run them in tests/docs.rs, or add them to ELSEWHERE: {untested:#?}"
+    );
     for (command, place) in ELSEWHERE {
         assert!(commands.contains(*command), "`{command}` is no longer documented");
         match place {
@@ -363,9 +366,9 @@ fn operator_commands_have_their_documented_effect() {
     let free = machine.run_container("free", &[], CONVERGED);
 
     machine.run_ok("flowctl pin JOB 40%", &[("JOB", "one")]);
-    machine.daemon.wait_for_job("one", "has its pinned share", SOON, |job| {
-        job["pinned_share"] == 0.4 && job["cpu_weight"] == 80
-    });
+    machine
+        .daemon
+        .wait_for_job("one", "has its pinned share", SOON, |job| job["pinned_share"] == 0.4 && job["cpu_weight"] == 80);
     machine.run_ok("flowctl pin JOB", &[("JOB", "two")]);
     machine.daemon.wait_for_job("two", "is pinned to its current share", SOON, |job| job["pinned_share"].is_number());
     for name in ["one", "two"] {
@@ -441,7 +444,9 @@ fn read_only_commands_show_jobs_and_decisions() {
     assert!(jobs[0]["name"].is_string() && jobs[0]["started_unix_ms"].is_u64(), "{jobs}");
     let now = current_time(&machine);
     assert!(
-        machine.run_ok("flowctl explain JOB --at TIME", &[("JOB", "one"), ("TIME", &now)]).contains("Decision in force")
+        machine
+            .run_ok("flowctl explain JOB --at TIME", &[("JOB", "one"), ("TIME", &now)])
+            .contains("Decision in force")
     );
     // This daemon did not run ten minutes ago; the message contains the requested time.
     assert!(machine.run_failing("flowctl explain JOB --at 10m", &[("JOB", "one")]).contains("one"));

@@ -112,11 +112,15 @@ fn jobs_on_different_processors_do_not_affect_each_other() {
     let (first, second) = (all[0].to_string(), all[1].to_string());
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let _jobs = [train(&daemon, "here", 100_000, &first), train(&daemon, "there", 6_400_000, &second)];
-    support::daemon::eventually("each is alone in its domain, with its original weight", Duration::from_secs(60), || {
-        let rankings: Vec<_> = ["here", "there"].iter().filter_map(|name| ranking(&daemon, name)).collect();
-        let alone = |(rank, weight, domain): &(u64, u64, Value)| {
-            *rank == 1 && weight.abs_diff(100) <= 1 && domain["containers"] == 1 && at_most_one_core(domain)
-        };
-        (rankings.len() == 2 && rankings.iter().all(alone)).then_some(())
-    });
+    support::daemon::eventually(
+        "each is alone in its domain, with its original weight",
+        Duration::from_secs(60),
+        || {
+            let rankings: Vec<_> = ["here", "there"].iter().filter_map(|name| ranking(&daemon, name)).collect();
+            let alone = |(rank, weight, domain): &(u64, u64, Value)| {
+                *rank == 1 && weight.abs_diff(100) <= 1 && domain["containers"] == 1 && at_most_one_core(domain)
+            };
+            (rankings.len() == 2 && rankings.iter().all(alone)).then_some(())
+        },
+    );
 }

@@ -228,7 +228,9 @@ fn the_daemon_thaws_and_reports_it_if_the_guard_is_killed_during_a_freeze() {
     kill(guard(&daemon), "KILL");
     eventually("it is thawed", SOON, || (!frozen.is_frozen()).then_some(()));
     frozen.assert_progress();
-    eventually("it is reported", SOON, || daemon.stdout_of(&["status"]).contains("the process that freezes").then_some(()));
+    eventually("it is reported", SOON, || {
+        daemon.stdout_of(&["status"]).contains("the process that freezes").then_some(())
+    });
 }
 
 #[test]
@@ -266,7 +268,8 @@ fn after_a_kill_of_daemon_and_guard_a_restore_or_the_next_daemon_thaws_the_job()
         assert!(frozen.is_frozen() && frozen.makes_no_progress_for(Duration::from_millis(500)), "it is still frozen");
         if by_restore {
             // As in the unit after the end of the daemon; the setting applies only to limits.
-            let restored = daemon.restore_command().args(["--as-configured", "--set", "on-exit=keep"]).status().unwrap();
+            let restored =
+                daemon.restore_command().args(["--as-configured", "--set", "on-exit=keep"]).status().unwrap();
             assert!(restored.success());
             assert!(!frozen.is_frozen());
             frozen.assert_progress();

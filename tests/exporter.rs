@@ -88,6 +88,8 @@ fn a_connection_serves_one_request() {
     let mut reply = String::new();
     exporter.client(request).read_to_string(&mut reply).unwrap();
     assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
-    wait_until_closed(exporter.client("GET / HTTP/1.1\r\nHost: exporter\r\nContent-Length: 1000000\r\n\r\nno more than this"));
+    wait_until_closed(
+        exporter.client("GET / HTTP/1.1\r\nHost: exporter\r\nContent-Length: 1000000\r\n\r\nno more than this"),
+    );
     wait_until_closed(exporter.client("this is not HTTP\r\n\r\n"));
 }

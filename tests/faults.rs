@@ -115,5 +115,8 @@ fn original_limits_are_restored_after_any_fault() {
         assert_eq!(weights(), originals, "round {round} of seed {seed}, {fault:?}: {output}{}", daemon.log());
     }
     println!("{faults} rounds, {failed} with a failure, {governed} with limits in force at the end");
-    assert!(failed > faults / 3 && governed > faults / 10, "{failed} failed, limits were in force in {governed} of {faults}");
+    assert!(
+        failed > faults / 3 && governed > faults / 10,
+        "{failed} failed, limits were in force in {governed} of {faults}"
+    );
 }

@@ -115,7 +115,8 @@ fn each_job_has_the_shares_and_memory_of_its_processes() {
          process 1 {} 0 536870912\n",
         first.pids[0], first.pids[1], second.pids[0], second.pids[0]
     ));
-    let of_first = first.wait_for_gpus(&daemon, "both of its processes", |gpus| gpus.len() == 1 && gpus[0]["processes"] == 2);
+    let of_first =
+        first.wait_for_gpus(&daemon, "both of its processes", |gpus| gpus.len() == 1 && gpus[0]["processes"] == 2);
     assert!(near(&of_first[0]["share"], 0.8 * 0.5), "{of_first:?}");
     assert_eq!(of_first[0]["memory_bytes"], 4_u64 << 30, "compute and graphics usage is added");
     assert_eq!(of_first[0]["uuid"], "GPU-aaaa");
@@ -213,8 +214,9 @@ fn a_lost_gpu_is_reported_once_and_can_come_back() {
     let left = job.wait_for_gpus(&daemon, "the remaining GPU", |gpus| gpus.len() == 1);
     assert!(left[0]["gpu"] == 0 && near(&left[0]["share"], 0.5), "{left:?}");
     node_gpus(&daemon, "one GPU", |gpus| gpus.len() == 1);
-    let reports =
-        || daemon.stdout_of(&["events", "--no-follow", "-n", "1000"]).matches("GPU-bbbb) does not answer any more").count();
+    let reports = || {
+        daemon.stdout_of(&["events", "--no-follow", "-n", "1000"]).matches("GPU-bbbb) does not answer any more").count()
+    };
     eventually("a notice", SOON, || notices(&daemon).contains("GPU-bbbb) does not answer any more").then_some(()));
     std::thread::sleep(Duration::from_secs(5)); // two more readings
     assert_eq!(reports(), 1);

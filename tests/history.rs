@@ -251,7 +251,8 @@ fn a_hanging_disk_delays_no_decision_and_is_reported_once() {
     let mut job = train(&daemon, "on-a-hung-disk", 1_000_000);
     daemon.wait_for_job("on-a-hung-disk", "governed", Duration::from_secs(30), |job| job["share"].is_number());
     let frozen = freezer.freeze();
-    let notice_count = |daemon: &Daemon| daemon.stdout_of(&["status", "-o", "json"]).matches("too slow for the history").count();
+    let notice_count =
+        |daemon: &Daemon| daemon.stdout_of(&["status", "-o", "json"]).matches("too slow for the history").count();
     let mut slowest = Duration::ZERO;
     eventually("it is reported", Duration::from_secs(90), || {
         let (before, began) = (decisions(&daemon), std::time::Instant::now());

@@ -72,11 +72,14 @@ fn original_limits_are_in_force_in_a_control_period_also_after_a_kill() {
     let mut daemon = Daemon::start(&engine.address(), &SETTINGS);
     eventually("flat is limited in a governed block", SOON, is_ours);
 
-    let (until, ()) =
-        in_control_period(&daemon, "the original limit is in force in a control period, and the policy still observes", || {
+    let (until, ()) = in_control_period(
+        &daemon,
+        "the original limit is in force in a control period, and the policy still observes",
+        || {
             let observes = daemon.job("flat").is_some_and(|flat| flat["list"] == "completing");
             is_original().filter(|()| observes)
-        });
+        },
+    );
     let status = daemon.stdout_of(&["status"]);
     assert!(
         status.contains("CONTROL PERIOD until ") && status.contains("original limits, to measure the gain"),
@@ -178,8 +181,11 @@ fn control_periods_are_recorded_replayed_reported_and_measured() {
 
     let events = daemon.stdout_of(&["history", "--events", "-o", "jsonl"]);
     let events_read: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of_blocks: Vec<&str> =
-        events_read.iter().filter(|event| event["kind"] == "holdback").filter_map(|event| event["text"].as_str()).collect();
+    let of_blocks: Vec<&str> = events_read
+        .iter()
+        .filter(|event| event["kind"] == "holdback")
+        .filter_map(|event| event["text"].as_str())
+        .collect();
     assert!(of_blocks.len() > 4, "{of_blocks:?}");
     assert!(
         of_blocks[0].starts_with("control period until 2") && of_blocks[1] == "the control period is over",

@@ -20,12 +20,12 @@ const HONEST: usize = 10;
 const SECRET: &str = "31415926";
 
 /// Maximum memory of the daemon with ten hostile and ten honest jobs, in MiB; an unoptimised build takes more.
-const MIB_AT_MOST: u64 = if cfg!(debug_assertions) { 96 } else { 64 };
+const MAX_MIB: u64 = if cfg!(debug_assertions) { 96 } else { 64 };
 
 /// Duration of the measurement.
 const MEASURED_TIME: Duration = Duration::from_secs(20);
 /// Maximum fraction of a core that an optimised daemon may use.
-const CORE_AT_MOST: f64 = 0.05;
+const MAX_CORE_FRACTION: f64 = 0.05;
 
 /// Name, log (empty = standard output) and script of each hostile container.
 fn hostile(secret: &str) -> [(&'static str, &'static str, String); 9] {
@@ -126,9 +126,9 @@ fn honest_jobs_keep_their_shares_next_to_hostile_ones_and_the_daemon_stays_small
         assert!(!daemon.stdout_of(arguments).contains(SECRET), "{arguments:?} leaks data of the host");
     }
     assert!(!daemon.log().contains(SECRET), "the log leaks data of the host");
-    assert!(resident <= MIB_AT_MOST, "{resident} MiB");
+    assert!(resident <= MAX_MIB, "{resident} MiB");
     if !cfg!(debug_assertions) {
-        assert!(used <= CORE_AT_MOST, "{:.1} % of a core", 100.0 * used);
+        assert!(used <= MAX_CORE_FRACTION, "{:.1} % of a core", 100.0 * used);
     }
 }
 
@@ -158,7 +158,7 @@ fn a_log_that_is_expensive_to_read_is_skipped_in_parts_and_the_daemon_continues(
         command.args(["--", "sh", "-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
     };
-    let names = ["dear", "honest"].map(|name| format!("{name}-{}", std::process::id()));
+    let names = ["expensive", "honest"].map(|name| format!("{name}-{}", std::process::id()));
     let _expensive = run(&names[0], &["--label", EXPENSIVE[0]], EXPENSIVE[1]);
     daemon.wait_for_job(&names[0], "is skipped in parts", SOON, |job| {
         job["notices"].as_array().unwrap().iter().any(|notice| notice["text"].as_str().unwrap().contains("costs more"))
@@ -169,7 +169,7 @@ fn a_log_that_is_expensive_to_read_is_skipped_in_parts_and_the_daemon_continues(
         job["metric"].is_object() && job["progress"].is_object() && job["share"].is_number()
     });
     // The initial budget of a log, which may be long, is used up after a while.
-    let at_most = if cfg!(debug_assertions) { 4.0 * CORE_AT_MOST } else { CORE_AT_MOST };
+    let at_most = if cfg!(debug_assertions) { 4.0 * MAX_CORE_FRACTION } else { MAX_CORE_FRACTION };
     eventually("it costs the daemon little", Duration::from_secs(120), || {
         let before = (Instant::now(), cpu_seconds(daemon.pid()));
         sleep(MEASURED_TIME / 4);

@@ -33,8 +33,7 @@ fn every_program_command_and_topic_has_a_page_that_groff_accepts() {
     assert!(!pages.iter().any(|page| page.to_string_lossy().contains("__")), "hidden commands have no page");
     for page in pages {
         let checked = Command::new("groff").args(["-man", "-Kutf8", "-Tutf8", "-ww", "-z"]).arg(&page).output();
-        let errors =
-            String::from_utf8_lossy(&checked.expect("groff: apt-get install groff-base").stderr).into_owned();
+        let errors = String::from_utf8_lossy(&checked.expect("groff: apt-get install groff-base").stderr).into_owned();
         assert_eq!(errors, "", "{}", page.display());
     }
 }

@@ -7,7 +7,7 @@ use flowcon::progress::Tracker;
 use std::fs;
 
 /// The reader's bound, plus the bounded history and the allocator's metadata.
-const KIB_AT_MOST: u64 = 64 + 16;
+const MAX_KIB: u64 = 64 + 16;
 const STREAMS: u64 = 40;
 
 fn resident_kib() -> u64 {
@@ -60,6 +60,6 @@ fn a_stream_takes_bounded_memory_for_any_content() {
             kept.push(tracker); // kept alive, so that no tracker reuses freed memory
         }
         let each = resident_kib().saturating_sub(before) / STREAMS;
-        assert!(each <= KIB_AT_MOST, "{what}: {each} KiB per stream");
+        assert!(each <= MAX_KIB, "{what}: {each} KiB per stream");
     }
 }

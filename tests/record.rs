@@ -85,7 +85,10 @@ fn a_replay_of_starts_ends_and_a_policy_change_gives_the_same_decisions() {
     assert!(ended.status.success() && output.contains("ticks recorded"), "{output}");
     let lines = fs::read_to_string(&path).unwrap();
     let header: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
-    assert!(!header["header"]["governor"]["remembered"].as_object().unwrap().is_empty(), "the header contains earlier state");
+    assert!(
+        !header["header"]["governor"]["remembered"].as_object().unwrap().is_empty(),
+        "the header contains earlier state"
+    );
     assert!(lines.contains("{\"settings\":{\"policy\":\"flowcon\""), "the change of policy is in it");
     let count = ticks(&path).len();
     let replayed = replay(&path);
@@ -104,7 +107,10 @@ fn a_replay_of_starts_ends_and_a_policy_change_gives_the_same_decisions() {
     fs::write(&path, changed).unwrap();
     let differs = replay(&path);
     let output = text(&differs.stderr);
-    assert!(!differs.status.success() && output.contains(&format!("ticks.jsonl:{}:1:", lines.lines().count())), "{output}");
+    assert!(
+        !differs.status.success() && output.contains(&format!("ticks.jsonl:{}:1:", lines.lines().count())),
+        "{output}"
+    );
     assert!(output.contains("containers[0].share was"), "{output}");
 }
 
@@ -139,7 +145,10 @@ fn a_fifth_recording_is_rejected_until_another_ends() {
         end(recording, "INT");
     }
     let recorded = daemon.stdout_of(&["record", "--for", "2s"]);
-    assert!(recorded.starts_with("{\"header\":") && recorded.lines().count() >= 2, "written to standard output without a file");
+    assert!(
+        recorded.starts_with("{\"header\":") && recorded.lines().count() >= 2,
+        "written to standard output without a file"
+    );
 }
 
 #[test]

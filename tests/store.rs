@@ -299,7 +299,10 @@ fn a_truncated_database_is_moved_aside_and_never_read_in_part() {
         let found = store.originals().unwrap().readable;
         // An empty file is a new database without commits.
         let is_reported = set_aside.is_some() || length == 0;
-        assert!(if is_reported { found.is_empty() } else { found == committed }, "cut at {length}: {set_aside:?} {found:?}");
+        assert!(
+            if is_reported { found.is_empty() } else { found == committed },
+            "cut at {length}: {set_aside:?} {found:?}"
+        );
     }
 }
 

@@ -25,7 +25,9 @@ fn filesystem(at: &Path, programs: &[&str]) {
         let name = Path::new(program).file_name().unwrap();
         fs::copy(program, at.join("bin").join(name)).unwrap();
         let libraries = Command::new("ldd").arg(program).output().unwrap();
-        for library in String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+        for library in
+            String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/'))
+        {
             let copy = at.join(&library[1..]);
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             fs::copy(library, copy).unwrap();

@@ -21,7 +21,8 @@ impl Root {
             fs::create_dir_all(root.at(folder)).unwrap();
         }
         fs::write(root.at("var/lib/flowcon/flowcon.db"), "").unwrap();
-        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>{}\n{flowcond}\n", root.at("arguments").display())).unwrap();
+        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>{}\n{flowcond}\n", root.at("arguments").display()))
+            .unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         root
     }

@@ -1,7 +1,7 @@
-//! What breaks while jobs move, and how each is mended.
+//! The faults that are injected while jobs move, and how each is repaired.
 
 use super::jobs::Trials;
-use super::swarm::{NODES, Part, RIGHT, SMALL, Swarm};
+use super::swarm::{NO_OFFSET, NODES, Part, SMALL, Swarm};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::fs;
@@ -25,7 +25,7 @@ pub enum Fault {
 
 use Fault::*;
 
-/// How often each is drawn: what is quick more often.
+/// The relative frequency of each fault: quick faults are drawn more often.
 const WEIGHTS: [(Fault, u32); 13] = [
     (CoordinatorKilled, 6),
     (AgentKilled, 6),
@@ -42,24 +42,24 @@ const WEIGHTS: [(Fault, u32); 13] = [
     (ClockJumped, 4),
 ];
 
-/// How far a node's clock jumps.
+/// The offsets to which a node's clock jumps.
 const JUMPS: [&str; 4] = ["-1d", "-10m", "+10m", "+1d"];
 
-/// A fault that stands, and what it hit.
-pub struct Broken {
+/// A fault in progress, with the node and the job that it affects.
+pub struct ActiveFault {
     fault: Fault,
     node: usize,
     job: Option<String>,
 }
 
 impl Fault {
-    pub fn drawn(rng: &mut ChaCha8Rng) -> Fault {
-        let mut place = rng.random_range(0..WEIGHTS.iter().map(|(_, weight)| weight).sum::<u32>());
+    pub fn random(rng: &mut ChaCha8Rng) -> Fault {
+        let mut rest = rng.random_range(0..WEIGHTS.iter().map(|(_, weight)| weight).sum::<u32>());
         for (fault, weight) in WEIGHTS {
-            if place < weight {
+            if rest < weight {
                 return fault;
             }
-            place -= weight;
+            rest -= weight;
         }
         CoordinatorKilled
     }
@@ -82,19 +82,19 @@ impl Fault {
         }
     }
 
-    pub fn begin(self, swarm: &Swarm, trials: &Trials, rng: &mut ChaCha8Rng) -> Broken {
+    pub fn inject(self, swarm: &Swarm, trials: &Trials, rng: &mut ChaCha8Rng) -> ActiveFault {
         let mut node = NODES[rng.random_range(0..NODES.len())];
-        // Whoever is on its way, so that faults meet moves.
+        // Prefers a job that is being moved, so that faults coincide with moves.
         let jobs = swarm.jobs();
-        let moving = |name: &String| {
+        let is_moving = |name: &String| {
             jobs.get(name)
                 .is_some_and(|job| ["stopping", "carrying", "starting"].iter().any(|state| job["state"] == *state))
         };
         let names = trials.names();
-        let chosen: Vec<&String> = names.iter().filter(|name| moving(name)).collect();
-        let job = match chosen.as_slice() {
+        let moving: Vec<&String> = names.iter().filter(|name| is_moving(name)).collect();
+        let job = match moving.as_slice() {
             [] => names.get(rng.random_range(0..names.len().max(1))),
-            chosen => Some(chosen[rng.random_range(0..chosen.len())]),
+            moving => Some(moving[rng.random_range(0..moving.len())]),
         };
         let job = job.cloned();
         let name = job.as_deref().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Fault {
             FlowcondKilled => swarm.kill(Part::Flowcond, node),
             EngineKilled => swarm.end_engine(node, "KILL"),
             EngineRestarted => swarm.end_engine(node, "TERM"),
-            NodeCutOff => swarm.cut(node, true),
+            NodeCutOff => swarm.set_cut_off(node, true),
             LeaderChanged => {
                 node = swarm.leader().unwrap_or(node);
                 let other = NODES.into_iter().find(|&other| other != node).unwrap_or(node);
@@ -128,28 +128,28 @@ impl Fault {
             ScaledToZero => drop(swarm.docker(&["service", "scale", "--detach", &format!("{name}=0")])),
             ClockJumped => swarm.set_clock(node, JUMPS[rng.random_range(0..JUMPS.len())]),
         }
-        Broken { fault: self, node, job }
+        ActiveFault { fault: self, node, job }
     }
 }
 
-impl Broken {
-    pub fn mend(self, swarm: &Swarm, trials: &Trials) {
+impl ActiveFault {
+    pub fn repair(self, swarm: &Swarm, trials: &Trials) {
         match self.fault {
-            CoordinatorKilled => swarm.begin(Part::Coordinator, self.node),
-            AgentKilled => swarm.begin(Part::Agent, self.node),
-            FlowcondKilled => swarm.begin(Part::Flowcond, self.node),
-            EngineKilled | EngineRestarted => swarm.begin_engine(self.node),
-            NodeCutOff => swarm.cut(self.node, false),
+            CoordinatorKilled => swarm.start_part(Part::Coordinator, self.node),
+            AgentKilled => swarm.start_part(Part::Agent, self.node),
+            FlowcondKilled => swarm.start_part(Part::Flowcond, self.node),
+            EngineKilled | EngineRestarted => swarm.start_engine(self.node),
+            NodeCutOff => swarm.set_cut_off(self.node, false),
             LeaderChanged => {
-                // Until it has heard of its demotion, a promotion is refused.
+                // Docker refuses a promotion until the node has learnt of its demotion.
                 let promote = || swarm.docker(&["node", "promote", &format!("node-{}", self.node)]);
-                let is_manager = || {
+                let role_after_promotion = || {
                     promote();
                     let format = "{{.Spec.Role}} {{if .ManagerStatus}}{{.ManagerStatus.Reachability}}{{end}}";
                     swarm.docker(&["node", "inspect", "--format", format, &format!("node-{}", self.node)])
                 };
                 for _ in 0..60 {
-                    if is_manager().is_some_and(|role| role == "manager reachable") {
+                    if role_after_promotion().is_some_and(|role| role == "manager reachable") {
                         break;
                     }
                     std::thread::sleep(std::time::Duration::from_secs(1));
@@ -157,13 +157,13 @@ impl Broken {
             }
             DiskFull => drop(fs::remove_file(swarm.folder(SMALL).join("data/ballast"))),
             ServiceDeleted | ServiceUpdated => {}
-            // Whoever scaled it by hand gives it back to the coordinator.
+            // The user who scaled it by hand resumes it, which returns it to the coordinator.
             ScaledToOne | ScaledToZero => {
                 let name = self.job.filter(|name| trials.names().contains(name)).unwrap_or_default();
-                swarm.stdout_of(&["resume", &name]);
+                swarm.succeeds(&["resume", &name]);
             }
-            ClockJumped => swarm.set_clock(self.node, RIGHT),
+            ClockJumped => swarm.set_clock(self.node, NO_OFFSET),
         }
-        swarm.revive();
+        swarm.restart_ended();
     }
 }

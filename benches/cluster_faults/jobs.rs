@@ -1,4 +1,4 @@
-//! Trainings that save after each unit: whatever is done to them, no unit may be done twice or by two at once.
+//! Training jobs that save their state after each unit: whatever happens, no unit may be done twice or by two containers at once.
 
 use super::swarm::{IMAGE, NODES, RARE_IMAGE, Swarm};
 use serde_json::Value;
@@ -6,20 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// What is special about a job.
+/// The behaviour of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Habit {
-    /// Saves and ends when told.
+    /// Saves and ends on SIGTERM.
     Polite,
     /// Ignores SIGTERM.
     Deaf,
-    /// Its state is 12 MiB.
+    /// Has 12 MiB of state.
     Heavy,
-    /// Ends with code 1 on the third node.
+    /// Exits with code 1 on the third node.
     CrashesOnThree,
     /// Its image is missing on the second node.
     RareImage,
-    /// Saves nothing, and may be moved all the same.
+    /// Saves nothing, but may be moved.
     Stateless,
 }
 
@@ -34,19 +34,19 @@ const FLEET: [(&str, Habit); 8] = [
     ("stateless", Habit::Stateless),
 ];
 
-/// The jobs that live now. A person may delete one: a new one takes its place under a name of its own.
+/// The current jobs. When a user deletes one, a new one with a new name replaces it.
 pub struct Trials {
-    beats: PathBuf,
+    heartbeats: PathBuf,
     live: Mutex<BTreeMap<String, Habit>>,
-    /// Whose heartbeats count; a stateless job begins again each time.
+    /// The jobs whose heartbeats are checked: all but the stateless ones, which start again from the beginning.
     judged: Mutex<BTreeSet<String>>,
 }
 
 impl Trials {
     pub fn submit(swarm: &Swarm) -> Trials {
-        let beats = swarm.dir.join("beats");
-        std::fs::create_dir_all(&beats).unwrap();
-        let trials = Trials { beats, live: Mutex::default(), judged: Mutex::default() };
+        let heartbeats = swarm.dir.join("beats");
+        std::fs::create_dir_all(&heartbeats).unwrap();
+        let trials = Trials { heartbeats, live: Mutex::default(), judged: Mutex::default() };
         for (name, habit) in FLEET {
             trials.create(swarm, name.to_owned(), habit);
         }
@@ -55,21 +55,21 @@ impl Trials {
 
     fn create(&self, swarm: &Swarm, name: String, habit: Habit) {
         let on_term = if habit == Habit::Deaf { "trap '' TERM" } else { "trap 'exit 143' TERM" };
-        let before = match habit {
+        let setup = match habit {
             Habit::CrashesOnThree => "[ $NODE != node-3 ] || exit 1;",
             Habit::Heavy => "[ -f /saved/ballast ] || dd if=/dev/zero of=/saved/ballast bs=1M count=12 2>/dev/null;",
             _ => "",
         };
-        // Saved first, then told: what is told was saved, also on a full disk.
+        // The unit is saved before the heartbeat is written, so that every heartbeat stands for a saved unit, also on a full disk.
         let script = format!(
-            "{on_term}; {before} i=$(cat /saved/i 2>/dev/null || echo 0); \
+            "{on_term}; {setup} i=$(cat /saved/i 2>/dev/null || echo 0); \
              while :; do sleep 0.3; i=$((i+1)); echo $i >/saved/new && mv /saved/new /saved/i && \
              echo \"$(hostname) $i\" >>/beats/{name}; echo \"epoch $i/100000 loss $((100000-i))\"; done"
         );
         let image = if habit == Habit::RareImage { RARE_IMAGE } else { IMAGE };
         let (saved, shared) = (
             format!("type=volume,source={name},target=/saved"),
-            format!("type=bind,source={},target=/beats", self.beats.display()),
+            format!("type=bind,source={},target=/beats", self.heartbeats.display()),
         );
         let checkpoint = match habit {
             Habit::Stateless => "flowcon.movable=true".to_owned(),
@@ -111,7 +111,7 @@ impl Trials {
             "-c",
             &script,
         ];
-        // A person's Swarm may have no leader just now.
+        // The Swarm may have no leader at the moment.
         let is_created = (0..60).any(|_| {
             let is_created =
                 swarm.docker(&arguments).is_some() || swarm.docker(&["service", "inspect", &name]).is_some();
@@ -120,7 +120,7 @@ impl Trials {
             }
             is_created
         });
-        assert!(is_created, "no manager creates {name}");
+        assert!(is_created, "no manager created {name}");
         if habit != Habit::Stateless {
             self.judged.lock().unwrap().insert(name.clone());
         }
@@ -131,7 +131,7 @@ impl Trials {
         self.live.lock().unwrap().keys().cloned().collect()
     }
 
-    /// A person deletes a job, and submits another like it.
+    /// Deletes a job and submits another of the same kind, as a user would.
     pub fn replace(&self, swarm: &Swarm, name: &str) {
         let Some(habit) = self.live.lock().unwrap().get(name).copied() else { return };
         if swarm.docker(&["service", "rm", name]).is_none() {
@@ -141,18 +141,19 @@ impl Trials {
         self.create(swarm, format!("{name}x"), habit);
     }
 
-    /// What is neither running in one place nor waiting with a reason.
-    pub fn restless(&self, swarm: &Swarm) -> Vec<String> {
-        swarm.revive();
+    /// The jobs that neither run in exactly one container nor wait with a reason.
+    pub fn unsettled(&self, swarm: &Swarm) -> Vec<String> {
+        swarm.restart_ended();
         let jobs = swarm.jobs();
-        let units = |name: &str| std::fs::read_to_string(self.beats.join(name)).unwrap_or_default().lines().count();
+        let units =
+            |name: &str| std::fs::read_to_string(self.heartbeats.join(name)).unwrap_or_default().lines().count();
         let before: BTreeMap<String, usize> =
             self.names().into_iter().map(|name| (name.clone(), units(&name))).collect();
         std::thread::sleep(std::time::Duration::from_secs(4));
-        let mut restless = Vec::new();
+        let mut unsettled = Vec::new();
         for (name, before) in before {
             let Some(job) = jobs.get(&name) else {
-                restless.push(format!("{name} is not told"));
+                unsettled.push(format!("{name} is missing from the status"));
                 continue;
             };
             let grows = units(&name) > before;
@@ -161,44 +162,44 @@ impl Trials {
                 swarm.docker_on(node, &["ps", "-q", "--filter", &format!("label=com.docker.swarm.service.name={name}")])
             });
             let running = containers.map(|listed| listed.lines().count()).sum::<usize>();
-            let is_well = match job["state"].as_str() {
+            let is_settled = match job["state"].as_str() {
                 Some("running") => grows && running == 1,
-                // Begun where it cannot run, it has failed for good, as it would have without us.
+                // It was started where it cannot run, so it failed permanently, as it would have without FlowCon.
                 Some("failed") => self.live.lock().unwrap().get(&name) == Some(&Habit::CrashesOnThree) && running == 0,
                 Some("waiting" | "paused") => has_reason && running == 0 && !grows,
                 _ => false,
             };
-            if !is_well {
-                restless.push(format!("{name}: {running} containers, grows: {grows}, {job}"));
+            if !is_settled {
+                unsettled.push(format!("{name}: {running} containers, grows: {grows}, {job}"));
             }
         }
-        restless
+        unsettled
     }
 
-    /// How often a writer came back after another, and how many units were done again.
+    /// How often a container wrote again after another had taken over, and how many units were repeated.
     pub fn judge(&self) -> (usize, usize) {
         let (mut two_writers, mut lost) = (0, 0);
         for name in self.judged.lock().unwrap().iter() {
-            let text = std::fs::read_to_string(self.beats.join(name)).unwrap_or_default();
+            let text = std::fs::read_to_string(self.heartbeats.join(name)).unwrap_or_default();
             let lines: Vec<(&str, u64)> = text
                 .lines()
                 .filter_map(|line| line.split_once(' '))
                 .filter_map(|(who, n)| Some((who, n.parse().ok()?)))
                 .collect();
-            let mut ended = BTreeSet::new();
+            let mut replaced = BTreeSet::new();
             for pair in lines.windows(2) {
                 let ((who, unit), (next, after)) = (pair[0], pair[1]);
                 if who != next {
-                    ended.insert(who);
-                    if ended.contains(next) {
+                    replaced.insert(who);
+                    if replaced.contains(next) {
                         two_writers += 1;
                         println!("{name}: {next} writes {after} after {who}");
                     }
                 }
-                // A kill between saving and telling leaves a unit untold, which is not lost.
+                // A kill between the save and the heartbeat leaves out a heartbeat; the unit is not lost.
                 if after <= unit {
                     lost += usize::try_from(unit + 1 - after).unwrap();
-                    println!("{name}: {next} does {after} after {unit} was done by {who}");
+                    println!("{name}: {next} repeats {after} after {who} has done {unit}");
                 }
             }
         }
@@ -206,7 +207,7 @@ impl Trials {
     }
 }
 
-/// The hostname of the node where a job is.
+/// The number of the node on which a job is, from the node's host name.
 pub fn node_of(job: &Value) -> Option<usize> {
     job["node"].as_str()?.strip_prefix("node-")?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Asks for moves, and follows what becomes of each.
+//! Requests moves and records the outcome of each.
 
 use super::jobs::{Trials, node_of};
 use super::swarm::{NODES, Swarm};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Faults may hold a move up for a while; nothing may hold all of them up for so long.
+/// Faults may delay a single move; the bench fails when no move at all was accepted for this long.
 const STUCK: Duration = Duration::from_secs(600);
 
 pub struct Moves {
@@ -19,20 +19,20 @@ pub struct Moves {
 
 struct Move {
     to: usize,
-    asked: Instant,
+    requested: Instant,
 }
 
-/// What became of the moves.
+/// How the moves ended, as counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub asked: usize,
-    /// The job runs where it was to go.
+    /// The job runs on the requested node.
     pub done: usize,
-    /// It runs elsewhere, and its mark says why.
+    /// It runs on another node, and its mark gives the reason.
     pub rolled_back: usize,
-    /// It waits, and says why.
+    /// It waits with a reason.
     pub waiting: usize,
-    /// A person deleted, stopped or moved it meanwhile.
+    /// A user deleted, stopped or moved it in the meantime.
     pub ended_by_a_person: usize,
 }
 
@@ -47,12 +47,12 @@ impl Moves {
         Moves { rng: ChaCha8Rng::seed_from_u64(seed ^ 0x5eed), under_way: BTreeMap::new(), result: Outcome::default() }
     }
 
-    /// Asks for so many moves, at most one of a job at a time.
-    pub fn make(&mut self, swarm: &Swarm, trials: &Trials, wanted: usize) {
-        let (began, mut newest) = (Instant::now(), Instant::now());
+    /// Requests `wanted` moves, at most one per job at a time.
+    pub fn request_all(&mut self, swarm: &Swarm, trials: &Trials, wanted: usize) {
+        let (began, mut latest) = (Instant::now(), Instant::now());
         while self.result.asked < wanted {
             std::thread::sleep(Duration::from_millis(300));
-            swarm.revive();
+            swarm.restart_ended();
             let jobs = swarm.jobs();
             self.follow(&jobs);
             for name in trials.names() {
@@ -64,36 +64,36 @@ impl Moves {
                 }
                 let others: Vec<usize> = NODES.into_iter().filter(|&other| other != node).collect();
                 let to = others[self.rng.random_range(0..others.len())];
-                if swarm.stdout_of(&["move", &name, &format!("node-{to}")]) {
-                    newest = Instant::now();
-                    self.under_way.insert(name, Move { to, asked: newest });
+                if swarm.succeeds(&["move", &name, &format!("node-{to}")]) {
+                    latest = Instant::now();
+                    self.under_way.insert(name, Move { to, requested: latest });
                     self.result.asked += 1;
                     if self.result.asked.is_multiple_of(10) {
                         println!("{:>5.0} s  {:?}", began.elapsed().as_secs_f64(), self.result);
                     }
                 }
             }
-            assert!(newest.elapsed() < STUCK, "no job can be moved any more: {jobs:?}");
+            assert!(latest.elapsed() < STUCK, "no job can be moved any more: {jobs:?}");
         }
     }
 
-    /// Takes note of moves that have ended.
+    /// Records the moves that have ended.
     pub fn follow(&mut self, jobs: &BTreeMap<String, Value>) {
         if jobs.is_empty() {
             return;
         }
         let result = &mut self.result;
-        self.under_way.retain(|name, one| {
+        self.under_way.retain(|name, pending| {
             let Some(job) = jobs.get(name) else {
                 result.ended_by_a_person += 1;
                 return false;
             };
-            // A status from before the move was taken up says that it runs where it was.
-            if job["state"] != "running" || one.asked.elapsed() < Duration::from_secs(3) {
+            // Until the coordinator has started the move, the status still shows the job running on the old node.
+            if job["state"] != "running" || pending.requested.elapsed() < Duration::from_secs(3) {
                 return true;
             }
             match node_of(job) {
-                Some(node) if node == one.to => result.done += 1,
+                Some(node) if node == pending.to => result.done += 1,
                 _ if job["mark"].as_str().is_some_and(|mark| !mark.is_empty()) => result.rolled_back += 1,
                 _ => result.ended_by_a_person += 1,
             }
@@ -101,7 +101,7 @@ impl Moves {
         });
     }
 
-    /// The sum, once everything has come to rest.
+    /// The final counts, after all jobs have settled.
     pub fn result(&mut self, jobs: &BTreeMap<String, Value>) -> Outcome {
         self.follow(jobs);
         let mut result = self.result;

@@ -1,4 +1,4 @@
-//! Three engines that are all managers, each node with its flowcond, agent and coordinator, and the means to break each.
+//! A Swarm of three managers, each node with its own flowcond, agent and coordinator, with methods to break and restart each of them.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -10,20 +10,20 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 pub const NODES: [usize; 3] = [1, 2, 3];
-/// Its engine has 288 MiB for everything.
+/// The node whose engine has only 288 MiB of disk space.
 pub const SMALL: usize = 3;
 pub const IMAGE: &str = "localhost:1/job:1";
-/// Not on [`WITHOUT_IMAGE`].
+/// An image that is missing on [`WITHOUT_IMAGE`].
 pub const RARE_IMAGE: &str = "localhost:1/rare:1";
 pub const WITHOUT_IMAGE: usize = 2;
-/// How far a clock is from the machine's, as libfaketime reads it.
-pub const RIGHT: &str = "+0";
+/// A clock that equals the machine's, as an offset for libfaketime.
+pub const NO_OFFSET: &str = "+0";
 
 const CONFIG: &str = "[cluster]\nmoves = \"never\"\nmoves-per-node = 8\n\
     [times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"5s\"\nstart-within = \"25s\"\nverify-within = \"40s\"\n\
     carry-within = \"40s\"\nretry-after = \"3s\"\n";
 
-/// A program of ours on a node.
+/// A FlowCon program on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Flowcond,
@@ -35,8 +35,8 @@ pub struct Swarm {
     script: Mutex<Child>,
     pub dir: PathBuf,
     parts: Mutex<BTreeMap<(Part, usize), Child>>,
-    /// libfaketime, which gives our programs on each node a wall clock of their own.
-    clocks: PathBuf,
+    /// The path of libfaketime, which gives the FlowCon programs on each node their own wall clock.
+    faketime: PathBuf,
     engines: Mutex<Vec<Child>>,
 }
 
@@ -57,18 +57,18 @@ impl Swarm {
             script: Mutex::new(script),
             dir: line.trim().into(),
             parts: Mutex::default(),
-            clocks: clocks(),
+            faketime: faketime_library(),
             engines: Mutex::default(),
         };
         fs::write(swarm.dir.join("flowcoord.toml"), CONFIG).unwrap();
         for node in NODES {
-            swarm.set_clock(node, RIGHT);
-            swarm.import(node, IMAGE);
+            swarm.set_clock(node, NO_OFFSET);
+            swarm.import_image(node, IMAGE);
             if node != WITHOUT_IMAGE {
-                swarm.import(node, RARE_IMAGE);
+                swarm.import_image(node, RARE_IMAGE);
             }
             for part in [Part::Flowcond, Part::Agent, Part::Coordinator] {
-                swarm.begin(part, node);
+                swarm.start_part(part, node);
             }
         }
         swarm
@@ -78,12 +78,12 @@ impl Swarm {
         self.dir.join(node.to_string())
     }
 
-    fn import(&self, node: usize, image: &str) {
+    fn import_image(&self, node: usize, image: &str) {
         let files = self.dir.join("image");
         fs::create_dir_all(files.join("bin")).unwrap();
         fs::copy("/bin/busybox", files.join("bin/busybox")).expect("busybox-static");
         for name in ["sh", "sleep", "cat", "echo", "hostname", "dd", "mv"] {
-            let _ = std::os::unix::fs::symlink("busybox", files.join("bin").join(name)); // made for the node before
+            let _ = std::os::unix::fs::symlink("busybox", files.join("bin").join(name)); // fails if it exists from an earlier import
         }
         let tar = Command::new("tar").arg("-C").arg(&files).args(["-c", "."]).output().unwrap();
         let file = self.dir.join("image.tar");
@@ -102,7 +102,7 @@ impl Swarm {
         command
     }
 
-    /// `docker` on a manager that answers; nothing if none does, or it refuses.
+    /// The output of `docker` on the first node where it succeeds; `None` if it fails on all of them.
     pub fn docker(&self, arguments: &[&str]) -> Option<String> {
         NODES.into_iter().find_map(|node| self.docker_on(node, arguments))
     }
@@ -112,7 +112,7 @@ impl Swarm {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    pub fn begin(&self, part: Part, node: usize) {
+    pub fn start_part(&self, part: Part, node: usize) {
         let folder = self.folder(node);
         let log = |name: &str| OpenOptions::new().create(true).append(true).open(folder.join(name)).unwrap();
         let mut command = match part {
@@ -138,7 +138,7 @@ impl Swarm {
                 command
             }
         };
-        command.env("LD_PRELOAD", &self.clocks).env("FAKETIME_TIMESTAMP_FILE", folder.join("clock"));
+        command.env("LD_PRELOAD", &self.faketime).env("FAKETIME_TIMESTAMP_FILE", folder.join("clock"));
         command.envs(["FAKETIME_NO_CACHE", "FAKETIME_DONT_FAKE_MONOTONIC", "NO_FAKE_STAT"].map(|name| (name, "1")));
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         if let Some(mut before) = self.parts.lock().unwrap().insert((part, node), child) {
@@ -147,14 +147,14 @@ impl Swarm {
         }
     }
 
-    /// Sets the wall clock of our programs on a node, by its distance from the machine's.
-    pub fn set_clock(&self, node: usize, distance: &str) {
+    /// Sets the wall clock of the FlowCon programs on a node, as an offset from the machine's clock.
+    pub fn set_clock(&self, node: usize, offset: &str) {
         let (file, new) = (self.folder(node).join("clock"), self.folder(node).join("clock.new"));
-        fs::write(&new, distance).unwrap();
+        fs::write(&new, offset).unwrap();
         fs::rename(new, file).unwrap();
     }
 
-    /// kill -9.
+    /// Kills a program with SIGKILL.
     pub fn kill(&self, part: Part, node: usize) {
         if let Some(mut child) = self.parts.lock().unwrap().remove(&(part, node)) {
             let _ = child.kill();
@@ -162,29 +162,29 @@ impl Swarm {
         }
     }
 
-    /// Starts what is not running: a coordinator or agent may have ended with an error when its engine went away, as under systemd.
-    pub fn revive(&self) {
+    /// Restarts the programs that have ended, as systemd would: a coordinator or agent may exit with an error when its engine is gone.
+    pub fn restart_ended(&self) {
         let ended: Vec<(Part, usize)> = {
             let mut parts = self.parts.lock().unwrap();
             parts.iter_mut().filter_map(|(key, child)| child.try_wait().unwrap().map(|_| *key)).collect()
         };
-        ended.into_iter().for_each(|(part, node)| self.begin(part, node));
+        ended.into_iter().for_each(|(part, node)| self.start_part(part, node));
     }
 
-    /// Ends an engine, at once or politely, and its containers' fate is the engine's.
+    /// Ends an engine with a signal. The engine decides what happens to its containers.
     pub fn end_engine(&self, node: usize, signal: &str) {
         let file = self.folder(node).join("docker.pid");
         let Ok(pid) = fs::read_to_string(&file) else { return };
         let _ = Command::new("kill").args(["-s", signal, pid.trim()]).status();
-        let gone = || !Path::new("/proc").join(pid.trim()).join("exe").exists();
+        let has_ended = || !Path::new("/proc").join(pid.trim()).join("exe").exists();
         let began = Instant::now();
-        while !gone() && began.elapsed() < Duration::from_secs(60) {
+        while !has_ended() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(50));
         }
         let _ = fs::remove_file(file);
     }
 
-    pub fn begin_engine(&self, node: usize) {
+    pub fn start_engine(&self, node: usize) {
         let here = self.folder(node);
         let log = OpenOptions::new().append(true).open(here.join("log")).unwrap();
         let child =
@@ -196,15 +196,15 @@ impl Swarm {
         }
     }
 
-    /// Cuts a node off from the others, or puts it back.
-    pub fn cut(&self, node: usize, is_cut: bool) {
+    /// Disconnects a node from the others, or reconnects it.
+    pub fn set_cut_off(&self, node: usize, is_cut_off: bool) {
         let netns = format!("--net={}", self.folder(node).join("netns").display());
         let ip = |arguments: &[&str]| {
-            let done = Command::new("nsenter").arg(&netns).arg("ip").args(arguments).status().unwrap();
-            assert!(done.success(), "{arguments:?}");
+            let status = Command::new("nsenter").arg(&netns).arg("ip").args(arguments).status().unwrap();
+            assert!(status.success(), "{arguments:?}");
         };
-        ip(&["link", "set", "eth0", if is_cut { "down" } else { "up" }]);
-        if !is_cut {
+        ip(&["link", "set", "eth0", if is_cut_off { "down" } else { "up" }]);
+        if !is_cut_off {
             ip(&["route", "replace", "default", "via", "10.213.0.254"]);
         }
     }
@@ -218,8 +218,8 @@ impl Swarm {
             .unwrap()
     }
 
-    /// The status of the coordinator that acts.
-    fn acting(&self) -> Option<(usize, Value)> {
+    /// The active coordinator's node and status.
+    fn active_coordinator(&self) -> Option<(usize, Value)> {
         NODES.into_iter().find_map(|node| {
             let status: Value = serde_json::from_slice(&self.flowctl_on(node, &["status", "--json"]).stdout).ok()?;
             (status["acts"] == true).then_some((node, status))
@@ -227,39 +227,39 @@ impl Swarm {
     }
 
     pub fn leader(&self) -> Option<usize> {
-        self.acting().map(|(node, _)| node)
+        self.active_coordinator().map(|(node, _)| node)
     }
 
-    /// `flowctl cluster` where it acts; whether it was done.
-    pub fn told(&self, arguments: &[&str]) -> bool {
-        self.acting().is_some_and(|(node, _)| self.flowctl_on(node, arguments).status.success())
+    /// Runs `flowctl cluster` on the node of the active coordinator; whether it succeeded.
+    pub fn succeeds(&self, arguments: &[&str]) -> bool {
+        self.active_coordinator().is_some_and(|(node, _)| self.flowctl_on(node, arguments).status.success())
     }
 
-    /// All jobs by their names; none while nobody acts.
+    /// All jobs by name; empty while no coordinator is active.
     pub fn jobs(&self) -> BTreeMap<String, Value> {
-        let status = self.acting().map(|(_, status)| status).unwrap_or_default();
+        let status = self.active_coordinator().map(|(_, status)| status).unwrap_or_default();
         let jobs = status["jobs"].as_array().cloned().unwrap_or_default();
         jobs.into_iter().map(|job| (job["name"].as_str().unwrap_or_default().to_owned(), job)).collect()
     }
 
-    /// Copies the logs where they outlast the Swarm.
+    /// Copies the logs and heartbeats to a folder that is kept after the Swarm ends.
     pub fn keep_logs(&self) {
-        let kept = std::env::temp_dir().join("flowcon-faults-logs");
-        let _ = fs::create_dir_all(&kept);
+        let target = std::env::temp_dir().join("flowcon-faults-logs");
+        let _ = fs::create_dir_all(&target);
         for node in NODES {
             for name in ["coordinator.log", "agent.log", "flowcond.log", "log"] {
-                let _ = fs::copy(self.folder(node).join(name), kept.join(format!("{node}-{name}")));
+                let _ = fs::copy(self.folder(node).join(name), target.join(format!("{node}-{name}")));
             }
         }
-        let _ = Command::new("cp").arg("-r").arg(self.dir.join("beats")).arg(&kept).status();
-        println!("logs and heartbeats: {}", kept.display());
+        let _ = Command::new("cp").arg("-r").arg(self.dir.join("beats")).arg(&target).status();
+        println!("logs and heartbeats: {}", target.display());
     }
 }
 
-fn clocks() -> PathBuf {
+fn faketime_library() -> PathBuf {
     let folders = fs::read_dir("/usr/lib").unwrap().filter_map(Result::ok).map(|entry| entry.path());
     let mut found = folders.map(|folder| folder.join("faketime/libfaketime.so.1")).filter(|library| library.exists());
-    found.next().expect("the package libfaketime")
+    found.next().expect("the package libfaketime is installed")
 }
 
 impl Drop for Swarm {

@@ -66,7 +66,8 @@ pub fn run(args: &TrainArgs) -> io::Result<()> {
             ));
         }
         Some(folder) => {
-            let mut keeper = StateFolder { folder, heartbeat: args.heartbeat.as_deref(), must_stop: stop_on_sigterm()? };
+            let mut keeper =
+                StateFolder { folder, heartbeat: args.heartbeat.as_deref(), must_stop: stop_on_sigterm()? };
             train_kept(args.kind, args.amount(), log, &mut keeper)
         }
     };

@@ -172,7 +172,13 @@ impl Daemon {
     }
 
     /// Waits until the container with this name satisfies `condition`, and returns it.
-    pub fn wait_for_job(&self, name: &str, what: &str, within: Duration, mut condition: impl FnMut(&Value) -> bool) -> Value {
+    pub fn wait_for_job(
+        &self,
+        name: &str,
+        what: &str,
+        within: Duration,
+        mut condition: impl FnMut(&Value) -> bool,
+    ) -> Value {
         let mut last = None;
         let until = Instant::now() + within * BUSY_FACTOR;
         while Instant::now() < until {

@@ -187,7 +187,8 @@ impl<'a> Drawn<'a> {
             |job: &Series, at: f64| if at < job.start_s || at > job.seen_s { 0.0 } else { held(&job.shares, at) };
         let mut plot = self.over_time(1.0, percent);
         self.stack(&mut plot, &times, true, part);
-        let description = "How the governor divided the node over time when every job wanted more than its share; jobs are stacked.";
+        let description =
+            "How the governor divided the node over time when every job wanted more than its share; jobs are stacked.";
         plot.described("shares", "Shares of the node over time", description)
     }
 

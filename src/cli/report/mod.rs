@@ -48,7 +48,11 @@ pub async fn report(client: &Client, args: &ReportArgs) -> Result<(), Failure> {
     let until = args.until.unwrap_or_else(when::now_unix_ms).min(when::now_unix_ms());
     let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_LENGTH_MS));
     if since >= until {
-        return Err(Failure::new(Exit::Usage, "--since is not before --until", "give an earlier --since or a later --until"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "--since is not before --until",
+            "give an earlier --since or a later --until",
+        ));
     }
     let Output::File(file) = &args.output else {
         return Err(Failure::new(

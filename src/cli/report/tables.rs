@@ -180,7 +180,9 @@ pub fn decisions(data: &Data) -> String {
     let omitted = rows.len().saturating_sub(DECISIONS);
     let shown: String = rows.into_iter().skip(omitted).map(|(_, row)| row).collect();
     let note = if omitted > 0 {
-        format!(" Only the newest {DECISIONS} are shown; <code>flowctl history JOB</code> lists the {omitted} older ones.")
+        format!(
+            " Only the newest {DECISIONS} are shown; <code>flowctl history JOB</code> lists the {omitted} older ones."
+        )
     } else {
         String::new()
     };

@@ -4,7 +4,7 @@
 //! Imports: wire types.
 
 use super::decisions::Decisions;
-use super::input::{Input, Now, Overlay, Effect};
+use super::input::{Effect, Input, Now, Overlay};
 use super::jobs::{self, Order};
 use super::trace::{Curve, Point, Trace};
 use crate::api::wire::{Container, ContainerDetail, Event, Sample, Status};
@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Maximum number of events kept for the detail page.
-const EVENTS_AT_MOST: usize = 1000;
+const MAX_EVENTS: usize = 1000;
 
 /// Maximum number of lines to scroll.
-pub(super) const BACK_AT_MOST: usize = 1000;
+pub(super) const MAX_BACK: usize = 1000;
 
 /// How long the result of a command stays on the screen.
 const MESSAGE_TIME: Duration = Duration::from_secs(6);
@@ -200,7 +200,7 @@ impl App {
     }
 
     fn add_event(&mut self, event: Event) {
-        if self.events.len() == EVENTS_AT_MOST {
+        if self.events.len() == MAX_EVENTS {
             self.events.pop_front();
         }
         self.events.push_back(event);
@@ -360,7 +360,7 @@ mod tests {
         }
         let id = container("vae").id;
         assert_eq!(app.events_of(&id).next().map(|event| event.text.as_str()), Some("moved 1998"));
-        assert_eq!(app.events_of(&id).count(), EVENTS_AT_MOST / 2);
+        assert_eq!(app.events_of(&id).count(), MAX_EVENTS / 2);
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub async fn print(
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = Now { up: Duration::ZERO, unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) };
         app.take(Input::Status(Box::new(status)), now);
-        let width = screen.look().columns.map_or(DEFAULT_WIDTH, |columns| u16::try_from(columns).unwrap_or(DEFAULT_WIDTH));
+        let width =
+            screen.look().columns.map_or(DEFAULT_WIDTH, |columns| u16::try_from(columns).unwrap_or(DEFAULT_WIDTH));
         screen.print(&page(&mut app, width, now, ascii))?;
         left -= 1;
         if left > 0 {

@@ -6,7 +6,7 @@ use crate::term::text;
 use std::collections::VecDeque;
 
 /// Maximum number of decisions kept; the oldest are dropped.
-const KEPT_AT_MOST: usize = 1000;
+const MAX_DECISIONS: usize = 1000;
 
 /// Decisions, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ impl Decisions {
         if self.all.back().is_some_and(|(_, last)| *last == decided.1) {
             return;
         }
-        if self.all.len() == KEPT_AT_MOST {
+        if self.all.len() == MAX_DECISIONS {
             self.all.pop_front();
         }
         self.all.push_back(decided);
@@ -95,7 +95,7 @@ mod tests {
         let mut decisions = Decisions::default();
         let past: Vec<Sample> = (0..5000).map(|at| sample(NOW - 10_000 + at, 0.5, &format!("decision {at}"))).collect();
         decisions.prepend(&past);
-        assert_eq!(decisions.iter().count(), KEPT_AT_MOST);
+        assert_eq!(decisions.iter().count(), MAX_DECISIONS);
         assert!(decisions.iter().last().is_some_and(|(_, words)| words.ends_with("decision 4999")));
     }
 }

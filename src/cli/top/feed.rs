@@ -28,7 +28,7 @@ const SAMPLES: f64 = 480.0;
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of commands in flight.
-const COMMANDS_AT_MOST: usize = 16;
+const MAX_COMMANDS: usize = 16;
 
 /// Handle of the background tasks.
 pub struct Feed {
@@ -55,7 +55,7 @@ impl Feed {
         let now = Arc::new(Notify::new());
         tokio::spawn(poll(client.clone(), wanted.subscribe(), now.clone(), inputs.clone()));
         tokio::spawn(listen(client.clone(), inputs.clone()));
-        let commands = Arc::new(tokio::sync::Semaphore::new(COMMANDS_AT_MOST));
+        let commands = Arc::new(tokio::sync::Semaphore::new(MAX_COMMANDS));
         Feed { client, inputs, wanted, now, commands }
     }
 
@@ -117,8 +117,9 @@ async fn poll(client: Client, mut wanted: watch::Receiver<Wanted>, now: Arc<Noti
                 tokio::spawn(request_history(client.clone(), id, detail.container.uptime_s, inputs.clone()));
                 history_of = opened;
             }
-            if let Some(detail) =
-                detail.as_deref().filter(|_| last_read.is_none_or(|(of, at)| of != opened || at + READ_EVERY <= started))
+            if let Some(detail) = detail
+                .as_deref()
+                .filter(|_| last_read.is_none_or(|(of, at)| of != opened || at + READ_EVERY <= started))
             {
                 last_read = Some((opened, started));
                 read_log(detail, &reading, &inputs);

@@ -1,7 +1,7 @@
 //! Key bindings, the same as in `top`, `htop`, `less` and `k9s` where these have one. Pure.
 
 use super::app::{App, Detail};
-use super::input::{Now, Overlay, PromptKind, Effect};
+use super::input::{Effect, Now, Overlay, PromptKind};
 use super::jobs::{Order, SortKey};
 use crate::api::client::segment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -82,7 +82,7 @@ impl App {
     fn press_in_detail(&mut self, key: KeyEvent, now: Now) -> Vec<Effect> {
         let step = |detail: &mut Option<Detail>, lines: isize| {
             if let Some(detail) = detail {
-                detail.back = detail.back.saturating_add_signed(lines).min(super::app::BACK_AT_MOST);
+                detail.back = detail.back.saturating_add_signed(lines).min(super::app::MAX_BACK);
             }
         };
         match key.code {
@@ -145,7 +145,7 @@ impl App {
             KeyCode::Home => 0,
             _ => return Vec::new(),
         };
-        self.overlay = Some(overlay(line.min(super::app::BACK_AT_MOST)));
+        self.overlay = Some(overlay(line.min(super::app::MAX_BACK)));
         Vec::new()
     }
 

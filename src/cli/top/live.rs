@@ -3,7 +3,7 @@
 use super::app::App;
 use super::draw::Theme;
 use super::feed::Feed;
-use super::input::{Input, Now, Effect};
+use super::input::{Effect, Input, Now};
 use super::terminal::OwnedTerminal;
 use crate::api::client::Client;
 use crate::term::exit::{Exit, Failure};
@@ -130,6 +130,7 @@ impl ExitSignals {
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind)
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot install a signal handler: {error}"), "check `ulimit -n`"))
+    signal(kind).map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot install a signal handler: {error}"), "check `ulimit -n`")
+    })
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 const WINDOW: u64 = 128 * 1024;
 
 /// Maximum number of lines returned; the last ones are kept.
-const LINES_AT_MOST: usize = 500;
+const MAX_LINES: usize = 500;
 
 /// Maximum number of characters of a line.
 const MAX_LINE_CHARS: usize = 400;
@@ -38,8 +38,12 @@ pub fn parsed_lines(job: &ContainerDetail) -> Vec<String> {
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     let mut numbers: Vec<u64> = survey.reading().observations.iter().map(|observation| observation.line).collect();
     numbers.dedup();
-    let shown = &numbers[numbers.len().saturating_sub(LINES_AT_MOST)..];
-    shown.iter().filter_map(|number| lines.get(usize::try_from(*number).ok()?.checked_sub(1)?)).map(final_text).collect()
+    let shown = &numbers[numbers.len().saturating_sub(MAX_LINES)..];
+    shown
+        .iter()
+        .filter_map(|number| lines.get(usize::try_from(*number).ok()?.checked_sub(1)?))
+        .map(final_text)
+        .collect()
 }
 
 /// The text of a line, without parts that a carriage return overwrote.
@@ -122,7 +126,7 @@ mod tests {
             (0..100_000).map(|epoch| format!("Epoch {epoch} - loss: {}\n", 1.0 / f64::from(epoch + 1))).collect();
         let (_file, job) = detail_with_log(log.as_bytes(), "output");
         let lines = parsed_lines(&job);
-        assert_eq!(lines.len(), LINES_AT_MOST);
+        assert_eq!(lines.len(), MAX_LINES);
         assert!(lines.iter().all(|line| line.starts_with("Epoch 99")), "{:?}", lines.first());
         assert!(lines.last().is_some_and(|line| line.starts_with("Epoch 99999 ")));
     }

@@ -126,9 +126,7 @@ mod tests {
     #[test]
     fn the_locale_determines_the_characters_of_the_terminal() {
         let knows = |variables: &[(&str, &str)]| {
-            is_ascii_only(|name| {
-                variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
-            })
+            is_ascii_only(|name| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned()))
         };
         assert!(!knows(&[("LANG", "de_DE.UTF-8"), ("TERM", "xterm")]));
         assert!(!knows(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]), "the first that is set");

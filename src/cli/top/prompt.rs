@@ -1,14 +1,14 @@
 //! Prompts at the bottom of the screen: filter, share, delay. Pure.
 
 use super::app::App;
-use super::input::{Now, Overlay, Prompt, PromptKind, Effect};
+use super::input::{Effect, Now, Overlay, Prompt, PromptKind};
 use crate::api::client::segment;
 use crate::cli::commands::share;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
 /// Maximum length of typed text in bytes.
-const TYPED_AT_MOST: usize = 64;
+const MAX_INPUT: usize = 64;
 
 /// Bounds of the delay, in seconds.
 const DELAY: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
@@ -39,7 +39,7 @@ impl App {
             KeyCode::Backspace => {
                 prompt.text.pop();
             }
-            KeyCode::Char(typed) if !control && prompt.text.len() < TYPED_AT_MOST => prompt.text.push(typed),
+            KeyCode::Char(typed) if !control && prompt.text.len() < MAX_INPUT => prompt.text.push(typed),
             _ => {}
         }
         if matches!(prompt.kind, PromptKind::Filter { .. }) {
@@ -130,6 +130,6 @@ mod tests {
     fn the_length_of_typed_text_is_bounded() {
         let mut app = app();
         types(&mut app, &format!("/{}", "x".repeat(1000)));
-        assert_eq!(app.filter.len(), TYPED_AT_MOST);
+        assert_eq!(app.filter.len(), MAX_INPUT);
     }
 }

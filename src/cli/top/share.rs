@@ -15,7 +15,8 @@ pub struct ShareSpan {
 
 impl ShareSpan {
     /// The share of one of `jobs` containers on the node. The floor is the larger of the owner's `flowcon.min-share` and the floor of the
-    /// policy: FlowCon leaves a converged job 1/(β·n) (Algorithm 1, line 21), the default policy leaves each job a fraction of an equal share.
+    /// policy: FlowCon leaves a converged job 1/(β·n) (Algorithm 1, line 21), the default policy leaves each job a fraction of an equal
+    /// share.
     pub fn of(container: &Container, node: &Node, jobs: usize) -> ShareSpan {
         let jobs = jobs.max(1) as f64;
         let policy = match node.policy.policy.as_str() {

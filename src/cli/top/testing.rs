@@ -1,7 +1,7 @@
 //! Handmade wire documents for the tests in this folder. Imports: wire types.
 
 use super::app::App;
-use super::input::{Input, Now, Effect};
+use super::input::{Effect, Input, Now};
 use super::jobs::Order;
 use crate::api::wire::{
     Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,

@@ -6,13 +6,13 @@ use crate::api::wire::{Container, ContainerDetail, Sample};
 use std::collections::VecDeque;
 
 /// Maximum number of points in a trace.
-const POINTS_AT_MOST: usize = 240;
+const MAX_POINTS: usize = 240;
 
 /// Maximum number of evaluations in a curve.
-const EVALUATIONS_AT_MOST: usize = 4096;
+const MAX_EVALUATIONS: usize = 4096;
 
 /// Maximum number of log lines kept for the job on the detail page.
-const LINES_AT_MOST: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// A job at one instant; values are fractions of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +65,7 @@ impl Trace {
         if !due {
             return;
         }
-        if self.points.len() == POINTS_AT_MOST {
+        if self.points.len() == MAX_POINTS {
             self.thin_out();
         }
         self.points.push_back(point);
@@ -75,7 +75,7 @@ impl Trace {
     pub fn prepend(&mut self, past: &[Point]) {
         let first = self.points.front().map_or(u64::MAX, |point| point.unix_ms);
         past.iter().rev().filter(|point| point.unix_ms < first).for_each(|point| self.points.push_front(*point));
-        while self.points.len() > POINTS_AT_MOST {
+        while self.points.len() > MAX_POINTS {
             self.thin_out();
         }
     }
@@ -147,15 +147,15 @@ impl Curve {
             .collect();
         self.assign_times(&fresh, known > 0, unix_ms);
         self.values.extend(fresh);
-        while self.values.len() > EVALUATIONS_AT_MOST {
+        while self.values.len() > MAX_EVALUATIONS {
             self.values.pop_front();
         }
-        while self.timed.len() > EVALUATIONS_AT_MOST {
+        while self.timed.len() > MAX_EVALUATIONS {
             self.timed.pop_front();
         }
         if let Some(line) = reading.line.as_ref().filter(|line| !self.is_from_log && self.lines.back() != Some(line)) {
             self.lines.push_back(line.clone());
-            if self.lines.len() > LINES_AT_MOST {
+            if self.lines.len() > MAX_LINES {
                 self.lines.pop_front();
             }
         }
@@ -221,7 +221,7 @@ mod tests {
             trace.push(Point { unix_ms: second * 1000, share: Some(0.5), cpu: None });
         }
         let points: Vec<&Point> = trace.points().collect();
-        assert!(points.len() <= POINTS_AT_MOST && points.len() >= POINTS_AT_MOST / 2, "{}", points.len());
+        assert!(points.len() <= MAX_POINTS && points.len() >= MAX_POINTS / 2, "{}", points.len());
         assert_eq!(points[0].unix_ms, 0);
         assert!(points[points.len() - 1].unix_ms > 9_800_000);
     }

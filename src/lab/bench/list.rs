@@ -12,10 +12,10 @@ use std::time::Duration;
 use toml::Spanned;
 
 /// Maximum number of jobs: with more, the result depends on the machine rather than on the policy.
-const JOBS_AT_MOST: usize = 100;
+const MAX_JOBS: usize = 100;
 /// One day.
 const LATEST_START_S: f64 = 86_400.0;
-const EPOCHS_AT_MOST: u64 = 100_000_000;
+const MAX_EPOCHS: u64 = 100_000_000;
 const SIZES: std::ops::RangeInclusive<u64> = 64..=10_000_000;
 
 #[derive(Deserialize)]
@@ -74,8 +74,8 @@ pub fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<Job>, Str
         let place = error.span().map_or(0, |span| span.start);
         reader.at(place, error.message())
     })?;
-    if list.job.is_empty() || list.job.len() > JOBS_AT_MOST {
-        return Err(reader.at(0, &format!("found {} jobs; expected 1 to {JOBS_AT_MOST} [[job]] tables", list.job.len())));
+    if list.job.is_empty() || list.job.len() > MAX_JOBS {
+        return Err(reader.at(0, &format!("found {} jobs; expected 1 to {MAX_JOBS} [[job]] tables", list.job.len())));
     }
     let mut jobs: Vec<Job> = Vec::new();
     for entry in &list.job {
@@ -109,9 +109,8 @@ impl Reader<'_> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > 32 || !name.chars().all(fits) || !name.starts_with(char::is_alphanumeric) {
             let place = job.name.span().start;
-            return Err(
-                self.at(place, "name: expected 1 to 32 letters, digits, `.`, `_`, `-`, starting with a letter or digit")
-            );
+            return Err(self
+                .at(place, "name: expected 1 to 32 letters, digits, `.`, `_`, `-`, starting with a letter or digit"));
         }
         let start = self.number(&job.start_s, "start_s", 0.0, 0.0, LATEST_START_S)?;
         let labels = job.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -122,7 +121,9 @@ impl Reader<'_> {
     fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
         let job = entry.get_ref();
         if let (None, Some(name)) = (&job.command, job.env.keys().next()) {
-            return Err(self.at(name.span().start, "env: a built-in training reads no variables; use env only with command"));
+            return Err(
+                self.at(name.span().start, "env: a built-in training reads no variables; use env only with command")
+            );
         }
         match (&job.train, &job.command) {
             (Some(kind), None) => {
@@ -173,7 +174,9 @@ impl Reader<'_> {
             }
             _ => {
                 let known = KNOWN.map(|known| format!("{{{known}}}")).join(" or ");
-                let what = format!("unknown placeholder {{{name}}}; expected {known}, or {{{{{name}}}}} for the text {{{name}}}");
+                let what = format!(
+                    "unknown placeholder {{{name}}}; expected {known}, or {{{{{name}}}}} for the text {{{name}}}"
+                );
                 Err(self.at(self.position_of(name, word), &what))
             }
         })
@@ -191,7 +194,7 @@ impl Reader<'_> {
     }
 
     fn epochs(&self, job: &JobText, usual: usize) -> Result<usize, String> {
-        let epochs = self.whole(&job.epochs, "epochs", usual, 1..=EPOCHS_AT_MOST)?;
+        let epochs = self.whole(&job.epochs, "epochs", usual, 1..=MAX_EPOCHS)?;
         Ok(((epochs as f64 * self.params.scale).round() as usize).max(1))
     }
 

@@ -248,7 +248,12 @@ async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &Pr
         }
         if began.elapsed() > timeout {
             let late = jobs.iter().filter(|job| !is_done[job.number]).map(|job| job.name.as_str()).collect::<Vec<_>>();
-            bail!("these jobs did not finish within {} s: {}\n{}", timeout.as_secs(), late.join(", "), swarm.task_states().await);
+            bail!(
+                "these jobs did not finish within {} s: {}\n{}",
+                timeout.as_secs(),
+                late.join(", "),
+                swarm.task_states().await
+            );
         }
     }
     let parts = cpu_before.zip(CpuTime::now(&cores)).map(|(before, after)| after.since(&before));

@@ -55,8 +55,8 @@ pub(super) struct Swarm {
 impl Swarm {
     /// Starts the engines and imports the demo's image on each.
     ///
-    /// Each is confined to one CPU, like the jobs of `flowctl demo`: with only a quota, the jobs of a node run on several CPUs at once until
-    /// the quota is used up, and hardly compete, so weights have no effect.
+    /// Each is confined to one CPU, like the jobs of `flowctl demo`: with only a quota, the jobs of a node run on several CPUs at once
+    /// until the quota is used up, and hardly compete, so weights have no effect.
     pub(super) async fn start(nodes: u16, cores_per_node: f64, cpus: &Cores) -> Result<Swarm> {
         ensure!(
             rustix::process::geteuid().is_root(),
@@ -83,7 +83,8 @@ impl Swarm {
             .spawn()
             .context("start sh")?;
         let stdout = script.stdout.take().context("a pipe to the script")?;
-        let line = BufReader::new(stdout).lines().next_line().await.context("read the output of the engines' script")?;
+        let line =
+            BufReader::new(stdout).lines().next_line().await.context("read the output of the engines' script")?;
         let line = line.unwrap_or_default();
         let Some((dir, cgroup)) = line.split_once(' ') else {
             bail!("the engines did not start; see their messages above");

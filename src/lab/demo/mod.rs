@@ -147,7 +147,8 @@ impl Demo<'_> {
     /// Measures the work on a blocking thread, so that the async threads can handle signals.
     async fn measure(&self) -> Result<Vec<Job>> {
         let (length, cores) = (self.args.work, self.cores.clone());
-        let measured = tokio::task::spawn_blocking(move || cores.run_confined(|| schedule::sized(length, cores.count())));
+        let measured =
+            tokio::task::spawn_blocking(move || cores.run_confined(|| schedule::sized(length, cores.count())));
         Ok(measured.await.context("measure the work")???)
     }
 

@@ -79,7 +79,8 @@ mod tests {
     fn only_the_new_thread_is_confined() {
         let all = Cores::all().expect("readable affinity");
         let one = Cores::at_most(1).expect("readable affinity");
-        let inside = one.run_confined(|| Cores::all().expect("readable affinity")).expect("a thread may confine itself");
+        let inside =
+            one.run_confined(|| Cores::all().expect("readable affinity")).expect("a thread may confine itself");
         assert_eq!(inside, one);
         assert_eq!(Cores::all().expect("readable affinity"), all);
         assert!(one.count() == 1 && all.list().ends_with(&one.list()));

@@ -223,8 +223,9 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 
 /// Waits for SIGINT, SIGTERM or SIGHUP.
 pub async fn interrupted() -> Failure {
-    let ended =
-        |code, name: &str| Failure::new(code, format!("interrupted by {name}; everything was removed"), "start it again");
+    let ended = |code, name: &str| {
+        Failure::new(code, format!("interrupted by {name}; everything was removed"), "start it again")
+    };
     let (Ok(mut int), Ok(mut term), Ok(mut hup)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
     else {
