@@ -10,14 +10,14 @@ use crate::term::text;
 const WIDTH: f64 = 460.0;
 const FIELD: f64 = 190.0;
 /// Width reserved for job names.
-const NAMES: f64 = 112.0;
+const NAMES: f64 = 124.0;
 const NAME_LONGEST: usize = 14;
 const ROW: f64 = 18.0;
 /// Points in a line; more would be less than a pixel apart.
 const POINTS: usize = 240;
 
 fn margins(left: f64) -> Margins {
-    Margins { top: 8.0, right: 16.0, bottom: 36.0, left }
+    Margins { top: 8.0, right: 26.0, bottom: 36.0, left }
 }
 
 /// A unit of time in which the report's length is a small number.
@@ -301,11 +301,13 @@ pub fn gain(job: &Series, plain: Range) -> Range {
 
 /// Formats a gain as `-23% (-31% to -12%)`.
 pub fn words(gain: Range) -> String {
-    let signed = |part: f64| {
-        let percent = (100.0 * part).round();
-        if percent == 0.0 { "0%".to_owned() } else { format!("{percent:+}%") }
-    };
     format!("{} ({} to {})", signed(gain.likely), signed(gain.low), signed(gain.high))
+}
+
+/// Formats a change as a whole percentage with its sign.
+pub fn signed(part: f64) -> String {
+    let percent = (100.0 * part).round();
+    if percent == 0.0 { "0%".to_owned() } else { format!("{percent:+}%") }
 }
 
 /// A job's name without control characters.

@@ -2,7 +2,7 @@
 //!
 //! Names and texts are untrusted: all of them go through [`safe`]. Imports: sim's escaping.
 
-use super::charts::{Drawn, gain, name, words};
+use super::charts::{Drawn, gain, name, signed};
 use super::data::{Data, Series};
 use super::estimate::Range;
 use crate::chart::escaped;
@@ -60,7 +60,8 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
         Some(plain) => {
             let gain = gain(job, plain.completion_s);
             let Range { low, likely, high } = plain.completion_s;
-            let plain = format!("{} ({} to {})", text::duration(likely), text::duration(low), text::duration(high));
+            let range = format!("{} to {}", text::duration(low), text::duration(high));
+            let plain = with_detail(&text::duration(likely), &range);
             let class = if gain.high < 0.0 {
                 "better"
             } else if gain.low > 0.0 {
@@ -68,7 +69,8 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
             } else {
                 ""
             };
-            (plain, words(gain), class)
+            let range = format!("{} to {}", signed(gain.low), signed(gain.high));
+            (plain, with_detail(&signed(gain.likely), &range), class)
         }
         None => ("–".to_owned(), "–".to_owned(), ""),
     };
@@ -102,8 +104,13 @@ fn clock(data: &Data, unix_ms: u64) -> String {
 /// When the job reached 95 % of its improvement, and when it would have under plain sharing.
 fn quality(job: &Series, plain: Option<Range>) -> String {
     let Some(at) = job.quality_s else { return "–".to_owned() };
-    let plain = plain.map_or_else(String::new, |plain| format!(" (plain {})", text::duration(plain.likely)));
-    format!("{}{plain}", text::duration(at - job.start_s))
+    let at = text::duration(at - job.start_s);
+    plain.map_or(at.clone(), |plain| with_detail(&at, &format!("plain {}", text::duration(plain.likely))))
+}
+
+/// A cell's value, with a range or a comparison in small print below it: ten columns fit a page of 1,200 pixels.
+fn with_detail(value: &str, detail: &str) -> String {
+    format!("{value} <small>{detail}</small>")
 }
 
 /// The numbers of a chart over time as a table.
