@@ -35,9 +35,9 @@
 //! daemon/observe.rs             with the cgroup's readings: one NodeObservation
 //! policy/node/governor.rs       lists, shares, a Reason for each: one NodePlan
 //! policy/node/diff.rs           what differs from what stands: LimitChanges
-//! limits/machine/handle.rs      the machine handles the event and returns effects
-//! limits/change.rs              journal the original, read, write, read back
-//! daemon/executor.rs            executes each step: journal (host/store), engine (host/docker), cgroup (host/cgroup)
+//! limits/machine/handle.rs      the machine is told, and answers with effects
+//! limits/change.rs              promise the original, look, write, read back
+//! daemon/hands.rs               carries each step out: journal (host/store), engine (host/docker), cgroup (host/cgroup)
 //! daemon/publish.rs             the status that api/server/snapshot.rs serves
 //! cli/status.rs                 the line that you see
 //! ```
