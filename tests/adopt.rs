@@ -119,7 +119,7 @@ fn what_cannot_be_adopted_is_refused_with_the_next_step() {
     };
     refused(&["adopt", "nobody"], 4, "docker ps");
     refused(&["adopt", "../info"], 4, "docker ps");
-    refused(&["adopt", "ended"], 6, "is not running");
+    refused(&["adopt", "ended"], 6, "does not run");
     refused(&["adopt", "labelled"], 6, "has the label flowcon.enable=true");
     refused(&["adopt", "free", "--label", "flowcon.weight=much"], 6, "a number from 0.01 to 100");
     refused(&["adopt", "free", "--label", "weight=2"], 6, "begins with flowcon.");

@@ -181,7 +181,7 @@ async fn a_notice_about_a_log_is_removed_when_the_problem_is_gone() {
     let texts = |daemon: &TestDaemon| -> Vec<String> {
         daemon.governing.jobs[&id(1)].notices.iter().map(|notice| notice.text.clone()).collect()
     };
-    for (problem, said) in [(Some("does not exist (yet)"), 1), (Some("is a directory"), 1), (None, 0)] {
+    for (problem, said) in [(Some("does not exist yet"), 1), (Some("is a directory"), 1), (None, 0)] {
         daemon.governing.handle(Event::LogHealth(id(1), problem.map(str::to_owned)));
         assert_eq!(texts(&daemon).len(), said, "{problem:?}");
         assert!(texts(&daemon).first().map(String::as_str) == problem);

@@ -104,7 +104,7 @@ fn troubleshooting() -> Section {
                 "A limit was changed beside us, and it stays. `flowctl govern JOB` takes the new value as its original and governs again.",
             ),
             item(
-                "the system keeps reverting our limits",
+                "the system takes our limits back again and again",
                 "Another program writes the same limits: a second governor, or a unit with its own CPUWeight. We wait longer each time. \
                  Find it, or exclude the container by removing the label.",
             ),
