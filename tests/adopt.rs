@@ -122,7 +122,7 @@ fn an_invalid_adoption_is_rejected_with_the_next_step() {
     };
     assert_rejected(&["adopt", "nobody"], 4, "docker ps");
     assert_rejected(&["adopt", "../info"], 4, "docker ps");
-    assert_rejected(&["adopt", "ended"], 6, "is not running");
+    assert_rejected(&["adopt", "ended"], 6, "does not run");
     assert_rejected(&["adopt", "labelled"], 6, "has the label flowcon.enable=true");
     assert_rejected(&["adopt", "free", "--label", "flowcon.weight=much"], 6, "a number from 0.01 to 100");
     assert_rejected(&["adopt", "free", "--label", "weight=2"], 6, "begins with flowcon.");

@@ -124,7 +124,7 @@ fn not_found(name: &str, error: &EngineError) -> Refusal {
     if error.is_missing() {
         Refusal::NotOnEngine(format!("the engine has no container `{name}`"))
     } else if error.is_gone() {
-        Refusal::Refused(format!("{name} is not running; start it, then adopt it"))
+        Refusal::Refused(format!("{name} does not run; start it, then adopt it"))
     } else if error.is_engine_lost() {
         Refusal::Failed(error.to_string())
     } else {

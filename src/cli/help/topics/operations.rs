@@ -108,7 +108,7 @@ fn troubleshooting() -> Section {
                  again.",
             ),
             item(
-                "the system keeps reverting our limits",
+                "the system takes our limits back again and again",
                 "Another program writes the same limits: a second governor, or a unit with its own CPUWeight. flowcon waits longer before each \
                  retry. Find that program, or exclude the container by removing the label.",
             ),
