@@ -1,7 +1,7 @@
 //! Random numbers that depend only on a seed and a stream number.
 //!
-//! SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), written out so that a seed gives the same plans with every version of every
-//! library. Imports: nothing.
+//! SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), implemented here so that a seed gives the same plans with all versions of libraries.
+//! Imports: nothing.
 
 /// A stream of random numbers.
 pub struct Draw(u64);
