@@ -207,21 +207,21 @@ fn method(data: &Data) -> String {
     );
     format!(
         "<p>Completion times under plain sharing are <b>estimated</b>: the jobs were not run a second time.</p>\
-                 <p>Each job that ended is modelled as the CPU time that it used, in core-seconds, with its recorded start. These jobs are replayed \
-                 under plain sharing: at each instant the cores are divided by the weights that the jobs had before the governor's first \
-                 change, no job gets more than it can use, and what one job leaves goes to the others (weighted max-min fairness, as in the \
-                 kernel's scheduler). Jobs that are still running compete but are not estimated. A job that started before the report is \
-                 replayed from the start of the report.</p>\
+         <p>Each job that ended is modelled as the CPU time that it used, in core-seconds, with its recorded start. These jobs are replayed \
+         under plain sharing: at each instant the cores are divided by the weights that the jobs had before the governor's first \
+         change, no job gets more than it can use, and what one job leaves goes to the others (weighted max-min fairness, as in the \
+         kernel's scheduler). Jobs that are still running compete but are not estimated. A job that started before the report is \
+         replayed from the start of the report.</p>\
          <p>Two inputs are uncertain: the cores that were available to the jobs ({:.2}, between {:.2} and {:.2}, from what they used together), \
-                  and the most cores that each job can use (what it used while cores were free; if there never were any, up to all cores). \
-                  The range of the estimate covers the replays with each of these.</p>\
-                  <p>The same replay with the recorded weights should give the measured completion times. {error} For each job, the larger of its own \
-                  error and 2 % plus that average is added to both ends of its range. A gain or a cost is claimed only if the whole range \
-                  agrees. On simulated jobs, for which the true value is known, the range contains it for nine jobs of ten; a real machine is less \
-                  predictable.</p>\
-                  <p>Not modelled: work that depends on timing, caches, memory and I/O limits, and jobs that users would have started at other \
-                  times. To measure instead, use control periods (<code>policy.holdback</code>), or run the same list of jobs both ways with \
-                  <code>flowctl bench</code>.</p>",
+         and the most cores that each job can use (what it used while cores were free; if there never were any, up to all cores). \
+         The range of the estimate covers the replays with each of these.</p>\
+         <p>The same replay with the recorded weights should give the measured completion times. {error} For each job, the larger of its own \
+         error and 2 % plus that average is added to both ends of its range. A gain or a cost is claimed only if the whole range \
+         agrees. On simulated jobs, for which the true value is known, the range contains it for nine jobs of ten; a real machine is less \
+         predictable.</p>\
+         <p>Not modelled: work that depends on timing, caches, memory and I/O limits, and jobs that users would have started at other \
+         times. To measure instead, set <code>policy.holdback</code>, or run the same list of jobs both ways with \
+         <code>flowctl bench</code>.</p>",
         estimate.cores.likely, estimate.cores.low, estimate.cores.high,
     )
 }

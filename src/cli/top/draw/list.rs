@@ -117,7 +117,7 @@ fn about(job: &Container, width: usize, theme: Theme) -> Vec<Line<'static>> {
     }
     if let Some(metric) = &job.metric {
         numbers.push(format!(
-            "{} (confidence {})",
+            "{}, {} sure",
             metric.name.as_deref().unwrap_or("value"),
             text::percent(metric.confidence)
         ));
