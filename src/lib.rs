@@ -36,7 +36,7 @@
 //! policy/node/governor.rs       lists, shares and their reasons: one NodePlan
 //! policy/node/diff.rs           differences from the current limits: LimitChanges
 //! limits/machine/handle.rs      the changes as an event: effects
-//! limits/change.rs              record the original, look, write, read back
+//! limits/change.rs              record the original, read, write, read back
 //! daemon/executor.rs            runs each step: journal (host/store), engine (host/docker), cgroup (host/cgroup)
 //! daemon/publish.rs             the status that api/server/snapshot.rs serves
 //! cli/status.rs                 the line that `flowctl status` prints

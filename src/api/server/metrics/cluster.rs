@@ -8,8 +8,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
 
-const NODE_STATES: [NodeState; 4] =
-    [NodeState::Ready, NodeState::Draining, NodeState::Unreachable, NodeState::Ungoverned];
+const NODE_STATES: [NodeState; 5] =
+    [NodeState::Ready, NodeState::Draining, NodeState::Unreachable, NodeState::Ungoverned, NodeState::Closed];
 const JOB_STATES: [JobState; 9] = [
     JobState::Waiting,
     JobState::Paused,
