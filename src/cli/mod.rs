@@ -1,6 +1,6 @@
 //! The command line of `flowctl`: parses arguments, prints tables or JSON, returns a documented exit code.
 //!
-//! Pure functions turn wire documents into pages; only `screen` prints. Imports: api, chart, config, daemon, host, lab, progress, sim, term.
+//! Pages are pure functions of wire documents; only `screen` prints. Imports: api, chart, config, daemon, host, lab, progress, sim, term.
 
 mod check_log;
 mod cluster;
