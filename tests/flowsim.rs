@@ -123,7 +123,7 @@ fn a_broken_scenario_is_refused_with_line_column_and_what_is_expected() {
         ("[[job]]\nwork = 1\ncurve = { kind = \"cubic\" }\n", "3:18", "\"exponential\", \"power\""),
         ("[[job]]\nwork = 1\ncurve = { kind = \"samples\", file = \"none.csv\" }\n", "3:36", "expected a CSV file"),
         ("[[job]]\nwork = 1e12\n", "2:8", "at most 1000000000"),
-        ("[[job]]\nwork = 1\nunits = 1e7\ncount = 9\n", "3:9", "at most 20000000 in all"),
+        ("[[job]]\nwork = 1\nunits = 1e7\ncount = 9\n", "3:9", "at most 20000000 in total"),
         ("name = \"x\"\n", "1:1", "at least one [[job]]"),
     ] {
         let path = written(folder.path(), "broken.toml", text);
