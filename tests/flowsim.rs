@@ -123,7 +123,7 @@ fn an_invalid_scenario_is_rejected_with_line_column_and_the_expected_value() {
         ("[[job]]\nwork = 1\ncurve = { kind = \"cubic\" }\n", "3:18", "\"exponential\", \"power\""),
         ("[[job]]\nwork = 1\ncurve = { kind = \"samples\", file = \"none.csv\" }\n", "3:36", "expected a CSV file"),
         ("[[job]]\nwork = 1e12\n", "2:8", "at most 1000000000"),
-        ("[[job]]\nwork = 1\nunits = 1e7\ncount = 9\n", "3:9", "at most 20000000 in all"),
+        ("[[job]]\nwork = 1\nunits = 1e7\ncount = 9\n", "3:9", "at most 20000000 in total"),
         ("name = \"x\"\n", "1:1", "at least one [[job]]"),
     ] {
         let path = write(folder.path(), "broken.toml", text);
