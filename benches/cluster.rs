@@ -27,7 +27,7 @@ fn main() {
     for nodes in [10, 30, 100, 300, 1_000, 3_000, 10_000] {
         let observation = random_observation(nodes);
         for (name, placement, moves) in rules {
-            let settings = ClusterSettings { placement, moves, moves_in_all: 1_000, ..ClusterSettings::default() };
+            let settings = ClusterSettings { placement, moves, moves_at_once: 1_000, ..ClusterSettings::default() };
             let repeats = if nodes > 1_000 { 7 } else { 31 };
             let mut times: Vec<(f64, f64)> = (0..repeats).map(|_| time(&observation, &settings)).collect();
             times.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -16,7 +16,7 @@ use agents::{Authority, Flowcoord, INFO, engine, eventually};
 use axum::body::Bytes;
 use cost::{cpu_of, private, resident};
 use flowcon::api::client::Client as Api;
-use flowcon::coordinator::agent::{self, Client, Kept};
+use flowcon::coordinator::agent::{self, Client, ConnectionPool};
 use flowcon::coordinator::{AgentSettings, Settings};
 use flowcon::model::Millis;
 use flowcon::model::swarm::NodeId;
@@ -184,12 +184,12 @@ fn node(number: usize) -> Value {
 /// Sends the coordinator's requests to all agents until killed, without the rest of the coordinator.
 fn poll_agents(folder: &Path, reuse_connections: bool) {
     let identity = Authority::of_folder(folder).identity("n0");
-    let (connections, failed) = (Arc::new(Kept::default()), Arc::new(AtomicU64::new(0)));
+    let (connections, failed) = (Arc::new(ConnectionPool::default()), Arc::new(AtomicU64::new(0)));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         for node in 1..=agents() {
             let client = Client::new(identity.clone(), NodeId(name(node).into()), &address(node), PORT);
-            let client = if reuse_connections { client.keeping(connections.clone()) } else { client };
+            let client = if reuse_connections { client.with_pool(connections.clone()) } else { client };
             let failed = failed.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(POLL_EVERY * node as u32 / agents() as u32).await;

@@ -8,7 +8,7 @@ mod agents;
 
 use agents::{Authority, Flowcoord, INFO, engine, eventually};
 use axum::body::Bytes;
-use flowcon::coordinator::agent::{Client, Kept};
+use flowcon::coordinator::agent::{Client, ConnectionPool};
 use flowcon::host::swarm::Identity;
 use flowcon::model::Millis;
 use flowcon::model::swarm::{NodeId, NodeReport, ServiceId};
@@ -33,7 +33,7 @@ struct Node {
     proxy: u16,
     connections: Arc<AtomicUsize>,
     cut: Arc<AtomicUsize>,
-    kept: Arc<Kept>,
+    kept: Arc<ConnectionPool>,
 }
 
 impl Node {
@@ -56,7 +56,7 @@ impl Node {
 
     async fn report(&self, leases: &[ServiceId]) -> Result<NodeReport, String> {
         let client = Client::new(self.identity.clone(), NodeId("n0".into()), "127.0.0.1", self.proxy);
-        let client = client.keeping(self.kept.clone());
+        let client = client.with_pool(self.kept.clone());
         tokio::time::timeout(SOON, client.report(leases, LEASE)).await.unwrap()
     }
 

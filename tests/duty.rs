@@ -6,7 +6,7 @@
 
 mod support;
 
-use flowcon::host::cgroup::Residences;
+use flowcon::host::cgroup::ProcessCgroups;
 use flowcon::host::freezer::Freezer;
 use serde_json::Value;
 use std::fs::{self, File};
@@ -86,7 +86,7 @@ impl Job {
     }
 
     fn freezer(&self) -> Freezer {
-        let home = Residences::of_host().unwrap().of(self.pid).unwrap().directories;
+        let home = ProcessCgroups::of_host().unwrap().of(self.pid).unwrap().directories;
         home.iter().find_map(|path| Freezer::open(path).ok()).expect("a freezer")
     }
 
@@ -98,7 +98,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         let Some(run) = &mut self.run else { return };
-        let home = Residences::of_host().and_then(|residences| residences.of(self.pid));
+        let home = ProcessCgroups::of_host().and_then(|residences| residences.of(self.pid));
         for path in home
             .into_iter()
             .flat_map(|home| home.directories)

@@ -5,7 +5,7 @@
 
 mod support;
 
-use flowcon::host::cgroup::{Residences, remove_empty};
+use flowcon::host::cgroup::{ProcessCgroups, remove_empty};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ impl Job {
 
     /// Moves its second process into a nested cgroup, in each hierarchy in which the job has a cgroup.
     fn nest(&mut self) {
-        let homes = Residences::of_host().unwrap().of(self.pids[1]).unwrap().directories;
+        let homes = ProcessCgroups::of_host().unwrap().of(self.pids[1]).unwrap().directories;
         for home in homes.into_iter().filter(|home| home.to_string_lossy().contains(&self.name)) {
             let inside = home.join("inside");
             fs::create_dir(&inside).unwrap();

@@ -66,7 +66,7 @@ impl Drop for Mounted {
 }
 
 fn write(store: &mut Store, original: &Original, settings: &[Setting]) -> Result<Original, StoreError> {
-    store.before_writing(&[(original.clone(), settings.to_vec())])?.remove(0)
+    store.journal_changes(&[(original.clone(), settings.to_vec())])?.remove(0)
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_damaged_row_does_not_affect_other_containers() {
     drop(store);
     sql(dir.path(), "UPDATE original SET runtime = 'spaceship'");
     let mut store = open(dir.path());
-    let both = store.before_writing(&[(original("damaged"), Vec::new()), (original("new"), Vec::new())]).unwrap();
+    let both = store.journal_changes(&[(original("damaged"), Vec::new()), (original("new"), Vec::new())]).unwrap();
     assert!(matches!(both[0], Err(StoreError::Damaged { .. })), "{both:?}");
     assert_eq!(both[1].as_ref().unwrap(), &original("new"));
 }

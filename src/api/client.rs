@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Returns a client whose timeout is at most `at_most`.
-    pub fn hurried(&self, at_most: Duration) -> Client {
+    pub fn with_timeout(&self, at_most: Duration) -> Client {
         Client { socket: self.socket.clone(), timeout: self.timeout.min(at_most) }
     }
 
@@ -225,7 +225,7 @@ fn encoded<T: Serialize>(document: &T) -> Bytes {
 
 /// A message of the event stream.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum StreamMessage {
     /// An event.
     Event(Event),
     /// Some events are no longer available.
@@ -247,7 +247,7 @@ impl EventStream {
     }
 
     /// Returns the next message; `None` when the daemon ends the stream.
-    pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<StreamMessage>, ClientError> {
         loop {
             while let Some(message) = self.take_message() {
                 if let Some(message) = self.read(&message)? {
@@ -279,7 +279,7 @@ impl EventStream {
         Some(String::from_utf8_lossy(&message).into_owned())
     }
 
-    fn read(&mut self, message: &str) -> Result<Option<Told>, ClientError> {
+    fn read(&mut self, message: &str) -> Result<Option<StreamMessage>, ClientError> {
         let (mut kind, mut data) = ("", String::new());
         for line in message.lines() {
             // A line that begins with a colon is a comment, sent to keep the connection alive.
@@ -294,8 +294,8 @@ impl EventStream {
         }
         match (kind, data.as_str()) {
             (_, "") => Ok(None),
-            ("gap", data) => Ok(Some(Told::Gap(self.client.parsed(data.as_bytes())?))),
-            (_, data) => Ok(Some(Told::Event(self.client.parsed(data.as_bytes())?))),
+            ("gap", data) => Ok(Some(StreamMessage::Gap(self.client.parsed(data.as_bytes())?))),
+            (_, data) => Ok(Some(StreamMessage::Event(self.client.parsed(data.as_bytes())?))),
         }
     }
 }

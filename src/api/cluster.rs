@@ -20,7 +20,7 @@ pub struct ClusterRequest {
     /// The request.
     pub wanted: Wanted,
     /// The client, for the log: `uid 1000 (pid 4711)`.
-    pub asked_by: String,
+    pub requested_by: String,
     /// Receives the reply.
     pub reply: oneshot::Sender<Result<String, Refusal>>,
 }

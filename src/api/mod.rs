@@ -73,7 +73,7 @@ pub struct Request {
     /// The command.
     pub command: Command,
     /// The client, for the log: `uid 1000 (pid 4711)`.
-    pub asked_by: String,
+    pub requested_by: String,
     /// Receives the reply.
     pub reply: oneshot::Sender<Result<String, Refusal>>,
 }

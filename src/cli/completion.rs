@@ -88,7 +88,7 @@ pub(super) fn script(shell: Shell, mut command: Command, screen: &Screen) -> Res
 
 /// Prints names, one per line; nothing if the daemon does not reply in time.
 pub(super) async fn names(client: &Client, of: Names, screen: &Screen) -> Result<(), Failure> {
-    let client = client.hurried(TIMEOUT);
+    let client = client.with_timeout(TIMEOUT);
     let words: BTreeSet<String> = if of.is_of_the_cluster() {
         let Ok(cluster) = client.get::<Cluster>("/v1/cluster").await else { return Ok(()) };
         match of {

@@ -3,7 +3,7 @@
 //! Imports: the API's client, screen.
 
 use super::history::{past_events, span};
-use crate::api::client::{Client, ClientError, Told};
+use crate::api::client::{Client, ClientError, StreamMessage};
 use crate::api::wire::Event;
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::{Format, Look, Screen, Tone};
@@ -60,15 +60,15 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
     if let Some(since) = args.since {
         for event in past_events(client, &span(since, when::now_unix_ms()), None).await? {
             shown.insert((event.unix_ms, event.text.clone()));
-            show(&Told::Event(event), None, screen)?;
+            show(&StreamMessage::Event(event), None, screen)?;
         }
     }
-    let is_new = |message: &Told| match message {
-        Told::Event(event) => {
+    let is_new = |message: &StreamMessage| match message {
+        StreamMessage::Event(event) => {
             args.since.is_none_or(|since| event.unix_ms >= since)
                 && !shown.contains(&(event.unix_ms, event.text.clone()))
         }
-        Told::Gap(_) => true,
+        StreamMessage::Gap(_) => true,
     };
     loop {
         let ended = loop {
@@ -100,7 +100,7 @@ async fn reconnect(client: &Client, last_id: Option<&str>) -> Result<crate::api:
     }
 }
 
-fn show(message: &Told, id: Option<&str>, screen: &Screen) -> Result<(), Failure> {
+fn show(message: &StreamMessage, id: Option<&str>, screen: &Screen) -> Result<(), Failure> {
     let text = match screen.format {
         Format::Json | Format::Jsonl => format!("{}\n", document(message, id)?),
         Format::Table | Format::Wide => line(message, &screen.look()),
@@ -108,23 +108,23 @@ fn show(message: &Told, id: Option<&str>, screen: &Screen) -> Result<(), Failure
     Ok(screen.print(&text)?)
 }
 
-fn document(message: &Told, id: Option<&str>) -> Result<String, Failure> {
+fn document(message: &StreamMessage, id: Option<&str>) -> Result<String, Failure> {
     let document = match message {
-        Told::Event(event) => serde_json::to_value(event).map(|mut event| {
+        StreamMessage::Event(event) => serde_json::to_value(event).map(|mut event| {
             event["id"] = json!(id);
             event
         }),
-        Told::Gap(gap) => Ok(json!({ "kind": "gap", "lost": gap.lost, "text": gap.text })),
+        StreamMessage::Gap(gap) => Ok(json!({ "kind": "gap", "lost": gap.lost, "text": gap.text })),
     };
     let text = document.and_then(|document| serde_json::to_string(&document));
     text.map_err(|error| Failure::new(Exit::Failed, format!("cannot print an event: {error}"), "report this as a bug"))
 }
 
 /// Formats a message of the stream as one line.
-fn line(message: &Told, look: &Look) -> String {
+fn line(message: &StreamMessage, look: &Look) -> String {
     match message {
-        Told::Event(event) => event_line(event, look),
-        Told::Gap(gap) => {
+        StreamMessage::Event(event) => event_line(event, look),
+        StreamMessage::Gap(gap) => {
             let lost = gap.lost.map_or_else(String::new, |lost| format!(" ({lost} lost)"));
             format!("{}\n", look.paint(Tone::Warn, &format!("… {}{lost}", clean(&gap.text))))
         }
@@ -163,7 +163,7 @@ mod tests {
             name: Some("a\nb".to_owned()),
             text: "x\u{1b}[2J\ny".to_owned(),
         };
-        let shown = line(&Told::Event(event), &Look { columns: Some(80), color: false });
+        let shown = line(&StreamMessage::Event(event), &Look { columns: Some(80), color: false });
         assert_eq!(shown, "2023-11-14 22:13:20 list     ab: x[2Jy\n");
     }
 }

@@ -51,7 +51,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
     if node.paused {
         let words = "RELEASED by an operator: original limits; `flowctl govern --all` governs again";
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, words));
-    } else if let Some(words) = plain_words(node) {
+    } else if let Some(words) = control_period_notice(node) {
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, &look.fit(&words)));
     }
     let age_ms = now_unix_ms.saturating_sub(node.unix_ms);
@@ -66,7 +66,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
 }
 
 /// The notice of a control period, if one is in progress.
-pub(super) fn plain_words(node: &Node) -> Option<String> {
+pub(super) fn control_period_notice(node: &Node) -> Option<String> {
     let until = when::clock(node.plain_until_unix_ms?);
     let of_day = until.get(11..19)?;
     Some(format!("CONTROL PERIOD until {of_day}: original limits, to measure the gain"))
@@ -363,7 +363,7 @@ mod tests {
         assert!(widest.is_some_and(|widest| widest <= 80), "{shown}");
         assert!(shown.starts_with("ip-10-20-"), "{shown}");
         let in_a_block = Node { paused: false, plain_until_unix_ms: Some(1_700_000_300_000), ..status.node.clone() };
-        let words = plain_words(&in_a_block).unwrap_or_default();
+        let words = control_period_notice(&in_a_block).unwrap_or_default();
         assert_eq!(words, "CONTROL PERIOD until 22:18:20: original limits, to measure the gain");
         assert!(text::width(&words) <= 80);
         assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));

@@ -78,7 +78,7 @@ pub fn directives(labels: &BTreeMap<String, String>) -> (Directives, Vec<String>
 ///
 /// # Errors
 /// One message per invalid label, with what is expected.
-pub fn obeyable(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
+pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
     let foreign = labels.keys().filter(|label| !label.starts_with(LABEL_PREFIX)).take(PROBLEMS_AT_MOST);
     let foreign =
         foreign.map(|label| format!("label {}: expected one that begins with {LABEL_PREFIX}", printable(label)));
@@ -285,13 +285,13 @@ mod tests {
     #[test]
     fn invalid_labels_of_an_operator_are_rejected_with_what_is_expected() {
         let refused = |label: &str, value: &str| {
-            obeyable(&[(label.to_owned(), value.to_owned())].into()).expect_err("refused").join("; ")
+            check_labels(&[(label.to_owned(), value.to_owned())].into()).expect_err("refused").join("; ")
         };
         assert_eq!(refused("flowcon.weight", "much"), "label flowcon.weight: expected a number from 0.01 to 100");
         assert_eq!(refused("weight", "2"), "label weight: expected one that begins with flowcon.");
         assert!(refused("flowcon.wieght", "2").contains("did you mean flowcon.weight? see `flowctl help labels`"));
         assert!(!refused("flowcon.swordfish", "2").contains("did you mean"));
-        assert_eq!(obeyable(&[("flowcon.weight".to_owned(), "2".to_owned())].into()), Ok(()));
+        assert_eq!(check_labels(&[("flowcon.weight".to_owned(), "2".to_owned())].into()), Ok(()));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Backends of the coordinator: the local engine, and the agent of each node over mutual TLS. Imports: host, agent, machine.
 
-use super::agent::{Client, Kept, Offer};
+use super::agent::{Client, ConnectionPool, Offer};
 use super::machine::Question;
 use super::settings::Settings;
 use crate::host::swarm::{Certificates, Engine, Identity};
 use crate::model::Millis;
-use crate::model::swarm::{Attestation, Carriage, CarriageOutcome, NodeId, NodeReport, ServiceId, Swarm};
+use crate::model::swarm::{Attestation, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -23,7 +23,7 @@ pub(super) struct Backends {
     certificates: Option<Certificates>,
     /// Paths of Swarm's certificates, cached because asking the engine for them costs more than a report.
     found: Mutex<Option<Certificates>>,
-    kept: Arc<Kept>,
+    kept: Arc<ConnectionPool>,
     identity: Mutex<Option<Loaded>>,
     addresses: Mutex<BTreeMap<NodeId, Arc<str>>>,
 }
@@ -66,21 +66,21 @@ impl Backends {
     }
 
     /// Has the source offer the volume to the target, then has the target fetch it.
-    pub(super) async fn carry(&self, carriage: &Carriage) -> CarriageOutcome {
+    pub(super) async fn carry(&self, carriage: &Transfer) -> TransferOutcome {
         let carried = async {
             let from = self.address(&carriage.from)?;
             let offered = self.client(&carriage.from).await?.offer(carriage).await?;
             if let Offer::Refused(why) = offered {
-                return Ok(CarriageOutcome::Impossible(why));
+                return Ok(TransferOutcome::Impossible(why));
             }
             self.client(&carriage.to).await?.fetch(carriage, &from).await
         };
-        carried.await.unwrap_or_else(CarriageOutcome::Failed)
+        carried.await.unwrap_or_else(TransferOutcome::Failed)
     }
 
     async fn client(&self, node: &NodeId) -> Result<Client, String> {
         let address = self.address(node)?;
-        Ok(Client::new(self.identity().await?, node.clone(), &address, self.port).keeping(self.kept.clone()))
+        Ok(Client::new(self.identity().await?, node.clone(), &address, self.port).with_pool(self.kept.clone()))
     }
 
     fn address(&self, node: &NodeId) -> Result<Arc<str>, String> {

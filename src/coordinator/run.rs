@@ -12,7 +12,7 @@ use crate::api::cluster::{ClusterRequest, Wanted};
 use crate::api::{self, Access, ApiLimits, BindError};
 use crate::host::users;
 use crate::model::cluster::Submission;
-use crate::model::swarm::{Attestation, CarriageOutcome, ChangeOutcome};
+use crate::model::swarm::{Attestation, ChangeOutcome, TransferOutcome};
 use crate::model::{Millis, Refusal};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -159,15 +159,15 @@ impl Runner {
     }
 
     fn accept(&mut self, request: ClusterRequest) {
-        let ClusterRequest { wanted, asked_by, reply } = request;
+        let ClusterRequest { wanted, requested_by, reply } = request;
         let command = match wanted {
             Wanted::Submission(submission) => {
-                tracing::info!(job = %submission.name, asked_by, "submitted");
+                tracing::info!(job = %submission.name, requested_by, "submitted");
                 return self.create(*submission, reply);
             }
             Wanted::Command(command) => command,
         };
-        tracing::info!(?command, asked_by, "command received");
+        tracing::info!(?command, requested_by, "command received");
         self.last_command += 1;
         self.replies.insert(self.last_command, reply);
         self.handle(Event::Command(command, CommandId(self.last_command)));
@@ -241,7 +241,7 @@ impl Runner {
                 let within = Duration::from_millis(self.settings.machine.carry_within.0);
                 self.spawn(async move {
                     let outcome = bounded(within, backends.carry(&carriage)).await;
-                    let outcome = outcome.unwrap_or_else(CarriageOutcome::Failed);
+                    let outcome = outcome.unwrap_or_else(TransferOutcome::Failed);
                     Event::Carried { service: carriage.service, number: carriage.number, outcome }
                 });
             }

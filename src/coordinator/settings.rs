@@ -232,8 +232,8 @@ impl File {
             queue: queue.unwrap_or(rules.queue),
             reclaim: reclaim.unwrap_or(rules.reclaim),
             admission: admission.unwrap_or(rules.admission),
-            moves_a_node: moves_per_node.unwrap_or(rules.moves_a_node),
-            moves_in_all: moves_at_once.unwrap_or(rules.moves_in_all),
+            moves_per_node: moves_per_node.unwrap_or(rules.moves_per_node),
+            moves_at_once: moves_at_once.unwrap_or(rules.moves_at_once),
             overtaken_for: span(overtaken_for, rules.overtaken_for),
         };
         let (times, machine) = (self.times, usual.machine);
@@ -314,7 +314,7 @@ mod tests {
         let text = "socket = \"/tmp/c.sock\"\n[cluster]\nmoves = \"specon\"\nmoves-at-once = 3\n[times]\nlease = \"2m\"\n[agent]\nport = 8000\nvolume-most = \"2GiB\"\n";
         let settings = Settings::parse(text).unwrap();
         assert_eq!(settings.machine.cluster.moves, MoveRule::SpeCon);
-        assert_eq!((settings.machine.cluster.moves_in_all, settings.machine.lease), (3, Millis::from_secs(120)));
+        assert_eq!((settings.machine.cluster.moves_at_once, settings.machine.lease), (3, Millis::from_secs(120)));
         assert_eq!((settings.agent.port, settings.agent.volume_most), (8000, Bytes(2 << 30)));
     }
 

@@ -113,7 +113,7 @@ impl Task {
                     None
                 }
                 Request::MayFreeze(job) => {
-                    let problem = block_in_place(|| journal.note_freezable(&job)).err();
+                    let problem = block_in_place(|| journal.record_freezable(&job)).err();
                     Some(Event::MayFreeze(job, problem))
                 }
                 Request::Thawed(id) => {

@@ -11,11 +11,11 @@ use crate::progress::LearningRecord;
 impl Governing {
     /// Handles a command and sends the reply, which says what was done.
     pub(super) fn handle_request(&mut self, request: Request) {
-        let waiter = Waiter { asked_by: request.asked_by, reply: request.reply };
+        let waiter = Waiter { requested_by: request.requested_by, reply: request.reply };
         let (about, result) = match request.command {
             // These wait for the engine and the disk, and the loop must not.
             Command::Adopt { name, labels } => {
-                return match config::obeyable(&labels) {
+                return match config::check_labels(&labels) {
                     Ok(()) => self.send_limits_command(machine::Command::Adopt { name, labels }, waiter),
                     Err(problems) => self.answer(waiter, None, Err(Refusal::Invalid(problems.join("; ")))),
                 };

@@ -90,7 +90,7 @@ impl Governing {
     ) {
         if let Ok(done) = &result {
             let about = about.as_ref().map(|(id, name)| (id.as_str(), name.as_str()));
-            self.publisher.emit(EventKind::Command, about, format!("{done} (asked by {})", waiter.asked_by));
+            self.publisher.emit(EventKind::Command, about, format!("{done} (asked by {})", waiter.requested_by));
             self.publish();
         }
         let _ = waiter.reply.send(result); // the client hung up

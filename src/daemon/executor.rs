@@ -80,7 +80,7 @@ impl Executor {
             return Vec::new();
         }
         self.pulse.beat();
-        let journalled = block_in_place(|| self.journal.before_writing(&rows));
+        let journalled = block_in_place(|| self.journal.journal_changes(&rows));
         journalled.into_iter().map(Answer::Journalled).collect()
     }
 

@@ -58,7 +58,7 @@ pub type Reread = Box<dyn Fn() -> Result<Settings, Vec<ConfigError>> + Send>;
 
 /// A client that waits for the reply to a command.
 pub(super) struct Waiter {
-    pub asked_by: String,
+    pub requested_by: String,
     pub reply: oneshot::Sender<Result<String, Refusal>>,
 }
 
@@ -313,7 +313,7 @@ impl Governing {
         self.recorders.ticked(&observation, &plan);
         let violations = policy::check(&plan, &observation);
         debug_assert!(violations.is_empty(), "{violations:?}");
-        let Some(left_out) = policy::leave_out(&mut plan, &violations) else {
+        let Some(left_out) = policy::drop_violating(&mut plan, &violations) else {
             tracing::error!(?violations, "the plan violates a rule and is not applied");
             self.next_tick = plan.next_tick.max(now.after(Millis::from_secs(1)));
             return;

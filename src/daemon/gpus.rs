@@ -6,7 +6,7 @@
 
 use super::event::{Component, Event};
 use super::job::{Job, Jobs};
-use crate::host::cgroup::{Residence, Residences, start_time};
+use crate::host::cgroup::{ProcessCgroup, ProcessCgroups, start_time};
 use crate::host::gpu::{self, Fault, GpuProcess, Library, NoGpu, Reader, Reading};
 use crate::host::node;
 use crate::model::{Bytes, ContainerId, Gpu, GpuUse, Millis};
@@ -250,12 +250,12 @@ fn thread_time() -> Duration {
 /// Cgroups of processes, as looked up so far.
 #[derive(Default)]
 struct ProcessLocator {
-    residences: Option<Residences>,
+    residences: Option<ProcessCgroups>,
     known: BTreeMap<u32, Found>,
 }
 
 struct Found {
-    residence: Residence,
+    residence: ProcessCgroup,
     directories: Arc<[PathBuf]>,
     looks: u32,
 }
@@ -296,7 +296,7 @@ impl ProcessLocator {
             }
         }
         if self.residences.is_none() {
-            self.residences = Residences::of_host();
+            self.residences = ProcessCgroups::of_host();
         }
         let residence = self.residences.as_ref()?.of(pid)?;
         let ticks = rustix::param::clock_ticks_per_second().max(1);

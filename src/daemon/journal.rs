@@ -68,14 +68,14 @@ impl Journal {
     }
 
     /// Makes the originals and the values to be written durable. Returns the originals in the journal.
-    pub fn before_writing(&mut self, rows: &[(Original, Vec<Setting>)]) -> Vec<Result<Journalled, String>> {
+    pub fn journal_changes(&mut self, rows: &[(Original, Vec<Setting>)]) -> Vec<Result<Journalled, String>> {
         let all = |why: String| rows.iter().map(|_| Err(why.clone())).collect();
         let store = match &mut self.store {
             Ok(store) => store,
             Err(why) => return all(why.clone()),
         };
         let journalled = |original: Original| journalled_of(&original);
-        match store.before_writing(rows) {
+        match store.journal_changes(rows) {
             Ok(originals) => {
                 originals.into_iter().map(|read| read.map(journalled).map_err(|error| error.to_string())).collect()
             }
@@ -101,9 +101,9 @@ impl Journal {
     }
 
     /// Records durably that a job may be frozen, or that its engine has paused it.
-    pub fn note_freezable(&mut self, job: &Freezable) -> Result<(), String> {
+    pub fn record_freezable(&mut self, job: &Freezable) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
-        store.note_freezable(job).map_err(|error| error.to_string())
+        store.record_freezable(job).map_err(|error| error.to_string())
     }
 
     /// Removes the record of a job that is thawed and will not be frozen.

@@ -26,7 +26,7 @@ impl Library {
     pub fn of(stored: Vec<(TrainingId, String)>) -> Library {
         let mut library = Library::default();
         for (training, curve) in stored {
-            if let Some(prior_run) = serde_json::from_str(&curve).ok().filter(PriorRun::is_sound) {
+            if let Some(prior_run) = serde_json::from_str(&curve).ok().filter(PriorRun::is_valid) {
                 library.add(training, prior_run);
             }
         }
@@ -48,8 +48,8 @@ impl Library {
         let (training, prior_run) = job.training.zip(job.tracker.prior_run().filter(|_| is_whole))?;
         let prior_run = match (job.cost_per_unit_of_moved(), job.usage.cpu) {
             // The CPU that it used here was only for part of its units.
-            (Some(cost), _) => prior_run.at_price(cost),
-            (None, Some(cpu)) => prior_run.costing(cpu.as_secs_f64()),
+            (Some(cost), _) => prior_run.with_cost_per_unit(cost),
+            (None, Some(cpu)) => prior_run.with_total_cost(cpu.as_secs_f64()),
             (None, None) => prior_run,
         };
         let curve = serde_json::to_string(&prior_run).ok();

@@ -45,7 +45,7 @@ impl Governing {
             None => self.resume_moved(&mut job),
         };
         job.place = job.place.or(self.draining.place(id));
-        job.tracker.lean_on(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
+        job.tracker.use_prior_runs(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
         if let Some(feed) = feed {
             job.log_origin = job.log_origin.take().or_else(|| self.logs.origin(&feed, job.run.0));
             self.logs.follow(id, feed, job.place);

@@ -210,7 +210,7 @@ async fn the_loop_handles_events_while_it_restores_and_stops_on_a_hung_engine() 
     let (control, mut signals) = mpsc::channel(1);
     let running = tokio::spawn(async move { governing.run(&mut inbox, &mut requests, &mut signals, None).await });
     let (reply, answer) = oneshot::channel();
-    client.send(Request { command: Command::Restore, asked_by: "a test".to_owned(), reply }).await.ok().unwrap();
+    client.send(Request { command: Command::Restore, requested_by: "a test".to_owned(), reply }).await.ok().unwrap();
     timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop handles events during a restore");
     let reply = refused(timeout(Duration::from_secs(60), answer).await.expect("an answer in time").unwrap());
     assert!(reply.contains("longer than 8 s"), "before the API's limit of ten seconds: {reply}");

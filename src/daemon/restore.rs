@@ -264,7 +264,7 @@ mod tests {
             let (_dir, mut executor) = executor(&engine);
             let folder = FakeCgroup::new();
             let target = folder.target(id(1), "job", Runtime::Docker);
-            executor.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+            executor.journal.journal_changes(&[(original(&target), vec![weight(40)])]);
             let piece = restore_of(target);
             folder.put("cpu.weight", "300");
             let end = executor.carry_out(vec![piece]).await.remove(0).outcome.end;
@@ -287,7 +287,7 @@ mod tests {
             let shares = crate::model::EngineLimits { cpu_shares: 777, ..Default::default() };
             let (_dir, mut executor) = executor(&engine);
             let row = Original { engine: Some(shares), ..original(&target) };
-            executor.journal.before_writing(&[(row, vec![weight(40)])]);
+            executor.journal.journal_changes(&[(row, vec![weight(40)])]);
             let restored = restore_all(&mut executor, None).await;
             assert_eq!((restored.left.len(), restored.failed.len()), (left, 0), "{present}: {restored:?}");
             assert!(restored.settled.contains(&id(1)) && executor.journal.everything().unwrap().is_empty());
@@ -317,7 +317,7 @@ mod tests {
             let (_dir, mut executor) = executor(&engine);
             let mut target = FakeCgroup::new().target(id(1), "job", Runtime::Docker);
             target.mark = of.clone();
-            executor.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+            executor.journal.journal_changes(&[(original(&target), vec![weight(40)])]);
             let restored = restore_all(&mut executor, None).await;
             assert_eq!(executor.journal.everything().unwrap().len(), usize::from(is_other), "{of:?}: {restored:?}");
             assert_eq!(restored.failed.iter().any(|text| text.contains("engine.address=unix://")), is_other);
@@ -335,7 +335,7 @@ mod tests {
         let (_dir, mut executor) = executor(&engine);
         let mut target = FakeCgroup::new().target(id(1), "job", Runtime::Docker);
         target.mark = Some(info().mark);
-        executor.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+        executor.journal.journal_changes(&[(original(&target), vec![weight(40)])]);
         let restored = restore_all(&mut executor, None).await;
         assert_eq!((restored.failed.len(), executor.journal.everything().unwrap().len()), (1, 1), "{restored:?}");
     }
@@ -347,7 +347,7 @@ mod tests {
         let folder = FakeCgroup::new();
         for number in 1..=3 {
             let target = folder.target(id(number), &format!("job-{number}"), Runtime::Docker);
-            executor.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+            executor.journal.journal_changes(&[(original(&target), vec![weight(40)])]);
         }
         let began = Instant::now();
         let until = Some(began + Duration::from_millis(300));
@@ -369,7 +369,7 @@ mod tests {
         let (_dir, mut executor) = executor(&engine);
         let folder = FakeCgroup::new();
         let target = folder.target(id(1), "job", Runtime::Docker);
-        executor.journal.before_writing(&[(original(&target), vec![weight(40)])]);
+        executor.journal.journal_changes(&[(original(&target), vec![weight(40)])]);
         assert_eq!(restore_all(&mut executor, None).await.failed.len(), 1);
         fails.store(false, Ordering::Relaxed);
         assert!(restore_all(&mut executor, None).await.failed.is_empty());

@@ -126,7 +126,7 @@ impl Governing {
 
     fn engine_lost(&mut self, text: &str) {
         self.engine_reported = true;
-        if self.engine.is_none() && self.settings.engine == EngineChoice::Auto && EngineAddress::is_no_engine_here() {
+        if self.engine.is_none() && self.settings.engine == EngineChoice::Auto && EngineAddress::no_local_engine() {
             // A host without an engine only governs commands, and needs no warning.
             if self.engine_state != NO_ENGINE {
                 self.engine_state = NO_ENGINE.to_owned();

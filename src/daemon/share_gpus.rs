@@ -62,7 +62,7 @@ impl Governing {
                 }
             }
         }
-        if !followed.is_handed_over {
+        if !followed.is_sent {
             return;
         }
         self.duty.leave.clear();

@@ -242,7 +242,7 @@ impl TestDaemon {
     /// Sends a command and handles events until there is a reply.
     pub async fn ask(&mut self, command: Command) -> Result<String, Refusal> {
         let (reply, mut answer) = oneshot::channel();
-        self.governing.handle_request(Request { command, asked_by: "a test".to_owned(), reply });
+        self.governing.handle_request(Request { command, requested_by: "a test".to_owned(), reply });
         loop {
             tokio::select! {
                 answer = &mut answer => return answer.unwrap(),

@@ -102,7 +102,7 @@ mod tests {
             let engine = FakeEngine::start(move |_, _| inspected(paused));
             let (_dir, mut executor) = executor(&engine);
             let folder = frozen();
-            executor.journal.note_freezable(&note(1, &folder, runtime, false)).unwrap();
+            executor.journal.record_freezable(&note(1, &folder, runtime, false)).unwrap();
             assert_eq!(thaw_all(&mut executor).await, Vec::<String>::new());
             assert_eq!(folder.text("cgroup.freeze"), frozen_afterwards, "{runtime:?} {paused}");
             assert!(executor.journal.freezable().unwrap().is_empty());
@@ -115,7 +115,7 @@ mod tests {
         let (_dir, mut executor) = executor(&engine);
         let folders = [frozen(), frozen(), frozen()];
         for (number, folder, is_paused) in [(1, &folders[0], false), (2, &folders[1], true), (3, &folders[2], false)] {
-            executor.journal.note_freezable(&note(number, folder, Runtime::Docker, is_paused)).unwrap();
+            executor.journal.record_freezable(&note(number, folder, Runtime::Docker, is_paused)).unwrap();
         }
         let began = std::time::Instant::now();
         assert_eq!(thaw_all(&mut executor).await, Vec::<String>::new());
@@ -129,10 +129,10 @@ mod tests {
         let engine = FakeEngine::start(|_, _| inspected(false));
         let (_dir, mut executor) = executor(&engine);
         let (no_freezer, gone) = (FakeCgroup::new(), FakeCgroup::new());
-        executor.journal.note_freezable(&note(1, &no_freezer, Runtime::Scope, false)).unwrap();
-        executor.journal.note_freezable(&note(2, &gone, Runtime::Scope, false)).unwrap();
+        executor.journal.record_freezable(&note(1, &no_freezer, Runtime::Scope, false)).unwrap();
+        executor.journal.record_freezable(&note(2, &gone, Runtime::Scope, false)).unwrap();
         let other_boot = Freezable { boot_id: "another".to_owned(), ..note(3, &no_freezer, Runtime::Scope, false) };
-        executor.journal.note_freezable(&other_boot).unwrap();
+        executor.journal.record_freezable(&other_boot).unwrap();
         drop(gone);
         let failed = thaw_all(&mut executor).await;
         assert!(failed.len() == 1 && failed[0].starts_with("job-1: "), "{failed:?}");

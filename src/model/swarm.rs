@@ -262,7 +262,7 @@ pub enum Attestation {
 
 /// A volume to be transferred from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carriage {
+pub struct Transfer {
     /// The service whose saved state it holds.
     pub service: ServiceId,
     /// Name of the volume, the same on both nodes.
@@ -275,10 +275,10 @@ pub struct Carriage {
     pub number: u64,
 }
 
-/// The outcome of a [`Carriage`].
+/// The outcome of a [`Transfer`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CarriageOutcome {
+pub enum TransferOutcome {
     /// The volume is complete and durable on the target.
     Carried {
         /// Total size of its files.

@@ -57,18 +57,18 @@ impl PriorRun {
     }
 
     /// Sets the cost per unit from the CPU-seconds of the whole run.
-    pub fn costing(self, cpu_s: f64) -> PriorRun {
+    pub fn with_total_cost(self, cpu_s: f64) -> PriorRun {
         let cpu_per_unit = cpu_s / self.end();
-        self.at_price(cpu_per_unit)
+        self.with_cost_per_unit(cpu_per_unit)
     }
 
     /// Sets the cost per unit, in CPU-seconds.
-    pub fn at_price(self, cpu_per_unit: f64) -> PriorRun {
+    pub fn with_cost_per_unit(self, cpu_per_unit: f64) -> PriorRun {
         PriorRun { cpu_per_unit: Some(cpu_per_unit).filter(|cost| cost.is_finite() && *cost > 0.0), ..self }
     }
 
     /// Whether a stored curve is valid: it rises from 0 to 1.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         let sound = |(x, level): &(f64, f64)| x.is_finite() && (0.0..=1.0).contains(level);
         let rising = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
         self.points.len() >= 2
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn units_to_a_level_are_the_inverse_of_the_curve_within_the_run_and_beyond() {
         let curve = prior_run((1..=50).map(|n| (f64::from(n), 1.0 - 0.9f64.powi(n)))).expect("it rises");
-        assert!(curve.is_sound());
+        assert!(curve.is_valid());
         for level in [0.01, 0.3, 0.95, 1.0, 1.002] {
             assert!((curve.level(curve.units_to(level)) - level).abs() < 1e-9, "{level}");
         }

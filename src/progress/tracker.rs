@@ -108,8 +108,8 @@ impl Tracker {
     }
 
     /// Sets the earlier runs of the same training, for use in forecasts.
-    pub fn lean_on(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
-        self.followed.history.lean_on(prior_runs);
+    pub fn use_prior_runs(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
+        self.followed.history.use_prior_runs(prior_runs);
     }
 
     /// Replaces the totals that the job's command, environment and configuration files claim.

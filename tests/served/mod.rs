@@ -119,8 +119,8 @@ impl Drop for Served {
 /// Replies to commands: rejects a resume, fails to restore, never replies to a reload, and accepts the rest.
 async fn reply_to_commands(mut requests: mpsc::Receiver<Request>, log: Arc<Mutex<Vec<(Command, String)>>>) {
     let mut pending = Vec::new();
-    while let Some(Request { command, asked_by, reply }) = requests.recv().await {
-        log.lock().expect("lock").push((command.clone(), asked_by));
+    while let Some(Request { command, requested_by, reply }) = requests.recv().await {
+        log.lock().expect("lock").push((command.clone(), requested_by));
         let result = match command {
             Command::Reload => {
                 pending.push(reply);

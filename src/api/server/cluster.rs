@@ -205,7 +205,7 @@ async fn carry_out(feed: &ClusterFeed, peer: &Peer, command: ClusterCommand) -> 
 async fn ask(feed: &ClusterFeed, peer: &Peer, action: &str, wanted: Wanted) -> Result<Response, Fault> {
     permitted(peer, action)?;
     let (reply, answer) = oneshot::channel();
-    let request = ClusterRequest { wanted, asked_by: peer.describe(), reply };
+    let request = ClusterRequest { wanted, requested_by: peer.describe(), reply };
     feed.commands.try_send(request).map_err(|error| match error {
         TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
         TrySendError::Closed(_) => Fault::Stopping,

@@ -27,10 +27,12 @@ pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Resul
 pub(super) async fn answered(api: &Api, peer: &Peer, command: Command) -> Result<String, Fault> {
     permitted(peer, describe(&command))?;
     let (reply, answer) = oneshot::channel();
-    api.feed.commands.try_send(Request { command, asked_by: peer.describe(), reply }).map_err(|error| match error {
-        TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
-        TrySendError::Closed(_) => Fault::Stopping,
-    })?;
+    api.feed.commands.try_send(Request { command, requested_by: peer.describe(), reply }).map_err(
+        |error| match error {
+            TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
+            TrySendError::Closed(_) => Fault::Stopping,
+        },
+    )?;
     match answer.await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(refusal)) => Err(Fault::Refused(refusal)),

@@ -5,7 +5,7 @@
 use crate::api::client::Client;
 use crate::api::wire::Submission;
 use crate::cli::commands::print;
-use crate::config::{bytes as size, obeyable};
+use crate::config::{bytes as size, check_labels};
 use crate::model::time::{duration, utc};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
@@ -119,7 +119,7 @@ fn volume(text: &str) -> Result<(String, String), String> {
 /// Submits the training.
 pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) -> Result<(), Failure> {
     let container_labels: BTreeMap<String, String> = args.label.iter().cloned().collect();
-    if let Err(problems) = obeyable(&container_labels) {
+    if let Err(problems) = check_labels(&container_labels) {
         return Err(Failure::new(Exit::Usage, problems.join("\n"), "`flowctl help labels` lists the labels"));
     }
     let mut labels = BTreeMap::new();

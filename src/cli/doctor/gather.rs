@@ -57,7 +57,7 @@ async fn settings(client: &Client) -> Settings {
 async fn engine(choice: &EngineChoice) -> Vec<Check> {
     let address = match choice {
         EngineChoice::Off => return Vec::new(),
-        EngineChoice::Auto if EngineAddress::is_no_engine_here() => return vec![judge::none_here()],
+        EngineChoice::Auto if EngineAddress::no_local_engine() => return vec![judge::none_here()],
         EngineChoice::Auto => None,
         EngineChoice::At(address) => Some(address.as_str()),
     };

@@ -5,7 +5,7 @@
 
 use super::input::Input;
 use super::log_tail;
-use crate::api::client::{Client, ClientError, EventStream, Told, segment};
+use crate::api::client::{Client, ClientError, EventStream, StreamMessage, segment};
 use crate::api::wire::{ContainerDetail, Samples, Status};
 use crate::term::exit::Failure;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ async fn listen(client: Client, inputs: mpsc::Sender<Input>) {
 
 async fn forward(stream: &mut EventStream, inputs: &mpsc::Sender<Input>) -> Result<(), mpsc::error::SendError<Input>> {
     while let Ok(Some(item)) = stream.next().await {
-        if let Told::Event(event) = item {
+        if let StreamMessage::Event(event) = item {
             inputs.send(Input::Event(event)).await?;
         }
     }

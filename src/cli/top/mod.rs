@@ -113,7 +113,7 @@ fn check_terminal(screen: &Screen) -> Result<(), Failure> {
 /// Checks the connection before the terminal is opened, so that a missing daemon or permission is reported as by every other command.
 /// A slow daemon is waited for on the screen.
 async fn check_daemon(client: &Client) -> Result<(), Failure> {
-    match client.hurried(Duration::from_secs(2)).get::<Policy>("/v1/policy").await {
+    match client.with_timeout(Duration::from_secs(2)).get::<Policy>("/v1/policy").await {
         Ok(_) | Err(ClientError::Timeout { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -7,7 +7,7 @@ use super::unpack::{self, Bounds, Staged, unpack};
 use super::wire::{Offer, Sum};
 use crate::host::swarm::{Engine, Identity, VolumePlace};
 use crate::model::Bytes;
-use crate::model::swarm::{Attestation, Carriage, CarriageOutcome, NodeId, ServiceId};
+use crate::model::swarm::{Attestation, NodeId, ServiceId, Transfer, TransferOutcome};
 use http_body_util::BodyExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -36,7 +36,7 @@ pub(super) struct Carriages {
 /// The newest fetch of a service's volume.
 struct Fetch {
     number: u64,
-    outcome: watch::Receiver<Option<CarriageOutcome>>,
+    outcome: watch::Receiver<Option<TransferOutcome>>,
 }
 
 impl Fetch {
@@ -44,7 +44,7 @@ impl Fetch {
     fn is_valid(&self) -> bool {
         match &*self.outcome.borrow() {
             None => self.outcome.has_changed().is_ok(),
-            Some(outcome) => !matches!(outcome, CarriageOutcome::Failed(_)),
+            Some(outcome) => !matches!(outcome, TransferOutcome::Failed(_)),
         }
     }
 
@@ -55,7 +55,7 @@ impl Fetch {
 
 /// A volume that another node may fetch.
 struct Offered {
-    carriage: Carriage,
+    carriage: Transfer,
     data: PathBuf,
     sent: Option<Sent>,
     /// The volume's state before it was sent.
@@ -72,7 +72,7 @@ impl Carriages {
     ///
     /// # Errors
     /// A temporary error: the request may be repeated.
-    pub(super) async fn offer(&self, carriage: Carriage, own: &NodeId) -> Result<Offer, String> {
+    pub(super) async fn offer(&self, carriage: Transfer, own: &NodeId) -> Result<Offer, String> {
         if carriage.from != *own {
             return Ok(Offer::Refused(format!(
                 "the source of the transfer is node {}, but this is node {own}",
@@ -116,7 +116,7 @@ impl Carriages {
     /// The volume was not offered to that node.
     pub(super) fn volume(
         self: &Arc<Self>,
-        carriage: &Carriage,
+        carriage: &Transfer,
         requester: &NodeId,
     ) -> Result<mpsc::Receiver<Vec<u8>>, String> {
         let data = {
@@ -146,7 +146,7 @@ impl Carriages {
     ///
     /// # Errors
     /// The volume was not sent completely to that node.
-    pub(super) async fn sum(&self, carriage: &Carriage, requester: &NodeId) -> Result<Sum, String> {
+    pub(super) async fn sum(&self, carriage: &Transfer, requester: &NodeId) -> Result<Sum, String> {
         let Sent { bytes, sha256 } = {
             let offers = lock(&self.offers);
             let offered = offers.get(&carriage.service).filter(|offered| offered.carriage == *carriage);
@@ -178,10 +178,10 @@ impl Carriages {
     /// previous one has ended, so that an older state never replaces a newer one.
     pub(super) async fn fetch(
         self: &Arc<Self>,
-        carriage: Carriage,
+        carriage: Transfer,
         from: Arc<str>,
         identity: Arc<Identity>,
-    ) -> CarriageOutcome {
+    ) -> TransferOutcome {
         let number = carriage.number;
         let mut receiver = {
             let mut fetches = lock(&self.fetches);
@@ -191,7 +191,7 @@ impl Carriages {
             let before = fetches.get(&carriage.service);
             match before {
                 Some(newest) if newest.number > number => {
-                    return CarriageOutcome::Failed("superseded by a newer transfer of this job".to_owned());
+                    return TransferOutcome::Failed("superseded by a newer transfer of this job".to_owned());
                 }
                 Some(same) if same.number == number && same.is_valid() => same.outcome.clone(),
                 before => {
@@ -213,20 +213,20 @@ impl Carriages {
         };
         let ended = receiver.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
         ended.ok().flatten().unwrap_or_else(|| {
-            CarriageOutcome::Failed("the task of the transfer panicked; it may be retried".to_owned())
+            TransferOutcome::Failed("the task of the transfer panicked; it may be retried".to_owned())
         })
     }
 
-    async fn fetched(&self, carriage: &Carriage, from: &str, identity: Arc<Identity>) -> CarriageOutcome {
+    async fn fetched(&self, carriage: &Transfer, from: &str, identity: Arc<Identity>) -> TransferOutcome {
         if carriage.to != identity.own.node {
-            return CarriageOutcome::Impossible(format!(
+            return TransferOutcome::Impossible(format!(
                 "the target of the transfer is node {}, but this is node {}",
                 carriage.to, identity.own.node
             ));
         }
         let place = match self.engine.volume(&carriage.volume, true).await {
             Ok(place) => place,
-            Err(why) => return CarriageOutcome::Failed(why),
+            Err(why) => return TransferOutcome::Failed(why),
         };
         if let Some(why) = self.rejection(&place, carriage).await {
             return why;
@@ -234,7 +234,7 @@ impl Carriages {
         let source = Client::new(identity, carriage.from.clone(), from, self.port);
         let body = match source.volume(carriage).await {
             Ok(body) => body,
-            Err(why) => return CarriageOutcome::Failed(why),
+            Err(why) => return TransferOutcome::Failed(why),
         };
         let (out, chunks) = mpsc::channel(CHUNKS);
         let (data, number, bounds) = (place.data, carriage.number, self.bounds);
@@ -243,56 +243,56 @@ impl Carriages {
         let staged = match taking.await {
             Ok(Ok(staged)) => staged,
             Ok(Err(error)) => return failed(&error, broken),
-            Err(error) => return CarriageOutcome::Failed(error.to_string()),
+            Err(error) => return TransferOutcome::Failed(error.to_string()),
         };
         let record = match source.sum(carriage).await {
             Ok(sum) if sum.bytes == staged.bytes && *sum.sha256 == *staged.sha256 => sum.record,
-            Ok(_) => return CarriageOutcome::Failed("checksum mismatch between source and target".to_owned()),
-            Err(why) => return CarriageOutcome::Failed(why),
+            Ok(_) => return TransferOutcome::Failed("checksum mismatch between source and target".to_owned()),
+            Err(why) => return TransferOutcome::Failed(why),
         };
         let outcome = self.swap(staged, carriage).await;
-        if let (CarriageOutcome::Carried { .. }, Some(record)) = (&outcome, record) {
+        if let (TransferOutcome::Carried { .. }, Some(record)) = (&outcome, record) {
             record::hand_over(&carriage.service, &record, &self.flowcond).await;
         }
         outcome
     }
 
-    async fn swap(&self, staged: Staged, carriage: &Carriage) -> CarriageOutcome {
+    async fn swap(&self, staged: Staged, carriage: &Transfer) -> TransferOutcome {
         // A container that started meanwhile would see its files change.
         if !matches!(self.engine.attest(&carriage.service).await, Attestation::Gone) {
-            return CarriageOutcome::Failed("the job is alive on the target".to_owned());
+            return TransferOutcome::Failed("the job is alive on the target".to_owned());
         }
         let (size, sha256, service) = (Bytes(staged.bytes), staged.sha256.as_str().into(), carriage.service.clone());
         match tokio::task::spawn_blocking(move || staged.swap(&service)).await {
-            Ok(Ok(())) => CarriageOutcome::Carried { size, sha256 },
+            Ok(Ok(())) => TransferOutcome::Carried { size, sha256 },
             Ok(Err(error)) => failed(&error, None),
-            Err(error) => CarriageOutcome::Failed(error.to_string()),
+            Err(error) => TransferOutcome::Failed(error.to_string()),
         }
     }
 
     /// Returns why the volume on this node must not be overwritten.
-    async fn rejection(&self, place: &VolumePlace, carriage: &Carriage) -> Option<CarriageOutcome> {
+    async fn rejection(&self, place: &VolumePlace, carriage: &Transfer) -> Option<TransferOutcome> {
         if let Some(why) = shared_with_others(place, carriage) {
-            return Some(CarriageOutcome::Impossible(why));
+            return Some(TransferOutcome::Impossible(why));
         }
         if !matches!(self.engine.attest(&carriage.service).await, Attestation::Gone) {
-            return Some(CarriageOutcome::Failed("the job is alive on the target".to_owned()));
+            return Some(TransferOutcome::Failed("the job is alive on the target".to_owned()));
         }
         let is_its_own = place.users.contains(&Some(carriage.service.clone()))
             || unpack::owner(&place.data).is_some_and(|owner| owner == carriage.service);
         match unpack::is_empty(&place.data) {
             Ok(is_empty) if is_empty || is_its_own => None,
-            Ok(_) => Some(CarriageOutcome::Impossible(format!(
+            Ok(_) => Some(TransferOutcome::Impossible(format!(
                 "the target already has a volume {} with other files; use another volume name, or remove it with `docker volume rm`",
                 carriage.volume
             ))),
-            Err(error) => Some(CarriageOutcome::Failed(error.to_string())),
+            Err(error) => Some(TransferOutcome::Failed(error.to_string())),
         }
     }
 }
 
 /// Returns an error message if the volume has other users.
-fn shared_with_others(place: &VolumePlace, carriage: &Carriage) -> Option<String> {
+fn shared_with_others(place: &VolumePlace, carriage: &Transfer) -> Option<String> {
     let own: BTreeSet<_> = BTreeSet::from([Some(carriage.service.clone())]);
     let others = place.users.difference(&own).count();
     (others > 0).then(|| {
@@ -319,13 +319,13 @@ async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> O
     }
 }
 
-fn failed(error: &io::Error, broken: Option<String>) -> CarriageOutcome {
+fn failed(error: &io::Error, broken: Option<String>) -> TransferOutcome {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            CarriageOutcome::Impossible(format!("no space on the target: {error}"))
+            TransferOutcome::Impossible(format!("no space on the target: {error}"))
         }
-        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => CarriageOutcome::Impossible(error.to_string()),
-        _ => CarriageOutcome::Failed(broken.unwrap_or_else(|| error.to_string())),
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => TransferOutcome::Impossible(error.to_string()),
+        _ => TransferOutcome::Failed(broken.unwrap_or_else(|| error.to_string())),
     }
 }
 

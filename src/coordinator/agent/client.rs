@@ -1,10 +1,10 @@
 //! Client of the agent of one node. Imports: connection, host, model.
 
-use super::connection::{Connection, Kept, watch};
+use super::connection::{Connection, ConnectionPool, watch};
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME};
 use crate::host::swarm::Identity;
 use crate::model::Millis;
-use crate::model::swarm::{Attestation, Carriage, CarriageOutcome, NodeId, NodeReport, ServiceId};
+use crate::model::swarm::{Attestation, NodeId, NodeReport, ServiceId, Transfer, TransferOutcome};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
@@ -33,7 +33,7 @@ pub struct Client {
     identity: Arc<Identity>,
     node: NodeId,
     address: Arc<str>,
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<ConnectionPool>>,
 }
 
 impl Client {
@@ -45,7 +45,7 @@ impl Client {
 
     /// Uses a connection pool.
     #[must_use]
-    pub fn keeping(self, kept: Arc<Kept>) -> Client {
+    pub fn with_pool(self, kept: Arc<ConnectionPool>) -> Client {
         Client { kept: Some(kept), ..self }
     }
 
@@ -75,7 +75,7 @@ impl Client {
     ///
     /// # Errors
     /// A message for the operator.
-    pub async fn offer(&self, carriage: &Carriage) -> Result<Offer, String> {
+    pub async fn offer(&self, carriage: &Transfer) -> Result<Offer, String> {
         self.ask(OFFER, carriage).await
     }
 
@@ -83,7 +83,7 @@ impl Client {
     ///
     /// # Errors
     /// A message for the operator.
-    pub async fn fetch(&self, carriage: &Carriage, from: &str) -> Result<CarriageOutcome, String> {
+    pub async fn fetch(&self, carriage: &Transfer, from: &str) -> Result<TransferOutcome, String> {
         let asked = FetchRequest { carriage: carriage.clone(), from: from.into() };
         loop {
             // A repeated request joins the transfer in flight.
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Downloads the volume that was offered to this node.
-    pub(super) async fn volume(&self, carriage: &Carriage) -> Result<Incoming, String> {
+    pub(super) async fn volume(&self, carriage: &Transfer) -> Result<Incoming, String> {
         let response = self.request(&mut self.connect().await?, VOLUME, carriage).await?;
         let status = response.status();
         if status.is_success() {
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// Requests the checksum of the sent volume.
-    pub(super) async fn sum(&self, carriage: &Carriage) -> Result<Sum, String> {
+    pub(super) async fn sum(&self, carriage: &Transfer) -> Result<Sum, String> {
         self.ask(SUM, carriage).await
     }
 

@@ -47,9 +47,9 @@ pub(super) struct Connection {
 
 /// Idle connections, one per node.
 #[derive(Default)]
-pub struct Kept(Mutex<BTreeMap<NodeId, Connection>>);
+pub struct ConnectionPool(Mutex<BTreeMap<NodeId, Connection>>);
 
-impl Kept {
+impl ConnectionPool {
     /// Drops the connections to nodes that no longer exist.
     pub fn retain(&self, is_there: impl Fn(&NodeId) -> bool) {
         self.open().retain(|node, _| is_there(node));

@@ -22,11 +22,11 @@ const STOP_WITHIN: Duration = Duration::from_secs(GRACE_S + 5);
 #[derive(Debug)]
 pub(super) struct Leases {
     file: PathBuf,
-    kept: Kept,
+    kept: ConnectionPool,
 }
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct ConnectionPool {
     /// Boot id: leases of another boot are void, since their jobs no longer run.
     boot: String,
     until: BTreeMap<ServiceId, Millis>,
@@ -36,8 +36,8 @@ impl Leases {
     /// Loads the leases of the previous agent process.
     pub(super) fn open(file: PathBuf) -> Leases {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
-        let kept = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok());
-        let kept = kept.filter(|kept| kept.boot == boot).unwrap_or(Kept { boot, until: BTreeMap::new() });
+        let kept = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<ConnectionPool>(&text).ok());
+        let kept = kept.filter(|kept| kept.boot == boot).unwrap_or(ConnectionPool { boot, until: BTreeMap::new() });
         Leases { file, kept }
     }
 

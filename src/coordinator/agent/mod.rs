@@ -23,6 +23,6 @@ mod unpack;
 mod wire;
 
 pub use client::Client;
-pub use connection::Kept;
+pub use connection::ConnectionPool;
 pub use server::run;
 pub use wire::Offer;

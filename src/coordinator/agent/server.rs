@@ -10,7 +10,7 @@ use crate::coordinator::settings::Settings;
 use crate::coordinator::{Control, CoordinatorError};
 use crate::host::swarm::{Certificates, Engine, Identity, Peer, Role, peer_of};
 use crate::model::Millis;
-use crate::model::swarm::{Attestation, Carriage};
+use crate::model::swarm::{Attestation, Transfer};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Extension, Json, State};
@@ -288,7 +288,7 @@ async fn answer_attest(
 async fn answer_offer(
     State(agent): State<Arc<Agent>>,
     Extension(peer): PeerExtension,
-    Json(carriage): Json<Carriage>,
+    Json(carriage): Json<Transfer>,
 ) -> Result<Response, Denied> {
     managers_only(&peer)?;
     let own = agent.identity().own.node.clone();
@@ -309,7 +309,7 @@ async fn answer_fetch(
 async fn answer_volume(
     State(agent): State<Arc<Agent>>,
     Extension(peer): PeerExtension,
-    Json(carriage): Json<Carriage>,
+    Json(carriage): Json<Transfer>,
 ) -> Result<Response, Denied> {
     let chunks = agent.carriages.volume(&carriage, &peer.node).map_err(|why| (StatusCode::FORBIDDEN, why))?;
     let chunks = stream::unfold(chunks, |mut chunks| async move {
@@ -322,7 +322,7 @@ async fn answer_volume(
 async fn answer_sum(
     State(agent): State<Arc<Agent>>,
     Extension(peer): PeerExtension,
-    Json(carriage): Json<Carriage>,
+    Json(carriage): Json<Transfer>,
 ) -> Result<Response, Denied> {
     let sum = agent.carriages.sum(&carriage, &peer.node).await.map_err(|why| (StatusCode::CONFLICT, why))?;
     Ok(json(&sum))

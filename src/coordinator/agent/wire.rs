@@ -1,7 +1,7 @@
 //! Requests and responses of the agent's API, and who may send them. Imports: model.
 
 use crate::model::Millis;
-use crate::model::swarm::{Carriage, ServiceId};
+use crate::model::swarm::{ServiceId, Transfer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct AttestRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FetchRequest {
-    pub(super) carriage: Carriage,
+    pub(super) carriage: Transfer,
     /// The source's address, without a port.
     pub(super) from: Arc<str>,
 }

@@ -10,8 +10,8 @@ use crate::coordinator::machine::labels::{AFTER, INTERNAL_PREFIX};
 use crate::coordinator::machine::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Machine, Question};
 use crate::model::cluster::ClusterStatus;
 use crate::model::swarm::{
-    Attestation, Carriage, CarriageOutcome, ChangeOutcome, NodeChange, NodeReport, ServiceChange, ServiceMode,
-    TaskState, WorkerReport,
+    Attestation, ChangeOutcome, NodeChange, NodeReport, ServiceChange, ServiceMode, TaskState, Transfer,
+    TransferOutcome, WorkerReport,
 };
 use crate::model::{Bytes, Estimate, Millis};
 use std::collections::{BTreeSet, VecDeque};
@@ -265,11 +265,11 @@ impl Coordinator {
         }
     }
 
-    fn carry(&self, world: &mut World, carriage: Carriage, pick: usize) -> Option<Event> {
-        let Carriage { service, from, to, number, .. } = carriage;
+    fn carry(&self, world: &mut World, carriage: Transfer, pick: usize) -> Option<Event> {
+        let Transfer { service, from, to, number, .. } = carriage;
         let (job, from, to) = (service_of(&service), node_of(&from)?, node_of(&to)?);
         if !self.reaches(world, from) || !self.reaches(world, to) {
-            let outcome = CarriageOutcome::Failed("no reply".to_owned());
+            let outcome = TransferOutcome::Failed("no reply".to_owned());
             return Some(Event::Carried { service, number, outcome });
         }
         // Sometimes the reply is lost while the transfer continues.
@@ -281,7 +281,7 @@ impl Coordinator {
             Some(same) => same.requester = requester,
             // A repeated request for a completed transfer succeeds at once.
             None if !twice && world.nodes[to].volumes.get(&job).is_some_and(|volume| volume.number == number) => {
-                let outcome = CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() };
+                let outcome = TransferOutcome::Carried { size: Bytes(1), sha256: "0".into() };
                 return Some(Event::Carried { service, number, outcome });
             }
             None => {
@@ -290,7 +290,7 @@ impl Coordinator {
                 world.carryings.push(Carrying { service: job, from, to, number, saved, done, requester });
             }
         }
-        let outcome = CarriageOutcome::Failed("no reply".to_owned());
+        let outcome = TransferOutcome::Failed("no reply".to_owned());
         is_lost.then_some(Event::Carried { service, number, outcome })
     }
 }
@@ -359,8 +359,8 @@ fn late(request: Request) -> Option<Event> {
         }
         Request::Effect(Effect::Poll { node, leases, .. }) => Event::Polled { node, leases, report: Err(why()) },
         Request::Effect(Effect::Attest(question)) => Event::Attested(question, Attestation::Unknown(why())),
-        Request::Effect(Effect::Carry(Carriage { service, number, .. })) => {
-            Event::Carried { service, number, outcome: CarriageOutcome::Failed(why()) }
+        Request::Effect(Effect::Carry(Transfer { service, number, .. })) => {
+            Event::Carried { service, number, outcome: TransferOutcome::Failed(why()) }
         }
         Request::Effect(_) | Request::Labels(_) => return None,
     })

@@ -9,7 +9,7 @@ use super::node::{Container, ContainerState, Ended, Node};
 use crate::coordinator::machine::labels::DRAIN;
 use crate::model::cluster::Resources;
 use crate::model::swarm::{
-    Availability, CarriageOutcome, NodeId, ServiceId, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState,
+    Availability, NodeId, ServiceId, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState, TransferOutcome,
 };
 use crate::model::{Bytes, Millis};
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub struct World {
     pub tasks: Vec<Task>,
     pub carryings: Vec<Carrying>,
     /// Completed transfers that are not reported yet.
-    pub carried: Vec<(Carrying, CarriageOutcome)>,
+    pub carried: Vec<(Carrying, TransferOutcome)>,
     /// Whether the last change of replicas or pin was manual.
     pub is_manual: [bool; JOBS],
     /// Number of failed tasks of the current spec.
@@ -212,14 +212,14 @@ impl World {
         for carrying in due {
             let (from, to) = (carrying.from, carrying.to);
             let outcome = if nodes[from].cut || nodes[to].cut {
-                CarriageOutcome::Failed("no reply".to_owned())
+                TransferOutcome::Failed("no reply".to_owned())
             } else if nodes[to].disk_full {
-                CarriageOutcome::Impossible("disk full".to_owned())
+                TransferOutcome::Impossible("disk full".to_owned())
             } else {
                 let twice = *fault == Fault::CarriesTwice;
                 match nodes[to].carry(carrying.service, carrying.saved, carrying.number, twice) {
-                    Ok(()) => CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() },
-                    Err(why) => CarriageOutcome::Failed(why),
+                    Ok(()) => TransferOutcome::Carried { size: Bytes(1), sha256: "0".into() },
+                    Err(why) => TransferOutcome::Failed(why),
                 }
             };
             carried.push((carrying, outcome));

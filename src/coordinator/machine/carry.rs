@@ -12,7 +12,7 @@ use super::state::{Carrying, Machine};
 use super::step::past_of;
 use crate::model::Millis;
 use crate::model::cluster::WhyKind;
-use crate::model::swarm::{Carriage, CarriageOutcome, NodeId, ServiceId};
+use crate::model::swarm::{NodeId, ServiceId, Transfer, TransferOutcome};
 
 impl Machine {
     pub(super) fn step_carrying(&mut self, id: &ServiceId, job: &Job, at: At) {
@@ -63,7 +63,7 @@ impl Machine {
             carrying.is_under_way = true;
             carrying.next = at.now.after(within);
             let (service, volume, from, to) = (id.clone(), volume.clone(), from.clone(), to.clone());
-            self.effects.push(Effect::Carry(Carriage { service, volume, from, to, number }));
+            self.effects.push(Effect::Carry(Transfer { service, volume, from, to, number }));
         }
         self.set_why(id, WhyKind::Carrying, format!("its saved state is being transferred to {name}{error}"));
     }
@@ -89,16 +89,16 @@ impl Machine {
         self.write(id, write, None, at);
     }
 
-    pub(super) fn carried(&mut self, id: &ServiceId, number: u64, outcome: CarriageOutcome, at: At) {
+    pub(super) fn carried(&mut self, id: &ServiceId, number: u64, outcome: TransferOutcome, at: At) {
         let Some(carrying) = self.seen.get_mut(id).and_then(|seen| seen.memory.carrying.as_mut()) else { return };
         if carrying.number != number || !carrying.is_under_way {
             return;
         }
         carrying.is_under_way = false;
         match outcome {
-            CarriageOutcome::Carried { .. } => carrying.came = Some(Ok(at.now)),
-            CarriageOutcome::Impossible(why) => carrying.came = Some(Err(super::labels::bounded(&why, 120))),
-            CarriageOutcome::Failed(why) => {
+            TransferOutcome::Carried { .. } => carrying.came = Some(Ok(at.now)),
+            TransferOutcome::Impossible(why) => carrying.came = Some(Err(super::labels::bounded(&why, 120))),
+            TransferOutcome::Failed(why) => {
                 carrying.failures += 1;
                 carrying.error = Some(super::labels::bounded(&why, 120));
                 carrying.next = at.now.after(Millis(self.settings.attest_every.0 << carrying.failures.min(6)));

@@ -3,8 +3,8 @@
 pub use crate::model::cluster::ClusterCommand as Command;
 use crate::model::cluster::{ClusterSettings, ClusterStatus};
 use crate::model::swarm::{
-    Attestation, Carriage, CarriageOutcome, ChangeOutcome, NodeChange, NodeId, NodeReport, ServiceChange, ServiceId,
-    Swarm,
+    Attestation, ChangeOutcome, NodeChange, NodeId, NodeReport, ServiceChange, ServiceId, Swarm, Transfer,
+    TransferOutcome,
 };
 use crate::model::{Millis, Refusal};
 
@@ -90,7 +90,7 @@ pub enum Event {
         /// Number of the transfer.
         number: u64,
         /// The outcome.
-        outcome: CarriageOutcome,
+        outcome: TransferOutcome,
     },
     /// A command of an operator.
     Command(Command, CommandId),
@@ -135,7 +135,7 @@ pub enum Effect {
     /// QueuedCommand a node's agent whether any container of a service lives there. Ends in [`Event::Attested`].
     Attest(Question),
     /// Transfer a volume. Ends in [`Event::Carried`].
-    Carry(Carriage),
+    Carry(Transfer),
     /// Reply to a command, exactly once.
     Reply {
         /// The command.

@@ -108,7 +108,7 @@ pub(super) struct Memory {
     pub why: Option<Why>,
     pub reason: Option<ClusterReason>,
     pub monitor: Option<Monitor>,
-    /// Last report on it. Kept while it moves: otherwise moving would seem to pay for all other jobs.
+    /// Last report on it. ConnectionPool while it moves: otherwise moving would seem to pay for all other jobs.
     pub last_report: Option<WorkerReport>,
     /// When this machine fenced it for a move.
     pub fenced: Option<Millis>,

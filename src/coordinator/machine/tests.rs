@@ -5,8 +5,8 @@ use super::labels::{CHECKPOINT, Labels, MOVABLE, QUEUE};
 use super::*;
 use crate::model::cluster::{ClusterStatus, JobState, Resources, WhyKind};
 use crate::model::swarm::{
-    Attestation, Availability, CarriageOutcome, ChangeOutcome, MountedVolume, NodeId, NodeReport, RestartCondition,
-    RestartRule, ServiceChange, ServiceId, ServiceMode, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState,
+    Attestation, Availability, ChangeOutcome, MountedVolume, NodeId, NodeReport, RestartCondition, RestartRule,
+    ServiceChange, ServiceId, ServiceMode, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState, TransferOutcome,
     WorkerReport,
 };
 use crate::model::{Bytes, Millis, Refusal};
@@ -29,7 +29,7 @@ struct Bench {
     attestations: VecDeque<Attestation>,
     /// If set, collects questions for a proof instead of replying.
     withheld: Option<Vec<Question>>,
-    carries: CarriageOutcome,
+    carries: TransferOutcome,
     /// Whether Swarm removes tasks as soon as they are not wanted.
     lets_go: bool,
     /// Number of changes rejected because of an outdated version.
@@ -91,7 +91,7 @@ impl Bench {
             mute: Vec::new(),
             attestations: VecDeque::new(),
             withheld: None,
-            carries: CarriageOutcome::Carried { size: Bytes(1), sha256: "0".into() },
+            carries: TransferOutcome::Carried { size: Bytes(1), sha256: "0".into() },
             lets_go: true,
             out_of_date: 0,
         }
@@ -296,7 +296,7 @@ fn without_a_proof_a_move_does_not_continue() {
 #[test]
 fn a_full_disk_on_the_target_returns_the_job_to_its_source() {
     let mut bench = running();
-    bench.carries = CarriageOutcome::Impossible("disk full".to_owned());
+    bench.carries = TransferOutcome::Impossible("disk full".to_owned());
     bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
     bench.passes(60);
     assert_eq!(bench.did[4..], ["ask a", "starting 1@a", "running"]);

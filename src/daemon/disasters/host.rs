@@ -181,7 +181,7 @@ impl Host {
             }
             Ask::Journal(settings) => {
                 let row = (self.original(container, &piece.original), settings.clone());
-                let mut write = || self.journal.before_writing(std::slice::from_ref(&row)).remove(0);
+                let mut write = || self.journal.journal_changes(std::slice::from_ref(&row)).remove(0);
                 Answer::Journalled(match self.disk {
                     Disk::Full => Err("disk full".to_owned()),
                     Disk::Works => write(),

@@ -31,7 +31,7 @@ pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};
 pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
-pub use residence::{Residence, Residences};
+pub use residence::{ProcessCgroup, ProcessCgroups};
 
 use crate::model::{Limits, Place, Setting, Usage};
 use directory::{Directories, Directory};

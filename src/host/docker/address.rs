@@ -56,7 +56,7 @@ impl EngineAddress {
     }
 
     /// Whether `DOCKER_HOST` is not set and none of the standard sockets exists.
-    pub fn is_no_engine_here() -> bool {
+    pub fn no_local_engine() -> bool {
         let named = std::env::var_os("DOCKER_HOST").is_some_and(|name| !name.is_empty());
         !named && !STANDARD_SOCKETS.iter().any(|path| Path::new(path).exists())
     }

@@ -24,7 +24,7 @@ pub struct Followed {
     /// The report on the previous plan; `None` = none has arrived yet.
     pub report: Option<Report>,
     /// Whether the guard received this plan; otherwise it is still busy with the previous one.
-    pub is_handed_over: bool,
+    pub is_sent: bool,
 }
 
 /// The process that freezes and thaws. When dropped, it thaws everything and ends.
@@ -77,7 +77,7 @@ impl Guard {
             {
                 let _ = running.child.kill(); // its reader notices the end
             }
-            return Ok(Followed { report, is_handed_over: false });
+            return Ok(Followed { report, is_sent: false });
         }
         if self.running.is_none() {
             let recent_failure = self.broken.as_ref().filter(|(since, _)| since.elapsed() < RESTART_AFTER);
@@ -85,7 +85,7 @@ impl Guard {
                 plan.leave.iter().for_each(|path| leave(path));
                 return match recent_failure {
                     Some((_, why)) if !plan.turns.is_empty() => Err(why.clone()),
-                    _ => Ok(Followed { report: report.or_else(|| Some(Report::default())), is_handed_over: true }),
+                    _ => Ok(Followed { report: report.or_else(|| Some(Report::default())), is_sent: true }),
                 };
             }
             match start(&self.shared) {
@@ -97,7 +97,7 @@ impl Guard {
             }
         }
         self.send(plan);
-        Ok(Followed { report, is_handed_over: true })
+        Ok(Followed { report, is_sent: true })
     }
 
     fn send(&mut self, plan: &Plan) {

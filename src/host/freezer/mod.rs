@@ -15,7 +15,7 @@ mod turns;
 
 pub use guard::{Followed, Guard};
 pub use process::run;
-pub use turns::{Plan, Report, Turn, Turned};
+pub use turns::{Plan, Report, Turn, TurnResult};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::fs::File;

@@ -40,12 +40,12 @@ pub struct Turn {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Results per cgroup with a turn.
-    pub turned: Vec<Turned>,
+    pub turned: Vec<TurnResult>,
 }
 
 /// The results of the turns of one cgroup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Turned {
+pub struct TurnResult {
     /// Directory of the cgroup.
     pub cgroup: PathBuf,
     /// Total time for which it has been frozen since its first turn, in milliseconds.
@@ -105,7 +105,7 @@ impl Turns {
                     Ok(freezer) => drop(self.held.insert(cgroup.clone(), Held::new(freezer))),
                     Err(error) => {
                         let problem = (!is_gone(&error)).then(|| error.to_string());
-                        report.turned.push(Turned { cgroup, frozen_ms: 0, by_others: false, problem });
+                        report.turned.push(TurnResult { cgroup, frozen_ms: 0, by_others: false, problem });
                         continue;
                     }
                 }
@@ -113,7 +113,7 @@ impl Turns {
             let Some(held) = self.held.get_mut(&cgroup) else { continue };
             (held.from, held.share) = (from.clamp(0.0, 1.0), share.clamp(0.0, 1.0));
             let frozen_for = held.frozen_for + held.frozen_since.map_or(Duration::ZERO, |since| now - since);
-            report.turned.push(Turned {
+            report.turned.push(TurnResult {
                 cgroup,
                 frozen_ms: u64::try_from(frozen_for.as_millis()).unwrap_or(u64::MAX),
                 by_others: held.by_others,

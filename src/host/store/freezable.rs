@@ -30,7 +30,7 @@ pub struct Freezable {
 
 impl Store {
     /// Records that a job may be frozen from now on, or that its engine has paused it.
-    pub fn note_freezable(&mut self, job: &Freezable) -> Result<(), StoreError> {
+    pub fn record_freezable(&mut self, job: &Freezable) -> Result<(), StoreError> {
         let Freezable { id, runtime, name, cgroup, boot_id, is_paused } = job;
         self.durably("save a freezable job", |connection| {
             connection.execute(

@@ -1,6 +1,6 @@
 //! The journal of originals: the limits of each container before our first change, and the values written since.
 //!
-//! Guarantees: [`Store::before_writing`] returns after the rows are on disk. The limits recorded for an id are never replaced by a later
+//! Guarantees: [`Store::journal_changes`] returns after the rows are on disk. The limits recorded for an id are never replaced by a later
 //! reading, because an engine keeps our update across a restart of the container and would report it as the original. Imports: model,
 //! rusqlite.
 
@@ -51,7 +51,7 @@ impl Store {
     /// known id, those of the earlier record.
     ///
     /// Name, cgroup, boot and start are updated to the current run. Any other value found later in the cgroup was written by someone else.
-    pub fn before_writing(
+    pub fn journal_changes(
         &mut self,
         changes: &[(Original, Vec<Setting>)],
     ) -> Result<Vec<Result<Original, StoreError>>, StoreError> {

@@ -18,9 +18,9 @@ pub struct ClusterSettings {
     /// Rule for admitting jobs.
     pub admission: Admission,
     /// Maximum number of concurrent moves from or to one node.
-    pub moves_a_node: usize,
+    pub moves_per_node: usize,
     /// Maximum number of concurrent moves in total.
-    pub moves_in_all: usize,
+    pub moves_at_once: usize,
     /// After this waiting time, a job is only overtaken by more important jobs, or by jobs that could not use resources that it needs.
     pub overtaken_for: Millis,
 }
@@ -84,8 +84,8 @@ impl Default for ClusterSettings {
             queue: QueueRule::Weighted,
             reclaim: false,
             admission: Admission::All,
-            moves_a_node: 1,
-            moves_in_all: 8,
+            moves_per_node: 1,
+            moves_at_once: 8,
             overtaken_for: Millis::from_secs(600),
         }
     }

@@ -191,9 +191,11 @@ fn moves_are_few(
         a_node[from] += 1;
         a_node[to] += 1;
     }
-    let crowded =
-        plan.moves.iter().any(|moved| [moved.from, moved.to].iter().any(|node| a_node[*node] > settings.moves_a_node));
-    if crowded || in_all > settings.moves_in_all {
+    let crowded = plan
+        .moves
+        .iter()
+        .any(|moved| [moved.from, moved.to].iter().any(|node| a_node[*node] > settings.moves_per_node));
+    if crowded || in_all > settings.moves_at_once {
         violations.push(ClusterViolation::TooManyMoves);
     }
 }

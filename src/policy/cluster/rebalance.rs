@@ -22,8 +22,10 @@ pub(super) struct Allowance {
 
 impl Allowance {
     pub(super) fn of(observation: &ClusterObservation, settings: &ClusterSettings) -> Allowance {
-        let mut allowance =
-            Allowance { a_node: vec![settings.moves_a_node; observation.nodes.len()], in_all: settings.moves_in_all };
+        let mut allowance = Allowance {
+            a_node: vec![settings.moves_per_node; observation.nodes.len()],
+            in_all: settings.moves_at_once,
+        };
         for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
             if let Phase::MovingTo(to) = worker.phase {
                 allowance.take(worker.node, to);

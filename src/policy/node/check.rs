@@ -64,7 +64,7 @@ impl Violation {
 
 /// Removes the limits of the containers that break a rule, so that the rest of the plan can be applied. Returns these containers with the
 /// rule, or `None` if the plan as a whole breaks one.
-pub fn leave_out(plan: &mut NodePlan, violations: &[Violation]) -> Option<Vec<(ContainerId, String)>> {
+pub fn drop_violating(plan: &mut NodePlan, violations: &[Violation]) -> Option<Vec<(ContainerId, String)>> {
     let broken: Option<Vec<_>> =
         violations.iter().map(|violation| Some((violation.container()?.clone(), violation.to_string()))).collect();
     let broken = broken?;
@@ -267,7 +267,7 @@ mod tests {
         limits.memory_high = Some(Bytes(1 << 20));
         let violations = check(&plan, &observation);
         assert_eq!(violations, vec![Violation::UnsafeSqueeze(observation.containers[0].id.clone())]);
-        let left = leave_out(&mut plan, &violations).expect("the others have a plan");
+        let left = drop_violating(&mut plan, &violations).expect("the others have a plan");
         assert_eq!(left.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["a"]);
         assert_eq!(check(&plan, &observation), vec![]);
         let changes = diff(&plan, &observation);
@@ -280,6 +280,6 @@ mod tests {
         let mut plan = squeezed(&mut observation);
         plan.next_tick = plan.at;
         let violations = check(&plan, &observation);
-        assert_eq!(leave_out(&mut plan, &violations), None);
+        assert_eq!(drop_violating(&mut plan, &violations), None);
     }
 }

@@ -30,7 +30,7 @@ mod wording;
 
 use crate::model::{ContainerObservation, CpuWeight};
 
-pub use check::{Violation, check, leave_out};
+pub use check::{Violation, check, drop_violating};
 pub use diff::diff;
 pub use favour::{Favour, GpuJob};
 pub use governor::Governor;

@@ -155,7 +155,7 @@ mod tests {
         let prior_run: Arc<PriorRun> = Arc::new(before.prior_run().expect("it improved"));
         let forecast = |line: &str| {
             let mut history = claiming(line);
-            history.lean_on(vec![prior_run.clone()]);
+            history.use_prior_runs(vec![prior_run.clone()]);
             likely(history.peek(Millis(0)).units_to_completion)
         };
         assert_eq!(forecast("python train.py"), Some(30.0));

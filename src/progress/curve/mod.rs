@@ -122,7 +122,7 @@ impl History {
     }
 
     /// Sets the earlier runs of the same training, for use in fits.
-    pub(super) fn lean_on(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
+    pub(super) fn use_prior_runs(&mut self, prior_runs: Vec<Arc<PriorRun>>) {
         self.prior_runs = prior_runs;
     }
 

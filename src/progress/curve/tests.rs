@@ -243,7 +243,7 @@ fn a_history_continues_from_its_checkpoint() {
 fn prior_runs(units: u32, curve: impl Fn(f64) -> f64) -> Vec<Arc<PriorRun>> {
     let mut run = Run::new(Direction::Down, Some(f64::from(units)));
     (0..units / 20).for_each(|_| drop(run.interval(&curve)));
-    vec![Arc::new(run.history.prior_run().expect("it improved").costing(2.0 * f64::from(units)))]
+    vec![Arc::new(run.history.prior_run().expect("it improved").with_total_cost(2.0 * f64::from(units)))]
 }
 
 /// A curve that falls by half, is flat, and falls again after step 300. It reaches 95 % of the improvement at about step 347.
@@ -255,7 +255,7 @@ fn in_two_steps(x: f64) -> f64 {
 #[test]
 fn a_drop_in_the_last_run_is_forecast_for_this_one() {
     let mut informed = Run::new(Direction::Down, Some(400.0));
-    informed.history.lean_on(prior_runs(400, |x| in_two_steps(x) * 3.0));
+    informed.history.use_prior_runs(prior_runs(400, |x| in_two_steps(x) * 3.0));
     let mut alone = Run::new(Direction::Down, Some(400.0));
     for seen in [60.0, 120.0, 240.0] {
         let both = loop {
@@ -277,7 +277,7 @@ fn a_drop_in_the_last_run_is_forecast_for_this_one() {
 fn the_values_of_a_run_override_the_curve_of_the_last_run() {
     let (quick, slow) = (|x: f64| (-x / 10.0).exp(), |x: f64| 5.0 * (-x / 120.0).exp());
     let mut run = Run::new(Direction::Down, Some(800.0));
-    run.history.lean_on(prior_runs(800, |x| quick(x) + 0.002 * noise(x as u32)));
+    run.history.use_prior_runs(prior_runs(800, |x| quick(x) + 0.002 * noise(x as u32)));
     let learning = (0..5).map(|_| run.interval(|x| slow(x) + 0.01 * noise(x as u32))).last().expect("five");
     let at = 100.0 + curve(&learning).units_to_quality.expect("fitted").likely;
     assert!((250.0..480.0).contains(&at), "95 % is at 360, and was at 30 in the last run: {at}");
@@ -287,7 +287,7 @@ fn the_values_of_a_run_override_the_curve_of_the_last_run() {
 fn before_the_first_line_the_last_run_gives_the_forecast() {
     let mut history = History::new(None);
     assert_eq!(history.peek(Millis(0)), Learning::default());
-    history.lean_on(prior_runs(400, in_two_steps));
+    history.use_prior_runs(prior_runs(400, in_two_steps));
     let learning = history.peek(Millis(0));
     assert_eq!(learning.units_to_completion.expect("a forecast").likely, 400.0);
     let at = curve(&learning).units_to_quality.expect("a forecast").likely;
@@ -304,7 +304,7 @@ fn before_the_first_line_the_last_run_gives_the_forecast() {
 fn a_short_trial_does_not_affect_the_forecast_of_a_long_run() {
     let slow = |x: f64| (-x / 300.0).exp() + 0.001 * noise(x as u32);
     let mut run = Run::new(Direction::Down, Some(2000.0));
-    run.history.lean_on(prior_runs(40, slow));
+    run.history.use_prior_runs(prior_runs(40, slow));
     let learning = (0..10).map(|_| run.interval(slow)).last().expect("ten");
     let at = 200.0 + curve(&learning).units_to_quality.expect("fitted").likely;
     assert!((600.0..1300.0).contains(&at), "95 % is at 898: {at}");

@@ -67,7 +67,7 @@ impl ClusterVariant {
         let admission = if name == "oasis" { Admission::Prices } else { Admission::All };
         // SpeCon's publication bounds its moves only by the number of jobs.
         let (per_node, in_total) =
-            if moves == SpeCon { (usize::MAX, usize::MAX) } else { (usual.moves_a_node, usual.moves_in_all) };
+            if moves == SpeCon { (usize::MAX, usize::MAX) } else { (usual.moves_per_node, usual.moves_at_once) };
         Ok(ClusterVariant {
             name: name.to_owned(),
             node: Variant::named(node, settings)?,
@@ -76,8 +76,8 @@ impl ClusterVariant {
                 moves,
                 queue,
                 admission,
-                moves_a_node: per_node,
-                moves_in_all: in_total,
+                moves_per_node: per_node,
+                moves_at_once: in_total,
                 ..usual
             },
             interval: if moves == SpeCon { SPECON_INTERVAL } else { INTERVAL },

@@ -251,7 +251,7 @@ impl Container {
             Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
         let Learned { tracker, cost_per_unit } = learned.unwrap_or_else(|| {
             let mut tracker = Tracker::new(&directives);
-            tracker.lean_on(prior_run(&directives, job).into_iter().collect());
+            tracker.use_prior_runs(prior_run(&directives, job).into_iter().collect());
             tracker.claims(claimed(job).into_iter().collect());
             Learned { tracker, cost_per_unit: None }
         });
@@ -374,7 +374,7 @@ fn prior_run(directives: &Directives, job: &Job) -> Option<Arc<PriorRun>> {
     for (unit, &value) in job.printed_before.as_ref()?.iter().enumerate() {
         pass_line(&mut tracker, job, unit, value, Millis(unit as u64));
     }
-    tracker.prior_run().map(|prior_run| Arc::new(prior_run.costing(job.whole_work())))
+    tracker.prior_run().map(|prior_run| Arc::new(prior_run.with_total_cost(job.whole_work())))
 }
 
 /// The first millisecond that is not before `seconds`, ignoring rounding errors of a millionth of a millisecond.

@@ -132,7 +132,7 @@ fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
         let words = "RELEASED by an operator: original limits; `flowctl govern --all` resumes governing";
         return Line::from(theme.span(Tone::Warn, words));
     }
-    if let Some(words) = crate::cli::status::plain_words(node) {
+    if let Some(words) = crate::cli::status::control_period_notice(node) {
         return Line::from(theme.span(Tone::Warn, &words));
     }
     let left_ms = node.next_decision_unix_ms.saturating_sub(if app.frozen { node.unix_ms } else { now.unix_ms });
