@@ -124,7 +124,7 @@ pub async fn run(
                 }
             }
         });
-        tasks.watch("the engine's watcher", forwarding);
+        tasks.watch("the queue of engine events", forwarding);
     }
     let (actuator, acting) = Actuator::start(journal, engine.clone(), events.clone());
     tasks.watch("the actuator", acting);

@@ -23,6 +23,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-operations", "7"),
     ("flowcon-security", "7"),
     ("flowcon-cluster", "7"),
+    ("flowcon-gpu", "7"),
 ];
 
 pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Result<()> {

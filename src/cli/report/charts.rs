@@ -1,6 +1,6 @@
 //! The report's charts, one function each, drawn for the width of a phone and scaled up on larger screens.
 //!
-//! Imports: sim's drawing primitives.
+//! Imports: chart's drawing primitives.
 
 use super::data::{Data, Series};
 use super::estimate::Range;

@@ -2,7 +2,7 @@
 //!
 //! `data` fetches the daemon's history, `estimate` estimates completion times under plain sharing, `measure` compares with control
 //! periods (`measured` is its text), `charts` and `tables` show the jobs, `page` assembles the document.
-//! Imports: the API's client, sim's drawing primitives and its sharing.
+//! Imports: the API's client, chart's drawing primitives, sim's sharing.
 
 mod charts;
 mod data;

@@ -1,6 +1,6 @@
 //! The report's tables: jobs, decisions, and the numbers of the charts for readers who cannot see them.
 //!
-//! Names and texts are untrusted: all of them go through [`safe`]. Imports: sim's escaping.
+//! Names and texts are untrusted: all of them go through [`safe`]. Imports: chart's escaping.
 
 use super::charts::{Drawn, gain, name, signed};
 use super::data::{Data, Series};

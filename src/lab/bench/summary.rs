@@ -1,6 +1,6 @@
 //! Summarises the runs of a benchmark for each policy as medians over the repeats, so that one disturbed run does not decide.
 //!
-//! Imports: the trial's outcomes, cli's tables.
+//! Imports: the trial's outcomes, term's tables.
 
 use super::quality::{PARTS, time_to};
 use super::variant::{FAIR, Variant};

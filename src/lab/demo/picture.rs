@@ -1,6 +1,6 @@
 //! The demo's chart as one SVG: shares over time, plain sharing above, governed below, on the same time axis; and its file.
 //!
-//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: sim's drawing primitives.
+//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: chart's drawing primitives.
 
 use super::comparison::change;
 use crate::chart::{Margins, Plot, STYLE, series};

@@ -1,6 +1,6 @@
 //! The demo's result as text: the completion times of both runs, means, slower jobs, and disturbances of the comparison.
 //!
-//! Imports: cli's tables.
+//! Imports: term's tables.
 
 use super::comparison::{NOISE, change, losers};
 use crate::lab::trial::outcome::{Foreign, RunOutcome};

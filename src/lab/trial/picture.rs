@@ -1,6 +1,6 @@
 //! Chart of the CPU shares over one run.
 //!
-//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: sim's drawing primitives.
+//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: chart's drawing primitives.
 
 use super::outcome::RunOutcome;
 use crate::chart::{Margins, Plot, series};

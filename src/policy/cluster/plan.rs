@@ -33,7 +33,7 @@ pub fn plan(observation: &ClusterObservation, settings: &ClusterSettings) -> Clu
         free: FreeCapacity::of(observation),
         placer: Placer::new(observation, settings.placement),
         allowance: Allowance::of(observation, settings),
-        reserved: vec![false; observation.nodes.len()],
+        reserved: vec![None; observation.nodes.len()],
         stopped: vec![0; observation.jobs.len()],
         plan: ClusterPlan { at: observation.now, ..ClusterPlan::default() },
     };
@@ -51,8 +51,8 @@ struct Planner<'a> {
     free: FreeCapacity<'a>,
     placer: Placer,
     allowance: Allowance,
-    /// Nodes reserved for a job that has waited too long.
-    reserved: Vec<bool>,
+    /// For each node, the job that has waited too long and for which the node is reserved.
+    reserved: Vec<Option<usize>>,
     /// Number of workers of each job that this plan stops; all workers of a job that it moves.
     stopped: Vec<u32>,
     plan: ClusterPlan,
@@ -152,7 +152,7 @@ impl Planner<'_> {
             let Planner { observation, free, placer, reserved, .. } = self;
             let seats = tiers.iter().find_map(|max_price| {
                 let may = |node: usize| {
-                    !reserved[node] && (max_price.is_infinite() || price(observation, node) <= *max_price)
+                    reserved[node].is_none() && (max_price.is_infinite() || price(observation, node) <= *max_price)
                 };
                 seat_most(job, free, placer, &may)
             });
@@ -182,7 +182,7 @@ impl Planner<'_> {
             QueueRule::FirstFit | QueueRule::Dragon => false,
         };
         if elastic::may_ask(observation, job, settings.queue, is_stuck) {
-            let open = |node: usize| !reserved[node];
+            let open = |node: usize| reserved[node].is_none();
             if let MakingRoom::Yes(stops) = make_room(observation, at, settings, free, stopped, &plan.stops, &open) {
                 self.plan.stops.extend(stops);
                 self.wait(at, ClusterReason::RoomBeingMade);
@@ -195,7 +195,9 @@ impl Planner<'_> {
         let refusals = self.free.refusals(job);
         if is_stuck {
             for node in 0..self.reserved.len() {
-                self.reserved[node] |= self.free.admits(node, job);
+                if self.free.admits(node, job) {
+                    self.reserved[node].get_or_insert(at);
+                }
             }
         }
         Some(ClusterReason::NoRoom(refusals))
@@ -204,20 +206,15 @@ impl Planner<'_> {
     /// Returns the job for which nodes are reserved that could run this one.
     fn kept_for(&self, job: &ClusterJob) -> Option<usize> {
         let could = |node: usize| {
-            self.reserved[node]
-                && self.free.admits(node, job)
-                && self.free.fits(node, job.request, job.workers.min.max(1), When::Now)
+            self.free.admits(node, job) && self.free.fits(node, job.request, job.workers.min.max(1), When::Now)
         };
-        (0..self.reserved.len()).any(could).then(|| {
-            let stuck = |wait: &&Wait| matches!(wait.reason, ClusterReason::NoRoom(_));
-            self.plan.waits.iter().find(stuck).map_or(0, |wait| wait.job)
-        })
+        self.reserved.iter().enumerate().find_map(|(node, ahead)| ahead.filter(|_| could(node)))
     }
 
     fn scale_up(&mut self) {
         let Planner { observation, settings, free, placer, reserved, .. } = self;
         if self.plan.stops.is_empty() {
-            let open = |node: usize| !reserved[node];
+            let open = |node: usize| reserved[node].is_none();
             self.plan.starts.extend(elastic::scale_up(observation, settings.queue, free, placer, &open));
         }
     }
@@ -226,7 +223,10 @@ impl Planner<'_> {
         let Planner { observation, settings, free, allowance, plan, reserved, .. } = self;
         let moves = match settings.moves {
             MoveRule::Never => return,
-            MoveRule::Forecast => rebalance::moves(observation, free, allowance, reserved),
+            MoveRule::Forecast => {
+                let closed: Vec<bool> = reserved.iter().map(Option::is_some).collect();
+                rebalance::moves(observation, free, allowance, &closed)
+            }
             MoveRule::SpeCon => {
                 let (moves, settled) = specon::moves(observation, |job, to| {
                     let (seen, from) = (&observation.jobs[job], observation.jobs[job].placed[0].node);

@@ -79,7 +79,7 @@ fn against(value: f64, fair: f64, is_fair: bool) -> String {
     if is_fair {
         return format!("<td>{value:.1}</td>");
     }
-    format!("<td>{value:.1} <small class=\"{class}\">{change}</small></td>")
+    format!("<td>{value:.1} <small class=\"{class}\">{}</small></td>", Change::between(fair, value))
 }
 
 fn policy_names(report: &Report) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use super::family::{Kind, family, identity, single};
 use super::gpu;
-use crate::model::{JobStatus, List, NodeStatus, Pressure};
+use crate::model::{JobStatus, List, NodeStatus, NoticeLevel, Pressure};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
@@ -153,7 +153,9 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, Reading)] = &[
     (Kind::Gauge, "flowcon_container_held", "Whether its limits are left alone", |job| {
         Some(f64::from(u8::from(job.observed.hold.is_some())))
     }),
-    (Kind::Gauge, "flowcon_container_warnings", "Messages about this container", |job| Some(job.notices.len() as f64)),
+    (Kind::Gauge, "flowcon_container_warnings", "Warnings about this container", |job| {
+        Some(job.notices.iter().filter(|notice| notice.level == NoticeLevel::Warning).count() as f64)
+    }),
 ];
 
 fn containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
