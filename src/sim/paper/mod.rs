@@ -50,7 +50,7 @@ pub enum Paper {
     Dragon,
     /// A thesis on deadlines and the cost of rented GPU nodes.
     Thesis,
-    /// Pollux: the Tiresias baseline of its artifact, from its published tables (not part of `all`: see --tables).
+    /// Pollux: the Tiresias baseline of its artifact, from its published tables (needs --tables, so "all" leaves it out).
     Pollux,
 }
 
