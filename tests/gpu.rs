@@ -245,7 +245,7 @@ fn clocks_and_counters_that_go_backwards_give_no_number() {
     // The driver's clock stays there: it is accepted after a while.
     job.wait_for_gpus(&daemon, "the new clock", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.6)));
     stand_in.set_script(&script(60, 5, "shift -3600000000\n"));
-    eventually("two more errors", SOON, || notices(&daemon).contains("2 memory errors").then_some(()));
+    eventually("two more errors", SOON, || notices(&daemon).contains("2 uncorrectable memory errors").then_some(()));
     stand_in.set_script(&script(60, 5, "shift -3600000000\nxid 0 79 1\n"));
     eventually("an Xid error", SOON, || notices(&daemon).contains("Xid error 79").then_some(()));
 }
