@@ -412,7 +412,7 @@ fn corrections_are_suggested_before_the_command_runs() {
     };
     assert!(run(&["-l", "flowcon.weihgt=2", "--", "echo", "ran"]).contains("did you mean flowcon.weight?"));
     assert!(run(&["-l", "weight=2", "--", "echo", "ran"]).contains("did you mean flowcon.weight?"));
-    assert!(run(&["-x", "--", "echo", "ran"]).contains("-x is no option"));
+    assert!(run(&["-x", "--", "echo", "ran"]).contains("-x is neither an option"));
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
 }
 
