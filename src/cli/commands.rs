@@ -165,9 +165,14 @@ pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Scree
     if target.all {
         return post(client, &format!("/v1/{verb}"), screen).await;
     }
+    post_each(client, verb, &target.jobs, screen).await
+}
+
+/// Sends a command for every container, and returns the first failure.
+pub async fn post_each(client: &Client, verb: &str, containers: &[String], screen: &Screen) -> Result<(), Failure> {
     let mut first_failure = None;
-    for job in &target.jobs {
-        if let Err(failure) = post(client, &format!("/v1/containers/{}/{verb}", segment(job)), screen).await {
+    for name in containers {
+        if let Err(failure) = post(client, &format!("/v1/containers/{}/{verb}", segment(name)), screen).await {
             first_failure = first_failure.or(Some(failure));
         }
     }
@@ -188,17 +193,6 @@ pub async fn adopt(client: &Client, args: &AdoptArgs, screen: &Screen) -> Result
         match client.adopt(name, &request).await {
             Ok(done) => print(screen, &done, &done.done)?,
             Err(error) => first_failure = first_failure.or(Some(error.into())),
-        }
-    }
-    first_failure.map_or(Ok(()), Err)
-}
-
-/// `flowctl disown`.
-pub async fn disown(client: &Client, containers: &[String], screen: &Screen) -> Result<(), Failure> {
-    let mut first_failure = None;
-    for name in containers {
-        if let Err(failure) = post(client, &format!("/v1/containers/{}/disown", segment(name)), screen).await {
-            first_failure = first_failure.or(Some(failure));
         }
     }
     first_failure.map_or(Ok(()), Err)

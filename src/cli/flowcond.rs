@@ -2,7 +2,7 @@
 //!
 //! Imports: config, daemon, host's freezer, service.
 
-use super::service::{block_on, log_to_journal_or_stderr};
+use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
 use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored};
 use crate::host::freezer;
@@ -11,7 +11,6 @@ use std::ffi::OsString;
 use std::io::{BufReader, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 const DEFAULT_FILE: &str = "/etc/flowcon/flowcond.toml";
@@ -138,7 +137,12 @@ fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {
     let reread = Box::new(move || config::load(&sources));
     let ended = block_on(async move {
         let (control, requests) = mpsc::channel(4);
-        tokio::spawn(signals(control));
+        tokio::spawn(forward_signals(
+            control,
+            Control::Reload,
+            Control::Stop,
+            "use `flowctl reload` and `flowcond restore` instead",
+        ));
         daemon::run(settings, reread, requests, None).await.map_err(|error| error.to_string())
     });
     finish(ended)
@@ -173,24 +177,6 @@ fn finish(ended: Result<(), String>) -> ExitCode {
         Err(text) => {
             eprintln!("flowcond: {text}");
             ExitCode::FAILURE
-        }
-    }
-}
-
-async fn signals(control: mpsc::Sender<Control>) {
-    let caught = (signal(SignalKind::hangup()), signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    let (Ok(mut hangup), Ok(mut terminate), Ok(mut interrupt)) = caught else {
-        tracing::error!("cannot handle signals; use `flowctl reload` and `flowcond restore` instead");
-        return std::future::pending().await; // keeps the channel open: closing it would stop the daemon
-    };
-    loop {
-        let request = tokio::select! {
-            _ = hangup.recv() => Control::Reload,
-            _ = terminate.recv() => Control::Stop,
-            _ = interrupt.recv() => Control::Stop,
-        };
-        if control.send(request).await.is_err() {
-            return;
         }
     }
 }

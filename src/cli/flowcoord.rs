@@ -1,6 +1,6 @@
 //! The command line of `flowcoord`: runs the coordinator or an agent, checks the configuration. Imports: coordinator, lab, service.
 
-use super::service::{block_on, log_to_journal_or_stderr};
+use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
 use crate::coordinator::{self, Control, Settings};
 use crate::lab::cluster as demo;
 use crate::lab::train::{self, TrainArgs};
@@ -10,7 +10,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// Hidden subcommand that runs flowcond: the nodes of the demo need it, and only this program is certain to be installed.
@@ -101,7 +100,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let ended = block_on(async move {
         let (control, requests) = mpsc::channel(4);
-        tokio::spawn(signals(control));
+        tokio::spawn(forward_signals(control, Control::Reload, Control::Stop, "killing this program is safe"));
         let is_agent = matches!(arguments.verb, Verb::Agent);
         let reread = Box::new(move || self::settings(&arguments));
         let ended = match is_agent {
@@ -140,22 +139,4 @@ fn settings(arguments: &Arguments) -> Result<Settings, coordinator::SettingsErro
     }
     settings.engine = arguments.engine.clone().or(settings.engine);
     Ok(settings)
-}
-
-async fn signals(control: mpsc::Sender<Control>) {
-    let caught = (signal(SignalKind::hangup()), signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    let (Ok(mut hangup), Ok(mut terminate), Ok(mut interrupt)) = caught else {
-        tracing::error!("cannot handle signals; killing this program is safe");
-        return std::future::pending().await; // keeps the channel open: closing it would stop the coordinator
-    };
-    loop {
-        let request = tokio::select! {
-            _ = hangup.recv() => Control::Reload,
-            _ = terminate.recv() => Control::Stop,
-            _ = interrupt.recv() => Control::Stop,
-        };
-        if control.send(request).await.is_err() {
-            return;
-        }
-    }
 }

@@ -280,7 +280,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
             block_on(commands::post(&client, &path, &screen))?
         }
         Verb::Adopt(args) => block_on(commands::adopt(&client, &args, &screen))?,
-        Verb::Disown { containers } => block_on(commands::disown(&client, &containers, &screen))?,
+        Verb::Disown { containers } => block_on(commands::post_each(&client, "disown", &containers, &screen))?,
         Verb::Restore => block_on(commands::post(&client, "/v1/restore", &screen))?,
         Verb::Reload => block_on(commands::post(&client, "/v1/reload", &screen))?,
         Verb::Policy(args) => block_on(commands::policy(&client, &args, &screen))?,

@@ -1,7 +1,9 @@
-//! Logging and threads, shared by the command lines of the daemons. Imports: tokio, tracing.
+//! Logging, threads and signals, shared by the command lines of the daemons. Imports: tokio, tracing.
 
 use std::future::Future;
 use std::io::IsTerminal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -32,4 +34,23 @@ pub(super) fn log_to_journal_or_stderr(level: &str) -> Result<(), String> {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(colours);
     registry.with(lines).init();
     Ok(())
+}
+
+/// Sends `reload` on SIGHUP and `stop` on SIGTERM and SIGINT. `instead` says what an operator can do if signals cannot be handled.
+pub(super) async fn forward_signals<T: Copy>(control: mpsc::Sender<T>, reload: T, stop: T, instead: &str) {
+    let caught = (signal(SignalKind::hangup()), signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(mut hangup), Ok(mut terminate), Ok(mut interrupt)) = caught else {
+        tracing::error!("cannot handle signals; {instead}");
+        return std::future::pending().await; // keeps the channel open: closing it would stop the daemon
+    };
+    loop {
+        let request = tokio::select! {
+            _ = hangup.recv() => reload,
+            _ = terminate.recv() => stop,
+            _ = interrupt.recv() => stop,
+        };
+        if control.send(request).await.is_err() {
+            return;
+        }
+    }
 }

@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(250);
 const TICK_IN_A_MOVE: Duration = Duration::from_millis(50);
 
 /// Control messages of the process.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Control {
     /// Reload the configuration.
     Reload,

@@ -1,6 +1,6 @@
 //! Client of the agent of one node. Imports: connection, host, model.
 
-use super::connection::{Connection, ConnectionPool, watch};
+use super::connection_pool::{Connection, ConnectionPool, watch};
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME};
 use crate::host::swarm::Identity;
 use crate::model::Millis;

@@ -13,7 +13,7 @@
 mod attributes;
 mod carry;
 mod client;
-mod connection;
+mod connection_pool;
 mod lease;
 mod pack;
 mod record;
@@ -23,6 +23,6 @@ mod unpack;
 mod wire;
 
 pub use client::Client;
-pub use connection::ConnectionPool;
+pub use connection_pool::ConnectionPool;
 pub use server::run;
 pub use wire::Offer;

@@ -1,7 +1,7 @@
 //! Server of the agent: TLS, authorisation, and a closed list of requests. Imports: host, siblings.
 
 use super::carry::Carriages;
-use super::connection::{RENEWED_AFTER, watch};
+use super::connection_pool::{RENEWED_AFTER, watch};
 use super::lease::{self, Leases};
 use super::report::report;
 use super::unpack::Bounds;

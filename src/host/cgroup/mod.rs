@@ -11,7 +11,7 @@
 //!
 //! Imports: model only.
 
-mod commands;
+mod command_lines;
 mod create;
 mod directory;
 mod error;
@@ -25,7 +25,7 @@ mod residence;
 mod usage;
 mod write;
 
-pub use commands::{Members, Started};
+pub use command_lines::{Members, Started};
 pub use create::{Home, is_populated, remove_empty};
 pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};

@@ -5,7 +5,7 @@
 
 mod address;
 mod container;
-mod conversion;
+mod cpu_shares;
 mod engine;
 mod error;
 mod events;
@@ -18,7 +18,7 @@ mod watch;
 
 pub use address::{AddressError, EngineAddress};
 pub use container::{EngineContainer, EngineMount, Listed, LogSource};
-pub use conversion::Conversion;
+pub use cpu_shares::Conversion;
 pub use engine::{Engine, EngineInfo, Updated};
 pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};

@@ -88,6 +88,29 @@ impl<'a> FreeCapacity<'a> {
         change(&mut self.soon, node, request, 1);
     }
 
+    /// Reserves room for a job's minimum number of workers on the first nodes that have it. Returns `None` and reserves nothing if they do
+    /// not fit.
+    pub(super) fn seat(
+        &mut self,
+        job: &ClusterJob,
+        nodes: impl Iterator<Item = usize>,
+        when: When,
+    ) -> Option<Vec<usize>> {
+        let workers = job.workers.min.max(1) as usize;
+        let mut seats = Vec::new();
+        for node in nodes {
+            while seats.len() < workers && self.fits(node, job.request, 1, when) {
+                self.take(node, job.request);
+                seats.push(node);
+            }
+        }
+        if seats.len() < workers {
+            seats.iter().for_each(|node| self.give_back(*node, job.request));
+            return None;
+        }
+        Some(seats)
+    }
+
     /// Whether this many workers of that size fit on the node, now or soon.
     pub(super) fn fits(&self, node: usize, request: Resources, workers: u32, when: When) -> bool {
         let free = match when {

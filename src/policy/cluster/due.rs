@@ -204,7 +204,7 @@ fn simulate(now: Millis, free: &FreeCapacity<'_>, leaving: &[(f64, Leaving<'_>)]
     for _ in 0..ENDS_MOST {
         waiting.retain(|number| {
             let entry = &queued[*number];
-            let Some(nodes) = seat(entry, &mut free) else { return true };
+            let Some(nodes) = free.seat(entry.job, entry.nodes.iter().copied(), When::Now) else { return true };
             let (end, is_known) = (clock + entry.run_time.seconds, is_known && entry.run_time.is_known);
             outcome.ends[*number] = is_known.then_some(end);
             outcome.lateness += late(entry, end);
@@ -223,23 +223,6 @@ fn simulate(now: Millis, free: &FreeCapacity<'_>, leaving: &[(f64, Leaving<'_>)]
         outcome.lateness += late(&queued[number], clock + queued[number].run_time.seconds);
     }
     outcome
-}
-
-/// Reserves room for a job's minimum number of workers on the cheapest nodes. Returns `None` and reserves nothing if they do not fit.
-fn seat(entry: &Queued<'_>, free: &mut FreeCapacity<'_>) -> Option<Vec<usize>> {
-    let workers = entry.job.workers.min.max(1) as usize;
-    let mut seats = Vec::new();
-    for node in &entry.nodes {
-        while seats.len() < workers && free.fits(*node, entry.job.request, 1, When::Now) {
-            free.take(*node, entry.job.request);
-            seats.push(*node);
-        }
-    }
-    if seats.len() < workers {
-        seats.iter().for_each(|node| free.give_back(*node, entry.job.request));
-        return None;
-    }
-    Some(seats)
 }
 
 fn millis(seconds: f64) -> Millis {

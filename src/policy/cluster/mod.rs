@@ -12,6 +12,7 @@ mod check;
 pub mod deadlines;
 mod due;
 mod elastic;
+mod forecast_moves;
 mod gang;
 mod placement;
 mod plan;
@@ -19,7 +20,6 @@ mod plan;
 mod properties;
 mod queue;
 mod ranked;
-mod rebalance;
 mod renting;
 mod specon;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! drain       moves workers off draining nodes          (here)
 //! start       waiting jobs, in order                    queue, due, admission, gang, placement; elastic makes room
 //! scale       running jobs up into unused resources     elastic
-//! move        running jobs, where it pays               rebalance, specon
+//! move        running jobs, where it pays               forecast_moves, specon
 //! ```
 //!
 //! The planner keeps no state between plans: all input is in the observation. Imports: model.
@@ -14,10 +14,10 @@ use super::admission::Prices;
 use super::capacity::{FreeCapacity, When};
 use super::due;
 use super::elastic::{self, MakingRoom, free_number, make_room};
+use super::forecast_moves::{self, Allowance};
 use super::gang::{Seats, seat, seat_most};
 use super::placement::Placer;
 use super::queue;
-use super::rebalance::{self, Allowance};
 use super::renting::price;
 use super::specon;
 use crate::model::cluster::{
@@ -225,7 +225,7 @@ impl Planner<'_> {
             MoveRule::Never => return,
             MoveRule::Forecast => {
                 let closed: Vec<bool> = reserved.iter().map(Option::is_some).collect();
-                rebalance::moves(observation, free, allowance, &closed)
+                forecast_moves::moves(observation, free, allowance, &closed)
             }
             MoveRule::SpeCon => {
                 let (moves, settled) = specon::moves(observation, |job, to| {

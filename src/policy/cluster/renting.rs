@@ -6,7 +6,7 @@
 
 use super::capacity::{FreeCapacity, When, allows};
 use crate::model::Millis;
-use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, NodeState, Phase};
+use crate::model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Phase};
 
 /// Node label: price per hour, in any currency.
 pub const PRICE: &str = "flowcon.price";
@@ -71,7 +71,9 @@ fn opens(observation: &ClusterObservation, plan: &ClusterPlan, rentals: &[Rental
     let lacks_room =
         |reason: &ClusterReason| matches!(reason, ClusterReason::NoRoom(_) | ClusterReason::NotOvertaking { .. });
     for wait in plan.waits.iter().filter(|wait| lacks_room(&wait.reason)).take(JOBS_MOST) {
-        let Some(seats) = seats(observation, &observation.jobs[wait.job], &order, &mut free) else { continue };
+        let job = &observation.jobs[wait.job];
+        let allowed = order.iter().copied().filter(|node| allows(&observation.nodes[*node], &job.constraints));
+        let Some(seats) = free.seat(job, allowed, When::Soon) else { continue };
         for node in seats {
             let is_new = order[known..].contains(&node) && opens.iter().all(|(other, _)| *other != node);
             opens.extend(is_new.then_some((node, wait.job)));
@@ -81,28 +83,6 @@ fn opens(observation: &ClusterObservation, plan: &ClusterPlan, rentals: &[Rental
         }
     }
     opens
-}
-
-/// Reserves room for all workers of a job on the first nodes in `order` that have it. Returns `None` and reserves nothing if they do not fit.
-fn seats(
-    observation: &ClusterObservation,
-    job: &ClusterJob,
-    order: &[usize],
-    free: &mut FreeCapacity<'_>,
-) -> Option<Vec<usize>> {
-    let workers = job.workers.min.max(1) as usize;
-    let mut seats: Vec<usize> = Vec::new();
-    for node in order.iter().filter(|node| allows(&observation.nodes[**node], &job.constraints)) {
-        while seats.len() < workers && free.fits(*node, job.request, 1, When::Soon) {
-            free.take(*node, job.request);
-            seats.push(*node);
-        }
-    }
-    if seats.len() < workers {
-        seats.iter().for_each(|node| free.give_back(*node, job.request));
-        return None;
-    }
-    Some(seats)
 }
 
 fn closes(
@@ -149,7 +129,7 @@ pub(super) fn price(observation: &ClusterObservation, node: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cluster::{ClusterSettings, WorkerRange};
+    use crate::model::cluster::{ClusterJob, ClusterSettings, WorkerRange};
     use crate::policy::cluster::plan;
     use crate::policy::cluster::testing::{cluster, waiting, worker};
     use proptest::prelude::*;

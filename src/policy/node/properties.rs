@@ -6,7 +6,7 @@ use super::{Governor, check, diff};
 use crate::model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, Gain, Hold,
     HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit,
-    Quota, RunState, Setting, Share,
+    Quota, RunState, Share,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -160,13 +160,7 @@ fn write_all(observation: &mut NodeObservation, changes: Vec<crate::model::Limit
         let id: &ContainerId = &change.id;
         let job =
             observation.containers.iter_mut().find(|job| job.id == *id).expect("a change names an observed container");
-        match change.to {
-            Setting::CpuWeight(weight) => job.limits.cpu_weight = Some(weight),
-            Setting::CpuQuota(quota) => job.limits.cpu_quota = Some(quota),
-            Setting::MemoryLow(low) => job.limits.memory_low = Some(low),
-            Setting::MemoryHigh(high) => job.limits.memory_high = Some(high),
-            Setting::IoWeight(weight) => job.limits.io_weight = Some(weight),
-        }
+        job.limits.set(change.to);
     }
 }
 

@@ -4,7 +4,7 @@ use super::testing::{container, node};
 use super::{Governor, check, diff};
 use crate::model::{
     ContainerObservation, CpuTime, CpuWeight, Enforcement, Gain, Hold, List, Millis, NodeObservation, NodePlan,
-    PolicyName, PolicySettings, Pressure, Quota, Reason, RunState, Setting,
+    PolicyName, PolicySettings, Pressure, Quota, Reason, RunState,
 };
 
 /// A node with two cores, whose containers use it equally and gain at given rates.
@@ -47,13 +47,7 @@ impl Scenario {
         assert_eq!(check(&plan, &self.node), []);
         for change in diff(&plan, &self.node) {
             let job = self.node.containers.iter_mut().find(|job| job.id == change.id).expect("observed");
-            match change.to {
-                Setting::CpuWeight(weight) => job.limits.cpu_weight = Some(weight),
-                Setting::CpuQuota(quota) => job.limits.cpu_quota = Some(quota),
-                Setting::MemoryLow(low) => job.limits.memory_low = Some(low),
-                Setting::MemoryHigh(high) => job.limits.memory_high = Some(high),
-                Setting::IoWeight(weight) => job.limits.io_weight = Some(weight),
-            }
+            job.limits.set(change.to);
         }
         assert_eq!(diff(&plan, &self.node), [], "written limits are not written again");
         plan

@@ -10,7 +10,7 @@
 //! confidence. It is dropped when the job runs past it. Pure, bounded, and it never fails. Imports: model.
 
 mod code;
-mod command;
+mod command_line;
 mod config;
 mod key;
 mod number;
@@ -18,7 +18,7 @@ mod number;
 mod tests;
 mod yaml;
 
-pub use command::{config_files, of_command, of_environment};
+pub use command_line::{config_files, of_command, of_environment};
 pub use config::of_config;
 
 use crate::model::{ClaimOrigin, ProgressUnit};

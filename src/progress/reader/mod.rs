@@ -7,6 +7,9 @@
 //!                                  └miss→ prefix, fields | table ↗
 //! ```
 //!
+//! A progress bar (tqdm, Keras, …): `decode/lines` keeps the last state of a redrawn line, `parse/scan` collapses the cells of the bar, and
+//! `parse/fields` reads its percentage and counts.
+//!
 //! Pure and bounded: at most 64 KiB per stream. Imports: model only.
 
 mod core;

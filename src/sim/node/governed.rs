@@ -8,7 +8,7 @@ use super::state::State;
 use crate::model::{
     Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, Gpu, GpuUse,
     LimitChange, Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState,
-    Runtime, Setting, Usage, WorkForecast,
+    Runtime, Usage, WorkForecast,
 };
 use crate::policy::{Governor, GpuJob, Holdback, diff};
 use crate::progress::{PriorRun, Tracker, claim};
@@ -225,16 +225,8 @@ impl Governed {
     }
 
     fn apply(&mut self, change: &LimitChange) {
-        let Some(container) = self.containers.iter_mut().flatten().find(|container| container.id == change.id) else {
-            return;
-        };
-        let limits = &mut container.limits;
-        match change.to {
-            Setting::CpuWeight(weight) => limits.cpu_weight = Some(weight),
-            Setting::CpuQuota(quota) => limits.cpu_quota = Some(quota),
-            Setting::MemoryLow(low) => limits.memory_low = Some(low),
-            Setting::MemoryHigh(high) => limits.memory_high = Some(high),
-            Setting::IoWeight(weight) => limits.io_weight = Some(weight),
+        if let Some(container) = self.containers.iter_mut().flatten().find(|container| container.id == change.id) {
+            container.limits.set(change.to);
         }
     }
 

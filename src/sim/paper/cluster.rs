@@ -2,7 +2,7 @@
 //!
 //! As in the papers, jobs on a node slow each other down ([`CONTENTION`]), and a move costs [`QUICK_MOVE_S`]. Imports: model.
 
-use super::{CONTENTION, Evaluation, Row};
+use super::{CONTENTION, Evaluation, Row, mean_and_range};
 use crate::model::PolicySettings;
 use crate::model::cluster::QueueRule;
 use crate::sim::cluster::{ClusterOutcome, ClusterScenario, ClusterVariant, Costs, simulate};
@@ -89,11 +89,7 @@ fn pairs(
 
 /// Mean over schedules, and the range of 80 % of them.
 fn spread(pairs: &[Pair], of: fn(&Pair) -> f64) -> String {
-    let mut values: Vec<f64> = pairs.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    let at = |part: f64| Change(values[((values.len() - 1) as f64 * part).round() as usize]);
-    let mean = Change(values.iter().sum::<f64>() / values.len() as f64);
-    format!("{mean} ({} … {})", at(0.1), at(0.9))
+    mean_and_range(pairs.iter().map(of).collect())
 }
 
 const MEAN: &str = "mean completion";

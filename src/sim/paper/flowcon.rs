@@ -4,7 +4,7 @@
 //! published figures for the makespan require. Otherwise the makespan of one node would be the same for every policy. The paper's α is the
 //! part gained in one interval, so the threshold is α / interval. Imports: model.
 
-use super::{CONTENTION, Evaluation, Row};
+use super::{CONTENTION, Evaluation, Row, mean_and_range};
 use crate::model::{FlowconSettings, Millis, PolicyName, PolicySettings};
 use crate::sim::compare::{Change, each_seed, plain_sharing};
 use crate::sim::node::{Keep, simulate};
@@ -200,10 +200,7 @@ fn mean(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> String {
 
 /// Mean over schedules, and the range of 80 % of them.
 fn spread(pairs: &[Pair], of: fn(&[f64]) -> f64) -> String {
-    let mut values: Vec<f64> = pairs.iter().map(|pair| of(&pair.changes())).collect();
-    values.sort_by(f64::total_cmp);
-    let at = |part: f64| Change(values[((values.len() - 1) as f64 * part).round() as usize]);
-    format!("{} ({} … {})", mean(pairs, |pair| of(&pair.changes())), at(0.1), at(0.9))
+    mean_and_range(pairs.iter().map(|pair| of(&pair.changes())).collect())
 }
 
 fn faster(pairs: &[Pair]) -> String {

@@ -11,6 +11,7 @@ mod pollux;
 mod testbed;
 mod thesis;
 
+use crate::sim::compare::Change;
 use crate::sim::output::write_whole;
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
@@ -127,4 +128,12 @@ fn text(evaluation: &Evaluation) -> String {
         "{title}\nChanges against {base}; means over {schedules} schedules (range of 80 % of them).\n\
          assumed: {assumed}\nhonest: {honest}\ndefault: {default}\n{table}\n\nNot reproduced, and why\n{notes}"
     )
+}
+
+/// Mean of changes over schedules, and the range of 80 % of them.
+fn mean_and_range(mut changes: Vec<f64>) -> String {
+    changes.sort_by(f64::total_cmp);
+    let at = |part: f64| Change(changes[((changes.len() - 1) as f64 * part).round() as usize]);
+    let mean = Change(changes.iter().sum::<f64>() / changes.len() as f64);
+    format!("{mean} ({} … {})", at(0.1), at(0.9))
 }

@@ -2,7 +2,7 @@
 //!
 //! Imports: policy.
 
-use super::{Evaluation, Row};
+use super::{Evaluation, Row, mean_and_range};
 use crate::sim::compare::{Change, each_seed};
 use crate::sim::deadlines::{Instance, Solver, simulate};
 
@@ -91,11 +91,7 @@ fn spread(nodes: usize, seeds: u64, question: &Question) -> Result<String, Strin
     })
     .into_iter()
     .collect();
-    let mut changes = changes?;
-    changes.sort_by(f64::total_cmp);
-    let at = |part: f64| Change(changes[((changes.len() - 1) as f64 * part).round() as usize]);
-    let mean = Change(changes.iter().sum::<f64>() / changes.len() as f64);
-    Ok(format!("{mean} ({} … {})", at(0.1), at(0.9)))
+    Ok(mean_and_range(changes?))
 }
 
 #[cfg(test)]
