@@ -78,7 +78,7 @@ impl Engine {
             true => self.http.post("/volumes/create", &json!({"Name": name})).await,
             false => self.http.get(&format!("/volumes/{}", encoded(name))).await,
         };
-        let volume = answer.map_err(|error| error.to_string())?.succeeded()?;
+        let volume = answer?.succeeded()?;
         let is_plain = volume["Options"].as_object().is_none_or(serde_json::Map::is_empty);
         if volume["Driver"].as_str() != Some("local") || !is_plain {
             return Err(format!("the volume {name} is not a local one, so its content is not copied"));
@@ -102,7 +102,7 @@ impl Engine {
     /// A message.
     pub async fn stop(&self, container: &str, grace_s: u64) -> Result<(), String> {
         let path = format!("/containers/{}/stop?t={grace_s}", encoded(container));
-        let answer = self.http.post(&path, &Value::Null).await.map_err(|error| error.to_string())?;
+        let answer = self.http.post(&path, &Value::Null).await?;
         // 304: already stopped.
         if matches!(answer.status, 304 | 404) { Ok(()) } else { answer.succeeded().map(drop) }
     }

@@ -14,17 +14,6 @@ const RESPONSE_AT_MOST: usize = 256 * 1024 * 1024;
 /// Maximum length of an engine's error message, in characters.
 const MESSAGE_AT_MOST: usize = 500;
 
-/// A failed request.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum HttpError {
-    /// The request was not sent.
-    #[error("{0}")]
-    Unsent(String),
-    /// The engine may have received the request.
-    #[error("{0}")]
-    Broken(String),
-}
-
 /// A response: status and document.
 #[derive(Debug)]
 pub(super) struct HttpResponse {
@@ -67,38 +56,37 @@ impl Http {
         &self.socket
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<HttpResponse, HttpError> {
+    pub(super) async fn get(&self, path: &str) -> Result<HttpResponse, String> {
         self.request(Method::GET, path, Bytes::new()).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, HttpError> {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<HttpResponse, String> {
         self.request(Method::POST, path, body.to_string().into()).await
     }
 
-    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<HttpResponse, HttpError> {
+    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<HttpResponse, String> {
         let socket = self.socket.display();
-        let unsent = |error: &dyn std::fmt::Display| {
-            HttpError::Unsent(format!("cannot reach the engine at {socket}: {error}; check `systemctl status docker`"))
+        let unreachable = |error: &dyn std::fmt::Display| {
+            format!("cannot reach the engine at {socket}: {error}; check `systemctl status docker`")
         };
-        let broken = |error: &dyn std::fmt::Display| {
-            HttpError::Broken(format!("incomplete response from the engine at {socket}: {error}"))
-        };
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| unsent(&error))?;
+        let incomplete =
+            |error: &dyn std::fmt::Display| format!("incomplete response from the engine at {socket}: {error}");
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| unreachable(&error))?;
         let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unsent(&error))?;
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
         // Ends with the body of the response, whose reader sees its error.
         tokio::spawn(connection);
         let request = Request::builder().method(method).uri(path).header(header::HOST, "docker");
         let request = request.header(header::CONTENT_TYPE, "application/json").body(Full::new(body));
-        let request = request.map_err(|error| unsent(&error))?;
-        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let request = request.map_err(|error| unreachable(&error))?;
+        let response = sender.send_request(request).await.map_err(|error| incomplete(&error))?;
         let status = response.status().as_u16();
         let collected =
-            Limited::new(response.into_body(), RESPONSE_AT_MOST).collect().await.map_err(|error| broken(&error))?;
+            Limited::new(response.into_body(), RESPONSE_AT_MOST).collect().await.map_err(|error| incomplete(&error))?;
         let bytes = collected.to_bytes();
         let body = match bytes.is_empty() {
             true => Value::Null,
-            false => serde_json::from_slice(&bytes).map_err(|error| broken(&error))?,
+            false => serde_json::from_slice(&bytes).map_err(|error| incomplete(&error))?,
         };
         Ok(HttpResponse { status, body })
     }

@@ -16,7 +16,7 @@ pub use containers::{LocalWorker, SERVICE_LABEL, VolumePlace};
 use crate::model::Refusal;
 use crate::model::cluster::Submission;
 use crate::model::swarm::{ChangeOutcome, NodeChange, NodeId, ServiceChange, ServiceId, Swarm, SwarmService};
-use http::{Http, HttpError, HttpResponse};
+use http::{Http, HttpResponse};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Engine {
     /// # Errors
     /// A message.
     pub async fn info(&self) -> Result<EngineInfo, String> {
-        let answer = self.http.get("/info").await.map_err(|error| error.to_string())?;
+        let answer = self.http.get("/info").await?;
         read::info(&answer.succeeded()?)
     }
 
@@ -117,7 +117,7 @@ impl Engine {
     }
 
     async fn list(&self, path: &str) -> Result<Vec<Value>, String> {
-        match self.http.get(path).await.map_err(|error| error.to_string())?.succeeded()? {
+        match self.http.get(path).await?.succeeded()? {
             Value::Array(list) => Ok(list),
             _ => Err(format!("invalid response of the engine to {path}: not a list")),
         }
@@ -143,7 +143,7 @@ impl Engine {
                 Ok(object) => object,
                 Err(error) => return ChangeOutcome::Unknown(error),
             },
-            Err(error) => return ChangeOutcome::Unknown(error.to_string()),
+            Err(error) => return ChangeOutcome::Unknown(error),
         };
         if read::version(&object) != Some(version) {
             return ChangeOutcome::OutOfDate;
@@ -152,8 +152,7 @@ impl Engine {
         edit(&mut spec);
         match self.http.post(&format!("{path}/update?version={version}"), &spec).await {
             Ok(answer) => outcome(&answer),
-            Err(HttpError::Unsent(error)) => ChangeOutcome::Unknown(error),
-            Err(error) => ChangeOutcome::Unknown(error.to_string()),
+            Err(error) => ChangeOutcome::Unknown(error),
         }
     }
 
@@ -164,7 +163,7 @@ impl Engine {
     pub async fn create(&self, submission: &Submission) -> Result<ServiceId, Refusal> {
         let spec = write::created(submission);
         let answer = self.http.post("/services/create", &spec).await;
-        let answer = answer.map_err(|error| Refusal::Failed(error.to_string()))?;
+        let answer = answer.map_err(Refusal::Failed)?;
         if !answer.is_success() {
             let message = answer.message();
             return Err(match answer.status {
@@ -183,7 +182,7 @@ impl Engine {
     /// A message.
     pub async fn service(&self, service: &ServiceId) -> Result<Option<SwarmService>, String> {
         let path = format!("/services/{}", http::encoded(&service.0));
-        let answer = self.http.get(&path).await.map_err(|error| error.to_string())?;
+        let answer = self.http.get(&path).await?;
         if answer.status == 404 {
             return Ok(None);
         }

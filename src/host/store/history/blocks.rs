@@ -1,24 +1,24 @@
 //! Blocks of the holdback experiment: written when they end, deleted when they are old. Imports: model, rusqlite.
 
-use super::codes::stored;
+use crate::host::store::number;
 use crate::model::BlockRecord;
 use rusqlite::{Connection, Result, params};
 
 /// Writes a block, replacing an earlier record by a daemon that was restarted within the block.
 pub(super) fn write_block(connection: &Connection, block: &BlockRecord) -> Result<()> {
-    let at = stored(block.from_unix_ms);
+    let at = number(block.from_unix_ms);
     let sql = "INSERT OR REPLACE INTO block (at, until, plain, span) VALUES (?1, ?2, ?3, ?4)";
     connection.prepare_cached(sql)?.execute(params![
         at,
-        stored(block.until_unix_ms),
+        number(block.until_unix_ms),
         block.plain,
-        stored(block.span.0)
+        number(block.span.0)
     ])?;
     connection.prepare_cached("DELETE FROM work WHERE block = ?1")?.execute([at])?;
     let mut statement =
         connection.prepare_cached("INSERT OR REPLACE INTO work (block, job, cpu) VALUES (?1, ?2, ?3)")?;
     for work in &block.work {
-        statement.execute(params![at, stored(work.job), stored(work.cpu.0 / 1000)])?;
+        statement.execute(params![at, number(work.job), number(work.cpu.0 / 1000)])?;
     }
     Ok(())
 }

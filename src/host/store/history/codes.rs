@@ -1,5 +1,6 @@
 //! Encodes values as small numbers. A number is never reused for another meaning; an unknown one decodes to `None`. Imports: model.
 
+use crate::host::store::number;
 use crate::model::{
     Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share,
 };
@@ -138,7 +139,7 @@ pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
         Reason::ObserveOnly => plain(8),
         Reason::Bounded { wanted, bound } => numbers(9, share_code(*wanted), Some(share_code(*bound))),
         Reason::Held { why } => CodedReason { text: Some(why), ..plain(10) },
-        Reason::PlainBlock { until_unix_ms } => numbers(12, stored(*until_unix_ms), None),
+        Reason::PlainBlock { until_unix_ms } => numbers(12, number(*until_unix_ms), None),
         Reason::Ranked { milestone, work, rank, of } => {
             let ranks = place(*rank) * RANKS + place(*of);
             CodedReason { rule: 11, a: Some(packed(*work)), b: Some(ranks), text: Some(milestone) }
@@ -228,11 +229,6 @@ pub(super) fn hold_text(hold: Option<&Hold>) -> Option<&str> {
         Hold::Foreign(text) | Hold::Unwritable(text) => Some(text),
         Hold::Operator | Hold::Settling => None,
     }
-}
-
-/// Converts to a signed integer for SQLite; larger values are clamped.
-pub(super) fn stored(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Reading the history: jobs, samples, the node, events, and the values at an instant. Data is validated. Imports: model, rusqlite.
 
-use super::codes::{self, stored, unpacked};
+use super::codes::{self, unpacked};
 use super::{DATABASE, StoreError, schema};
 use crate::host::store::migration;
+use crate::host::store::number;
 use crate::model::{
     BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, JobRecord, JobSnapshot,
     Millis, NodeSample, Pressure, Sample, Span,
@@ -68,7 +69,7 @@ impl HistoryReader {
         limit: usize,
     ) -> Read<Vec<(JobRecord, Option<Sample>)>> {
         let query = format!("{JOBS} WHERE last >= ?1 AND first <= ?2 AND number > ?3 ORDER BY number");
-        let parameters = params![stored(span.since), stored(span.until), stored(after)];
+        let parameters = params![number(span.since), number(span.until), number(after)];
         let jobs = self.rows("read past jobs", &query, parameters, job_of)?;
         let wanted = |job: &JobRecord| only.is_none_or(|numbers| numbers.contains(&job.number));
         let with_last = |job: JobRecord| Ok((job.clone(), self.at_or_before(&job, span.until)?));
@@ -103,17 +104,17 @@ impl HistoryReader {
         every: Millis,
         limit: usize,
     ) -> Read<Vec<Sample>> {
-        let first = stored(job.first_unix_ms);
+        let first = number(job.first_unix_ms);
         let before = match after {
             Some(_) => None,
             None => self.at_or_before(job, span.since.saturating_sub(1))?,
         };
-        let from = after.map_or(stored(span.since), |after| stored(after) + 1) - first;
+        let from = after.map_or(number(span.since), |after| number(after) + 1) - first;
         let query = format!("{} ORDER BY at", samples_where("at >= ?2 AND at <= ?3"));
         let failed = |source| StoreError::sqlite(&self.path, "read past samples", source);
         let mut statement = self.connection.prepare_cached(&query).map_err(failed)?;
         let mut rows =
-            statement.query(params![stored(job.number), from, stored(span.until) - first]).map_err(failed)?;
+            statement.query(params![number(job.number), from, number(span.until) - first]).map_err(failed)?;
         let mut samples: Vec<Sample> = before.into_iter().collect();
         let mut bucket = None;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -135,9 +136,9 @@ impl HistoryReader {
     pub fn instant(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<JobSnapshot>> {
         let Some(sample) = self.at_or_before(job, unix_ms)? else { return Ok(None) };
         let query = format!("{} ORDER BY at LIMIT 1", samples_where("at > ?2"));
-        let at = stored(sample.unix_ms) - stored(job.first_unix_ms);
+        let at = number(sample.unix_ms) - number(job.first_unix_ms);
         let later =
-            self.rows("read past samples", &query, params![stored(job.number), at], |row| sample_of(row, job))?;
+            self.rows("read past samples", &query, params![number(job.number), at], |row| sample_of(row, job))?;
         let earlier = self.at_or_before(job, sample.unix_ms.saturating_sub(1))?;
         let node = self.node(Span { since: unix_ms, until: unix_ms }, 1)?.pop();
         Ok(Some(JobSnapshot { job: job.clone(), sample, earlier, later: later.into_iter().next(), node }))
@@ -145,16 +146,16 @@ impl HistoryReader {
 
     fn at_or_before(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<Sample>> {
         let query = format!("{} ORDER BY at DESC LIMIT 1", samples_where("at <= ?2"));
-        let at = stored(unix_ms) - stored(job.first_unix_ms);
+        let at = number(unix_ms) - number(job.first_unix_ms);
         let found =
-            self.rows("read past samples", &query, params![stored(job.number), at], |row| sample_of(row, job))?;
+            self.rows("read past samples", &query, params![number(job.number), at], |row| sample_of(row, job))?;
         Ok(found.into_iter().next())
     }
 
     /// Returns the node's readings within the span and the last one before it, thinned evenly to `limit`.
     pub fn node(&self, span: Span, limit: usize) -> Read<Vec<NodeSample>> {
         let query = "SELECT * FROM node WHERE at BETWEEN IFNULL((SELECT MAX(at) FROM node WHERE at <= ?1), ?1) AND ?2 ORDER BY at";
-        let all = self.rows("read the past node", query, params![stored(span.since), stored(span.until)], node_of)?;
+        let all = self.rows("read the past node", query, params![number(span.since), number(span.until)], node_of)?;
         let every = all.len().div_ceil(limit.max(1)).max(1);
         let newest = all.last().cloned();
         let mut thinned: Vec<NodeSample> = all.into_iter().step_by(every).collect();
@@ -169,8 +170,8 @@ impl HistoryReader {
     pub fn events(&self, span: Span, job: Option<&str>, after: u64, limit: usize) -> Read<Vec<Event>> {
         let query = "SELECT sequence, at, kind, container, name, text FROM event WHERE at BETWEEN ?1 AND ?2 AND sequence > ?3 \
                      AND (?4 IS NULL OR name = ?4 OR substr(container, 1, length(?4)) = ?4) ORDER BY sequence LIMIT ?5";
-        let most = stored(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
-        let parameters = params![stored(span.since), stored(span.until), stored(after), job, most];
+        let most = number(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
+        let parameters = params![number(span.since), number(span.until), number(after), job, most];
         self.rows("read past events", query, parameters, event_of)
     }
 
@@ -202,8 +203,8 @@ impl HistoryReader {
     pub fn blocks(&self, span: Span, after: u64, limit: usize) -> std::result::Result<Vec<BlockRecord>, StoreError> {
         let query =
             "SELECT at, until, plain, span FROM block WHERE at >= ?1 AND until <= ?2 AND at > ?3 ORDER BY at LIMIT ?4";
-        let most = stored(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
-        let parameters = params![stored(span.since), stored(span.until), stored(after), most];
+        let most = number(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
+        let parameters = params![number(span.since), number(span.until), number(after), most];
         let mut blocks = self.rows("read past blocks", query, parameters, |row| {
             Some(BlockRecord {
                 from_unix_ms: natural(row, 0)?,
@@ -215,7 +216,7 @@ impl HistoryReader {
         })?;
         for block in &mut blocks {
             let query = "SELECT job, cpu FROM work WHERE block = ?1 ORDER BY job";
-            block.work = self.rows("read past blocks", query, params![stored(block.from_unix_ms)], |row| {
+            block.work = self.rows("read past blocks", query, params![number(block.from_unix_ms)], |row| {
                 Some(BlockWork { job: natural(row, 0)?, cpu: CpuTime(natural(row, 1)?.saturating_mul(1000)) })
             })?;
         }

@@ -1,8 +1,8 @@
 //! Keeps the history within its limits: old data is thinned, then deleted. Imports: rusqlite.
 
 use super::blocks::delete_blocks;
-use super::codes::stored;
 use super::{HistoryStore, StoreError};
+use crate::host::store::number;
 use rusqlite::{Connection, Result, params};
 
 /// Age after which samples that are not turns are thinned to one per [`THIN_TO_MS`], and events of written limits and of list changes are
@@ -40,15 +40,15 @@ impl HistoryStore {
 }
 
 fn trim(connection: &mut Connection, limits: &HistoryLimits, now: u64) -> Result<bool> {
-    delete_before(connection, stored(now.saturating_sub(limits.max_age_ms)))?;
-    let more_to_thin = thin(connection, stored(now.saturating_sub(THIN_AFTER_MS)))?;
+    delete_before(connection, number(now.saturating_sub(limits.max_age_ms)))?;
+    let more_to_thin = thin(connection, number(now.saturating_sub(THIN_AFTER_MS)))?;
     let bound = (limits.max_bytes as f64 * ROOM) as u64;
     let too_large = used(connection)? > bound;
     if too_large && !more_to_thin {
         let oldest = "SELECT MIN(at) FROM (SELECT MIN(kept) AS at FROM job UNION ALL SELECT MIN(at) FROM node UNION ALL SELECT MIN(at) FROM event)";
         let oldest: Option<i64> = connection.query_row(oldest, [], |row| row.get(0))?;
         let Some(oldest) = oldest else { return Ok(false) };
-        let kept = stored(now).saturating_sub(oldest).max(20_000);
+        let kept = number(now).saturating_sub(oldest).max(20_000);
         delete_before(connection, oldest.saturating_add((kept as f64 * STEP) as i64))?;
     }
     release_pages(connection)?;
@@ -114,7 +114,7 @@ fn thin(connection: &mut Connection, cutoff: i64) -> Result<bool> {
     for (job, from, to) in &jobs {
         let sql = "DELETE FROM moment WHERE job = ?1 AND at >= ?2 AND at < ?3 AND flags & 2 = 0 AND at NOT IN \
                    (SELECT MAX(at) FROM moment WHERE job = ?1 AND at >= ?2 AND at < ?3 GROUP BY at / ?4)";
-        transaction.prepare_cached(sql)?.execute(params![job, from, to, stored(THIN_TO_MS)])?;
+        transaction.prepare_cached(sql)?.execute(params![job, from, to, number(THIN_TO_MS)])?;
         transaction.prepare_cached("UPDATE job SET thinned = ?2 WHERE number = ?1")?.execute(params![job, cutoff])?;
     }
     transaction.execute("DELETE FROM event WHERE at < ?1 AND kind IN (2, 3)", [cutoff])?;

@@ -2,8 +2,9 @@
 //! rusqlite.
 
 use super::blocks::write_block;
-use super::codes::{self, packed, stored};
+use super::codes::{self, packed};
 use super::{HistoryStore, StoreError};
+use crate::host::store::number;
 use crate::model::{BlockRecord, Event, JobRecord, NodeSample, Sample};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
     for sample in &batch.samples {
         let first = transaction
             .prepare_cached("SELECT first FROM job WHERE number = ?1")?
-            .query_row([stored(sample.job)], |row| row.get::<_, i64>(0))
+            .query_row([number(sample.job)], |row| row.get::<_, i64>(0))
             .optional()?;
         // A job that has been trimmed meanwhile gets no further samples.
         if let Some(first) = first {
@@ -87,7 +88,7 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
         transaction
             .prepare_cached("INSERT INTO event (at, kind, container, name, text) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![
-                stored(event.unix_ms),
+                number(event.unix_ms),
                 codes::kind_code(event.kind),
                 cut(&event.container),
                 cut(&event.name),
@@ -105,14 +106,14 @@ fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
             metric = excluded.metric, direction = excluded.direction, unit = excluded.unit, total = excluded.total,
             exit_code = excluded.exit_code";
     let done = connection.prepare_cached(sql)?.execute(params![
-        stored(job.number),
+        number(job.number),
         shortened(job.id.as_str()),
         shortened(&job.name),
         codes::runtime_code(job.runtime),
-        stored(job.started_unix_ms),
-        stored(job.first_unix_ms),
-        stored(job.last_unix_ms),
-        job.ended_unix_ms.map(stored),
+        number(job.started_unix_ms),
+        number(job.first_unix_ms),
+        number(job.last_unix_ms),
+        job.ended_unix_ms.map(number),
         job.original_weight.map(|weight| i64::from(weight.number())),
         job.metric.as_deref().map(shortened),
         job.direction.map(codes::direction_code),
@@ -134,10 +135,10 @@ fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mu
     let list = decision.and_then(|decision| decision.list);
     let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
     let done = connection.prepare_cached(sql)?.execute(params![
-        stored(sample.job),
-        (stored(sample.unix_ms) - first).max(0),
-        sample.cpu.map(|cpu| stored(cpu.0 / 1000)),
-        sample.memory.map(|bytes| stored(bytes.0 >> 16)),
+        number(sample.job),
+        (number(sample.unix_ms) - first).max(0),
+        sample.cpu.map(|cpu| number(cpu.0 / 1000)),
+        sample.memory.map(|bytes| number(bytes.0 >> 16)),
         sample.value.map(packed),
         sample.progress.filter(|progress| progress.is_finite()).map(thousandths),
         sample.quality.filter(|quality| quality.is_finite()).map(thousandths),
@@ -152,7 +153,7 @@ fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mu
         reason.as_ref().and_then(|reason| reason.b),
         text,
         sample.gpus.filter(|gpus| gpus.is_finite()).map(thousandths),
-        sample.gpu_memory.map(|bytes| stored(bytes.0 >> 16)),
+        sample.gpu_memory.map(|bytes| number(bytes.0 >> 16)),
     ]);
     done.map(drop)
 }
@@ -160,9 +161,9 @@ fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mu
 fn write_node(connection: &Connection, node: &NodeSample) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO node VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let done = connection.prepare_cached(sql)?.execute(params![
-        stored(node.unix_ms),
+        number(node.unix_ms),
         thousandths(node.cores),
-        stored(node.interval.0),
+        number(node.interval.0),
         node.paused,
         node.pressure.cpu.map(thousandths),
         node.pressure.memory.map(thousandths),
