@@ -587,21 +587,24 @@ mod broken_engines {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_invalid_reply_is_reported_once_and_the_watcher_continues() {
-        let invalid: [(&[u8], &[u8]); 8] = [
-            (b"", b""),
-            (b"\x00\xff\xfe garbage \r\n\r\n", b""),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n<htm", b""),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", b""),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", b""),
-            (b"HTTP/1.1 500 Oops\r\ncontent-length: 18\r\n\r\n{\"message\":\"oops\"}", b""),
-            (b"HTTP/1.1 200 OK\r\nx: ", b"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
-            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"0\r\n\r\n0\r\n\r\n"),
+        let unreachable = "; check that it is running (systemctl status docker)";
+        let other_server = "; check that the socket belongs to Docker or Podman";
+        let rejected = "; see docker inspect and the engine's log";
+        let invalid: [(&[u8], &[u8], &str); 8] = [
+            (b"", b"", unreachable),
+            (b"\x00\xff\xfe garbage \r\n\r\n", b"", unreachable),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n<htm", b"", unreachable),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", b"", other_server),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", b"", other_server),
+            (b"HTTP/1.1 500 Oops\r\ncontent-length: 18\r\n\r\n{\"message\":\"oops\"}", b"", rejected),
+            (b"HTTP/1.1 200 OK\r\nx: ", b"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", unreachable),
+            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"0\r\n\r\n0\r\n\r\n", other_server),
         ];
-        for (reply, endless) in invalid {
+        for (reply, endless, next) in invalid {
             let (_dir, address) = fake_engine(reply, endless);
             let mut watched = Watched::start(&address);
             let reason = watched.lost(Duration::from_secs(60)).await;
-            assert!(reason.len() < 800 && (reason.contains("; see") || reason.contains("; check that")), "{reason}");
+            assert!(reason.len() < 800 && reason.contains(next), "{reason}");
             watched.assert_no_event_for(Duration::from_millis(900)).await;
         }
     }
