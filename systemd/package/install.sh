@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")"
 root=${PREFIX:-}
+units="flowcoord.service flowcoord-agent.service flowcon-exporter.service flowcond.service"
 
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || { echo "install.sh: root is required; next: run it as root, or set PREFIX to another root directory" >&2; exit 1; }
 live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
@@ -17,7 +18,7 @@ restore() {
 }
 
 uninstall() {
-    if live; then systemctl disable --now flowcoord.service flowcoord-agent.service flowcon-exporter.service flowcond.service 2>/dev/null || true; fi
+    if live; then systemctl disable --now $units 2>/dev/null || true; fi
     if ! restore; then
         echo "nothing is removed because original limits could not be restored; next: start the container engine, run flowcond restore, and uninstall again" >&2
         exit 1
@@ -53,7 +54,7 @@ install_all() {
     fi
     if live; then
         systemctl daemon-reload
-        systemctl try-restart flowcond.service flowcon-exporter.service flowcoord.service flowcoord-agent.service
+        systemctl try-restart $units
         echo "installed; next: systemctl enable --now flowcond && flowctl doctor"
     else
         echo "installed; next: flowcond"
