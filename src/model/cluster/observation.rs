@@ -51,6 +51,12 @@ pub enum NodeState {
     Closed,
 }
 
+impl NodeState {
+    /// All states.
+    pub const ALL: [NodeState; 5] =
+        [NodeState::Ready, NodeState::Draining, NodeState::Unreachable, NodeState::Ungoverned, NodeState::Closed];
+}
+
 /// The resources of a node, or those reserved by a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resources {

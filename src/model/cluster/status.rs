@@ -116,6 +116,21 @@ pub enum JobState {
     Refused,
 }
 
+impl JobState {
+    /// All states.
+    pub const ALL: [JobState; 9] = [
+        JobState::Waiting,
+        JobState::Paused,
+        JobState::Starting,
+        JobState::Running,
+        JobState::Stopping,
+        JobState::Carrying,
+        JobState::Done,
+        JobState::Failed,
+        JobState::Refused,
+    ];
+}
+
 /// Why a worker waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Why {

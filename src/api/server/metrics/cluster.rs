@@ -8,20 +8,6 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
 
-const NODE_STATES: [NodeState; 5] =
-    [NodeState::Ready, NodeState::Draining, NodeState::Unreachable, NodeState::Ungoverned, NodeState::Closed];
-const JOB_STATES: [JobState; 9] = [
-    JobState::Waiting,
-    JobState::Paused,
-    JobState::Starting,
-    JobState::Running,
-    JobState::Stopping,
-    JobState::Carrying,
-    JobState::Done,
-    JobState::Failed,
-    JobState::Refused,
-];
-
 /// Metrics of a coordinator.
 pub(in crate::api::server) struct ClusterMetrics(pub(in crate::api::server) ClusterFeed);
 
@@ -39,10 +25,10 @@ impl Collector for ClusterMetrics {
         single(out, Kind::Gauge, "flowcoord_acts", "1 on Swarm's leader", Some(f64::from(u8::from(status.acts))))?;
         single(out, Kind::Counter, "flowcoord_moves", "Completed moves", Some(moves))?;
         let nodes = |state: NodeState| status.nodes.iter().filter(|node| node.state == state).count() as f64;
-        let by_state = NODE_STATES.map(|state| ([("state", node_state(state).to_owned())], nodes(state)));
+        let by_state = NodeState::ALL.map(|state| ([("state", node_state(state).to_owned())], nodes(state)));
         family(out, Kind::Gauge, "flowcoord_nodes", "Nodes by state", by_state)?;
         let jobs = |state: JobState| status.jobs.iter().filter(|job| job.state == state).count() as f64;
-        let by_state = JOB_STATES.map(|state| ([("state", job_state(state).to_owned())], jobs(state)));
+        let by_state = JobState::ALL.map(|state| ([("state", job_state(state).to_owned())], jobs(state)));
         family(out, Kind::Gauge, "flowcoord_jobs", "Workers by state", by_state)
     }
 }
