@@ -9,6 +9,7 @@ use super::variant::ClusterVariant;
 use super::world::{ClusterOutcome, Stay};
 use crate::chart::{Margins, Plot, document, escaped, series};
 use crate::sim::compare::Change;
+use crate::sim::report::cell_against;
 
 const WIDTH: f64 = 1120.0;
 const FIELD: f64 = 220.0;
@@ -59,18 +60,7 @@ fn section(title: &str, content: &str) -> String {
 /// The table of means over all seeds, against the baseline.
 fn means(comparison: &ClusterComparison) -> String {
     let row = |(name, summary): &(String, ClusterSummary)| {
-        let cell = |of: fn(&ClusterSummary) -> f64| {
-            let (base, value) = (of(&comparison.base), of(summary));
-            let change = Change::between(base, value);
-            let class = if change.0 < -0.005 {
-                "better"
-            } else if change.0 > 0.005 {
-                "worse"
-            } else {
-                ""
-            };
-            format!("<td>{value:.1} <small class=\"{class}\">{change}</small></td>")
-        };
+        let cell = |of: fn(&ClusterSummary) -> f64| cell_against(of(&comparison.base), of(summary));
         format!(
             "<tr><th>{}</th>{}{}{}<td>{}</td><td>{:.1}</td></tr>",
             escaped(name),

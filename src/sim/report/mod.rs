@@ -5,7 +5,7 @@
 mod charts;
 mod page;
 
-pub use page::html;
+pub use page::{cell_against, html};
 
 use super::compare::{Comparison, plain_sharing};
 use super::job::Job;

@@ -47,7 +47,10 @@ fn introduction(report: &Report) -> String {
 fn means(report: &Report) -> String {
     let fair = &report.comparison.fair;
     let rows = report.comparison.policies.iter().map(|run| {
-        let cell = |of: fn(&Summary) -> f64| against(of(&run.summary), of(fair), run.name == "fair");
+        let cell = |of: fn(&Summary) -> f64| match run.name.as_str() {
+            "fair" => format!("<td>{:.1}</td>", of(fair)),
+            _ => cell_against(of(fair), of(&run.summary)),
+        };
         format!(
             "<tr><th>{}</th>{}{}{}{}<td>{}</td><td>{:.1}</td></tr>",
             escaped(&run.name),
@@ -67,19 +70,17 @@ fn means(report: &Report) -> String {
     )
 }
 
-fn against(value: f64, fair: f64, is_fair: bool) -> String {
-    let change = 100.0 * (value / fair - 1.0);
-    let class = if change < -0.5 {
+/// A table cell with a time and its change from the baseline, coloured beyond half a per cent.
+pub fn cell_against(base: f64, value: f64) -> String {
+    let change = Change::between(base, value);
+    let class = if change.0 < -0.005 {
         "better"
-    } else if change > 0.5 {
+    } else if change.0 > 0.005 {
         "worse"
     } else {
         ""
     };
-    if is_fair {
-        return format!("<td>{value:.1}</td>");
-    }
-    format!("<td>{value:.1} <small class=\"{class}\">{}</small></td>", Change::between(fair, value))
+    format!("<td>{value:.1} <small class=\"{class}\">{change}</small></td>")
 }
 
 fn policy_names(report: &Report) -> Vec<String> {
