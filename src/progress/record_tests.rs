@@ -137,7 +137,7 @@ fn a_record_that_does_not_fit_is_refused_with_a_reason() {
     let (source, left) = trained(30);
     let record = record(&source, left);
     let other = Directives { metric: Some("accuracy".to_owned()), ..Directives::default() };
-    assert!(record.resume(&other, left).is_err_and(|why| why.contains("labels")));
+    assert!(record.resume(&other, left).is_err_and(|why| why.contains("labels for reading its log differ")));
     let mut json: Value = serde_json::from_str(&record.to_json().unwrap()).unwrap();
     json["version"] = json!(2);
     assert!(LearningRecord::parse(&json.to_string()).is_err_and(|why| why.contains("version 2")));
