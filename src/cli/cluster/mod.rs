@@ -1,6 +1,7 @@
 //! `flowctl cluster`: queries and controls the coordinator of a Docker Swarm. Imports: the API's client, pages.
 
 mod doctor;
+mod events;
 mod health;
 mod pages;
 mod submit;
@@ -9,7 +10,7 @@ use super::commands::{post, print, render, repeat};
 use super::completion::{CLUSTER_JOB, NODE};
 use super::{Common, Repeat};
 use crate::api::client::{Client, segment};
-use crate::api::wire::{Cluster, ClusterEvents, ClusterJob};
+use crate::api::wire::{Cluster, ClusterJob};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
 use clap::{Args, Subcommand};
@@ -129,7 +130,7 @@ pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Re
         Verb::NodeIsOff { job, node } => {
             post(client, &format!("{}?node={}", jobs(job, "node-is-off"), segment(node)), screen).await
         }
-        Verb::Events { follow } => events(client, *follow, screen).await,
+        Verb::Events { follow } => events::events(client, *follow, screen).await,
         Verb::History => history(client, screen).await,
         Verb::Doctor(args) => return doctor::doctor(client, args, screen).await,
     };
@@ -218,27 +219,4 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
         }
         left_before = Some(emptied.workers);
     }
-}
-
-async fn events(client: &Client, follow: bool, screen: &Screen) -> Result<(), Failure> {
-    let mut after = 0;
-    loop {
-        let new: ClusterEvents = client.get(&format!("/v1/cluster/events?after={after}")).await?;
-        // A restarted coordinator numbers its events from 1 again.
-        after = if new.events.is_empty() && after > 0 { newest(client).await?.min(after) } else { after };
-        after = new.events.last().map_or(after, |event| event.number);
-        let page = render(screen, &new, |new| &new.events, |new, _| pages::events(&new.events))?;
-        if !new.events.is_empty() || !follow {
-            screen.print(&page)?;
-        }
-        if !follow {
-            return Ok(());
-        }
-        tokio::time::sleep(POLL_EVERY).await;
-    }
-}
-
-async fn newest(client: &Client) -> Result<u64, Failure> {
-    let new: ClusterEvents = client.get("/v1/cluster/events").await?;
-    Ok(new.events.last().map_or(0, |event| event.number))
 }
