@@ -1,8 +1,9 @@
-//! Turns facts about a Swarm into verdicts and fixes. Pure. Imports: host's and model's types, the doctor's.
+//! Turns facts about a Swarm into verdicts and fixes. Pure. Imports: types of host, model, agent and doctor.
 
 use super::super::doctor::Check;
 use crate::api::client::ClientError;
 use crate::api::wire::Cluster;
+use crate::coordinator::agent::WORKER_REFUSED;
 use crate::host::swarm::{CertificateError, EngineInfo, Identity, Role};
 use crate::model::Millis;
 use crate::model::swarm::NodeReport;
@@ -101,7 +102,7 @@ pub(super) fn certificate(loaded: &Result<Identity, CertificateError>, now: u64)
 /// Checks the agent of a worker, whose certificate may not query agents.
 pub(super) fn own_agent(answer: &Answer) -> Check {
     match &answer.report {
-        Err(error) if error.contains("is a worker") => Check::ok("agent", "running here; replies only to managers"),
+        Err(error) if error.contains(WORKER_REFUSED) => Check::ok("agent", "running here; replies only to managers"),
         Err(error) => Check::fail("agent", error.clone(), "`systemctl start flowcoord-agent` here"),
         Ok(_) => Check::ok("agent", "running here"),
     }
@@ -204,10 +205,7 @@ mod tests {
 
     #[test]
     fn a_worker_recognizes_its_own_agent_by_the_rejection() {
-        assert_eq!(
-            own_agent(&answer(Err("refused: 403 w is a worker; managers ask this".into()))).verdict,
-            Verdict::Ok
-        );
+        assert_eq!(own_agent(&answer(Err(format!("refused: 403 w {WORKER_REFUSED}")))).verdict, Verdict::Ok);
         assert_eq!(own_agent(&answer(Err("cannot be asked".into()))).verdict, Verdict::Fail);
     }
 }

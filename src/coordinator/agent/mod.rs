@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wire        the closed list of requests              client    for managers, and for agents that fetch a volume
-//! connection  connection pool, with keepalive          server    TLS, authorisation, routes
+//! connection_pool  with keepalive                      server    TLS, authorisation, routes
 //! report      flowcond's jobs by Swarm service         lease     stops jobs whose lease has expired
 //! carry       transfers volumes between nodes
 //! pack        a folder as a tar stream; unpack: back into a volume; attributes: times and extended attributes
@@ -24,5 +24,5 @@ mod wire;
 
 pub use client::Client;
 pub use connection_pool::ConnectionPool;
-pub use server::run;
+pub use server::{WORKER_REFUSED, run};
 pub use wire::Offer;

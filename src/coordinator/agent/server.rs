@@ -234,12 +234,13 @@ type Denied = (StatusCode, String);
 
 type PeerExtension = Extension<Arc<Peer>>;
 
+/// End of the message to a worker that sends a request, such as one that checks its own agent.
+pub const WORKER_REFUSED: &str = "is a worker; only managers may send this request";
+
 fn managers_only(peer: &Peer) -> Result<(), Denied> {
     match peer.role {
         Role::Manager => Ok(()),
-        Role::Worker => {
-            Err((StatusCode::FORBIDDEN, format!("{} is a worker; only managers may send this request", peer.node)))
-        }
+        Role::Worker => Err((StatusCode::FORBIDDEN, format!("{} {WORKER_REFUSED}", peer.node))),
     }
 }
 
