@@ -35,7 +35,7 @@ pub struct Digit {
 pub struct Layouts {
     keys: Vec<[u64; WAYS]>,
     known: Vec<[Layout; WAYS]>,
-    dice: u64,
+    dice: Dice,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +56,7 @@ impl Default for Layouts {
 
 impl Layouts {
     fn of(sets: usize) -> Self {
-        Layouts { keys: vec![[0; WAYS]; sets], known: vec![[Layout::default(); WAYS]; sets], dice: 1 }
+        Layouts { keys: vec![[0; WAYS]; sets], known: vec![[Layout::default(); WAYS]; sets], dice: Dice::default() }
     }
 
     /// Returns the shape of a line with this key and writes its numbers to `numbers`, if the layout is known.
@@ -91,7 +91,7 @@ impl Layouts {
                 set = self.set_of(key);
                 0
             }
-            None => self.roll(),
+            None => self.dice.roll(WAYS),
         };
         self.keys[set][way] = key;
         let layout = &mut self.known[set][way];
@@ -101,13 +101,30 @@ impl Layouts {
     }
 
     fn set_of(&self, key: u64) -> usize {
-        ((key >> 32) as usize * self.keys.len()) >> 32
+        set_of(key, self.keys.len())
     }
+}
 
-    /// Returns a pseudo-random number below [`WAYS`], which is the same in each run.
-    fn roll(&mut self) -> usize {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.dice >> 33) as usize % WAYS
+/// Returns the set of a key in a set-associative cache.
+pub fn set_of(key: u64, sets: usize) -> usize {
+    ((key >> 32) as usize * sets) >> 32
+}
+
+/// Chooses the entries of a cache to evict, pseudo-randomly and the same in each run (Knuth's linear congruential generator).
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Returns a number below `sides`.
+    pub fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+}
+
+impl Default for Dice {
+    fn default() -> Dice {
+        Dice(1)
     }
 }
 

@@ -5,7 +5,7 @@
 //! for an evaluation. Imports: model, `meaning`, `vocabulary`.
 
 use super::meaning::{Count, Meaning, Split};
-use super::vocabulary::{METRICS_WITHIN, Word, word as known};
+use super::vocabulary::{FNV_OFFSET, METRICS_WITHIN, Word, fnv1a, word as known};
 use crate::model::Direction::{self, Down, Up};
 use std::borrow::Cow;
 
@@ -88,11 +88,11 @@ pub fn label_of(name: &str) -> u16 {
     ];
     let words = words(name);
     let is_significant = |word: &&Cow<'_, str>| OTHERS.contains(&&***word) || !known(word).before_counter;
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut hash = FNV_OFFSET;
     for word in words.iter().filter(is_significant) {
         let word =
             if known(word).counter == Some(Count::Epoch) { "epoch" } else { word.strip_suffix('s').unwrap_or(word) };
-        hash = word.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        hash = fnv1a(hash, word);
     }
     (hash ^ (hash >> 32)) as u16
 }

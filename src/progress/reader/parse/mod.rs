@@ -11,7 +11,7 @@ mod columns;
 pub mod fields;
 mod filter;
 mod gap;
-mod layout;
+pub mod layout;
 pub mod lexicon;
 pub mod line_tags;
 pub mod meaning;

@@ -176,10 +176,16 @@ pub fn word(word: &str) -> Word {
     Word::default()
 }
 
+/// The initial value of [`fnv1a`].
+pub const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Returns the FNV-1a hash of a text that continues the hashed one.
+pub fn fnv1a(hash: u64, word: &str) -> u64 {
+    word.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 fn slot(word: &str) -> usize {
-    let hash = word
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = fnv1a(FNV_OFFSET, word);
     (hash ^ (hash >> 29)) as usize % SLOTS
 }
 

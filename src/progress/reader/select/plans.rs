@@ -6,6 +6,7 @@
 //! more templates than fit would always evict the next one. Imports: `series`, `parse`.
 
 use super::series::SeriesKey;
+use crate::progress::reader::parse::layout::{Dice, set_of};
 use crate::progress::reader::parse::meaning::{Count, Counted};
 
 /// Ways of a set: eight keys fill a cache line.
@@ -72,7 +73,7 @@ pub struct Cache {
     plans: Vec<[Option<Plan>; WAYS]>,
     fields: usize,
     nothing: Vec<[u32; WAYS]>,
-    dice: u64,
+    dice: Dice,
 }
 
 impl Cache {
@@ -82,7 +83,7 @@ impl Cache {
             plans: empty_plans(SETS_FIRST),
             fields: 0,
             nothing: vec![[0; WAYS]; NOTHING_SETS_FIRST],
-            dice: 1,
+            dice: Dice::default(),
         }
     }
 
@@ -107,7 +108,7 @@ impl Cache {
     }
 
     fn note(&mut self, key: u64, mark: u32) {
-        let roll = self.roll();
+        let roll = self.dice.roll(WAYS);
         let is_full = |set: &[u32; WAYS]| set.iter().all(|known| *known != 0);
         if self.nothing.len() < NOTHING_SETS && is_full(&self.nothing[set_of(key, self.nothing.len())]) {
             // The new set cannot be computed from a fingerprint: forgotten shapes are analysed again.
@@ -145,7 +146,7 @@ impl Cache {
 
     pub fn insert(&mut self, key: u64, plan: Plan) {
         self.make_room(fields_of(Some(&plan)));
-        let roll = self.roll();
+        let roll = self.dice.roll(WAYS);
         while self.keys.len() < SETS && self.is_full_for(key) {
             self.grow();
         }
@@ -191,23 +192,19 @@ impl Cache {
 
     /// Evicts sets of plans until `wanted` fields fit.
     fn make_room(&mut self, wanted: usize) {
+        if self.fields + wanted <= FIELDS_MAX {
+            return;
+        }
         let sets = self.plans.len();
-        let mut victim = self.dice as usize % sets;
-        for _ in 0..sets {
+        let first = self.dice.roll(sets);
+        for victim in (first..sets).chain(0..first) {
             if self.fields + wanted <= FIELDS_MAX {
                 return;
             }
-            victim = (victim + 1) % sets;
             for plan in &mut self.plans[victim] {
                 self.fields -= fields_of(plan.take().as_ref());
             }
         }
-    }
-
-    /// Returns a pseudo-random number below [`WAYS`], which is the same in each run.
-    fn roll(&mut self) -> usize {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.dice >> 33) as usize % WAYS
     }
 }
 
@@ -220,10 +217,6 @@ fn fields_of(plan: Option<&Plan>) -> usize {
         Some(Plan::Fields { fields, .. }) => fields.len(),
         _ => 0,
     }
-}
-
-fn set_of(key: u64, sets: usize) -> usize {
-    ((key >> 32) as usize * sets) >> 32
 }
 
 /// Set in the fingerprints of shapes that were analysed. No fingerprint is zero without it.
