@@ -19,17 +19,17 @@ fn run(engine: &Engine, name: &str, script: &str) {
     engine.run(RunSpec { name, script, labels: &["flowcon.enable=true"], ..RunSpec::default() });
 }
 
-fn earlier_runs(daemon: &Daemon, name: &str) -> Option<Value> {
+fn prior_runs(daemon: &Daemon, name: &str) -> Option<Value> {
     let output = daemon.flowctl(&["explain", name, "-o", "json"]);
     let detail: Value = serde_json::from_slice(&output.stdout).ok()?;
     let reading = &detail["explanation"]["reading"];
-    (reading["evaluations"].as_u64()? >= 3).then(|| reading["earlier_runs"].clone())
+    (reading["evaluations"].as_u64()? >= 3).then(|| reading["prior_runs"].clone())
 }
 
 /// Starts a run and returns the number of prior runs used in its forecast.
 fn prior_runs_used(engine: &Engine, daemon: &Daemon, name: &str, script: &str) -> Value {
     run(engine, name, script);
-    eventually(&format!("{name} is read"), SOON, || earlier_runs(daemon, name))
+    eventually(&format!("{name} is read"), SOON, || prior_runs(daemon, name))
 }
 
 /// Lets a run finish, and waits until its last lines are read and the prior run is stored.

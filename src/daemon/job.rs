@@ -367,7 +367,7 @@ impl Job {
     /// Returns the state of its learning. `close` ends the tracker's interval, which only a tick may do.
     pub fn learning(&mut self, now: Millis, close: bool) -> Learning {
         let learning = if close { self.tracker.close_interval(now) } else { self.tracker.peek(now) };
-        Learning { earlier_price: learning.earlier_price.or(self.carried_cost_per_unit), ..learning }
+        Learning { prior_cost_per_unit: learning.prior_cost_per_unit.or(self.carried_cost_per_unit), ..learning }
     }
 
     pub fn memory_floor(&self) -> Option<Bytes> {

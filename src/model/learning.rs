@@ -163,16 +163,16 @@ pub struct Learning {
     /// Progress units per second, observed recently.
     pub units_per_second: Option<f64>,
     /// Units left until completion, by the log's total or else by the claimed total; `None` if both are unknown. Before the first line of
-    /// the log: the total of an earlier run, or the claimed total in the unit that the earlier run counted.
+    /// the log: the total of a prior run, or the claimed total in the unit that the prior run counted.
     pub units_to_completion: Option<Estimate>,
-    /// The fitted curve, once there are enough evaluations; until then, the curve forecast from earlier runs.
+    /// The fitted curve, once there are enough evaluations; until then, the curve forecast from prior runs.
     pub curve: Option<Curve>,
-    /// Number of earlier runs of the same training that the curve is based on.
-    #[serde(default)]
-    pub earlier_runs: usize,
-    /// CPU-seconds per progress unit in the latest earlier run, start-up included, or on the node from which the job was moved.
-    #[serde(default)]
-    pub earlier_price: Option<f64>,
+    /// Number of prior runs of the same training that the curve is based on.
+    #[serde(default, alias = "earlier_runs")]
+    pub prior_runs: usize,
+    /// CPU-seconds per progress unit in the latest prior run, start-up included, or on the node from which the job was moved.
+    #[serde(default, alias = "earlier_price")]
+    pub prior_cost_per_unit: Option<f64>,
     /// The total claimed by the job's command, if the log does not state one and the job has not run past it.
     #[serde(default)]
     pub claim: Option<TotalClaim>,

@@ -35,7 +35,8 @@ pub struct Swarm {
     /// The cluster's id: the organisation in its certificates.
     pub cluster: Arc<str>,
     /// The node whose engine reported this.
-    pub told_by: Option<NodeId>,
+    #[serde(alias = "told_by")]
+    pub reported_by: Option<NodeId>,
     /// Whether that node is the Swarm leader. A coordinator on any other node does not act.
     pub is_leader: bool,
     /// Ordered by id.

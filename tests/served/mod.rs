@@ -275,8 +275,8 @@ fn learned(metric: &str, direction: Direction, value: f64, phase: Phase) -> Lear
             quality: 0.81,
             units_to_quality: Some(Estimate { low: 4.0, likely: 6.0, high: f64::INFINITY }),
         }),
-        earlier_runs: 0,
-        earlier_price: None,
+        prior_runs: 0,
+        prior_cost_per_unit: None,
         claim: None,
         is_carried: false,
     }

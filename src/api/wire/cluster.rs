@@ -308,7 +308,7 @@ pub(crate) fn job_state(state: JobState) -> &'static str {
 
 fn why_kind(kind: WhyKind) -> &'static str {
     match kind {
-        WhyKind::Odd => "odd",
+        WhyKind::Invalid => "invalid",
         WhyKind::Foreign => "foreign",
         WhyKind::Paused => "paused",
         WhyKind::NoPlace => "no-place",

@@ -230,7 +230,7 @@ pub struct Reading {
     pub to_quality_s: Option<Estimate>,
     /// Number of earlier runs of the same training used for the forecast.
     #[serde(default)]
-    pub earlier_runs: usize,
+    pub prior_runs: usize,
     /// The claimed total that is used if the log prints none.
     #[serde(default)]
     pub claim: Option<Claim>,
@@ -256,7 +256,7 @@ impl Reading {
                 .and_then(|curve| curve.units_to_quality)
                 .zip(rate)
                 .and_then(|(units, rate)| Estimate::of(units, 1.0 / rate)),
-            earlier_runs: learning.earlier_runs,
+            prior_runs: learning.prior_runs,
             claim: Claim::of(learning),
         }
     }

@@ -246,9 +246,9 @@ fn reading(page: &mut Page<'_>, container: &Container, explanation: &Explanation
     if let Some(quality) = reading.quality {
         page.line("curve", &curve(quality, reading.phase.as_deref(), reading.to_quality_s.as_ref()));
     }
-    if reading.earlier_runs > 0 {
-        let runs = if reading.earlier_runs == 1 { "run" } else { "runs" };
-        page.line("prior runs", &format!("{} {runs} of the same training", reading.earlier_runs));
+    if reading.prior_runs > 0 {
+        let runs = if reading.prior_runs == 1 { "run" } else { "runs" };
+        page.line("prior runs", &format!("{} {runs} of the same training", reading.prior_runs));
     }
 }
 

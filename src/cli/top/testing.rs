@@ -180,7 +180,8 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
                 phase: Some("improving".to_owned()),
                 quality: Some(0.81),
                 to_quality_s: None,
-                earlier_runs: 0,                claim: None,
+                prior_runs: 0,
+                claim: None,
             },
             drifts: Vec::new(),
             limits: Limits {

@@ -281,7 +281,7 @@ impl World {
     }
 
     /// Returns the state of the Swarm as reported by the engine of a manager.
-    pub fn swarm(&self, told_by: usize) -> Swarm {
+    pub fn swarm(&self, reported_by: usize) -> Swarm {
         let node = |number: usize| SwarmNode {
             id: node_id(number),
             hostname: node_id(number).0,
@@ -311,8 +311,8 @@ impl World {
         let is_listed = |task: &&Task| task.listed && self.services[task.service].is_some();
         Swarm {
             cluster: "c".into(),
-            told_by: Some(node_id(told_by)),
-            is_leader: self.leader == told_by || self.both_lead,
+            reported_by: Some(node_id(reported_by)),
+            is_leader: self.leader == reported_by || self.both_lead,
             nodes: (0..NODES).map(node).collect(),
             services: self.services.iter().flatten().cloned().collect(),
             tasks: self.tasks.iter().filter(is_listed).map(task).collect(),

@@ -79,7 +79,7 @@ impl Machine {
         let job = match &seen.job {
             Ok(job) => job,
             Err(Rejection(why)) => {
-                return ClusterJobStatus { why: Some(Why { kind: WhyKind::Odd, text: why.clone() }), ..blank };
+                return ClusterJobStatus { why: Some(Why { kind: WhyKind::Invalid, text: why.clone() }), ..blank };
             }
         };
         let reported = self.worker_of(id, job);

@@ -36,7 +36,7 @@ impl Machine {
             Ok(job) => job.clone(),
             Err(Rejection(why)) => {
                 let why = why.clone();
-                return self.set_why(id, WhyKind::Odd, why);
+                return self.set_why(id, WhyKind::Invalid, why);
             }
         };
         seen.remember_phase(&job, at);

@@ -44,7 +44,7 @@ pub enum CertificateError {
     },
     /// A file has unexpected content.
     #[error("{path}: {what}")]
-    Odd {
+    Invalid {
         /// Path of the file.
         path: PathBuf,
         /// What is wrong.
@@ -129,14 +129,14 @@ impl Certificates {
     /// # Errors
     /// The file, and what to do.
     pub fn load(&self) -> Result<Identity, CertificateError> {
-        let odd = |path: &Path, what: String| CertificateError::Odd { path: path.to_owned(), what };
+        let invalid = |path: &Path, what: String| CertificateError::Invalid { path: path.to_owned(), what };
         let chain = certificates(&self.certificate)?;
-        let own = chain.first().ok_or_else(|| odd(&self.certificate, "no certificate found".to_owned()))?;
-        let valid = validity(own).map_err(|what| odd(&self.certificate, what))?;
-        let own = peer_of(own).map_err(|what| odd(&self.certificate, what))?;
+        let own = chain.first().ok_or_else(|| invalid(&self.certificate, "no certificate found".to_owned()))?;
+        let valid = validity(own).map_err(|what| invalid(&self.certificate, what))?;
+        let own = peer_of(own).map_err(|what| invalid(&self.certificate, what))?;
         let mut roots = RootCertStore::empty();
         for root in certificates(&self.authority)? {
-            roots.add(root).map_err(|error| odd(&self.authority, error.to_string()))?;
+            roots.add(root).map_err(|error| invalid(&self.authority, error.to_string()))?;
         }
         let text = text(&self.key)?;
         if text.contains("ENCRYPTED") {
@@ -144,7 +144,7 @@ impl Certificates {
         }
         // The message of the parser is dropped, because it might quote the key.
         let key = PrivateKeyDer::from_pem_slice(without_headers(&text).as_bytes())
-            .map_err(|_| odd(&self.key, "no readable key found".to_owned()))?;
+            .map_err(|_| invalid(&self.key, "no readable key found".to_owned()))?;
         Ok(Identity { own, valid, chain, key, roots: Arc::new(roots) })
     }
 }
@@ -222,9 +222,9 @@ fn parsed<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let text = text(path)?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-    let read = read.map_err(|error| CertificateError::Odd { path: path.to_owned(), what: error.to_string() })?;
+    let read = read.map_err(|error| CertificateError::Invalid { path: path.to_owned(), what: error.to_string() })?;
     match read.is_empty() {
-        true => Err(CertificateError::Odd { path: path.to_owned(), what: "no certificate found".to_owned() }),
+        true => Err(CertificateError::Invalid { path: path.to_owned(), what: "no certificate found".to_owned() }),
         false => Ok(read),
     }
 }
@@ -234,7 +234,7 @@ fn text(path: &Path) -> Result<String, CertificateError> {
     let length = fs::metadata(path).map_err(unreadable)?.len();
     if length > FILE_AT_MOST {
         let what = format!("{length} bytes are too many for a certificate or key");
-        return Err(CertificateError::Odd { path: path.to_owned(), what });
+        return Err(CertificateError::Invalid { path: path.to_owned(), what });
     }
     fs::read_to_string(path).map_err(unreadable)
 }

@@ -79,7 +79,7 @@ impl Engine {
     /// A message with the next step: the engine does not respond, is not in a Swarm, or is not a manager.
     pub async fn look(&self) -> Result<Swarm, String> {
         let info = self.info().await?;
-        let Some(told_by) = info.node else {
+        let Some(reported_by) = info.node else {
             return Err("this engine is not part of a Swarm; run `docker swarm init` or `docker swarm join`".to_owned());
         };
         if !info.is_manager {
@@ -95,10 +95,10 @@ impl Engine {
         let wanted = self.list(&format!("/tasks?filters={wanted}")).await?;
         let services = self.list(&format!("/services{filter}")).await?;
         let nodes = self.list("/nodes").await?;
-        let is_leader = nodes.iter().any(|node| read::leads(node, &told_by));
+        let is_leader = nodes.iter().any(|node| read::leads(node, &reported_by));
         let mut swarm = Swarm {
             cluster: info.cluster.unwrap_or_default(),
-            told_by: Some(told_by),
+            reported_by: Some(reported_by),
             is_leader,
             nodes: nodes.iter().filter_map(read::node).collect(),
             services: services.iter().filter_map(read::service).collect(),

@@ -145,7 +145,7 @@ pub struct Why {
 #[serde(rename_all = "kebab-case")]
 pub enum WhyKind {
     /// A label, the mode or the restart condition is invalid for a job.
-    Odd,
+    Invalid,
     /// Someone else changed the service.
     Foreign,
     /// An operator paused it.

@@ -221,8 +221,8 @@ impl History {
                 .curve
                 .or_else(|| self.forecast_of_prior_runs())
                 .map(|forecast| forecast.curve_at(self.improvements.units)),
-            earlier_runs: self.comparable().count(),
-            earlier_price: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
+            prior_runs: self.comparable().count(),
+            prior_cost_per_unit: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
             claim: self.claim(),
             is_carried: self.is_carried,
             ..Learning::default()

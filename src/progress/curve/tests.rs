@@ -270,7 +270,7 @@ fn a_drop_in_the_last_run_is_forecast_for_this_one() {
         assert!(alone_at < 300.0, "at {seen}, a formula cannot know: {alone_at}");
     }
     let learning = informed.history.peek(Millis(0));
-    assert_eq!((learning.earlier_runs, learning.earlier_price), (1, Some(2.0)));
+    assert_eq!((learning.prior_runs, learning.prior_cost_per_unit), (1, Some(2.0)));
 }
 
 #[test]
@@ -292,12 +292,12 @@ fn before_the_first_line_the_last_run_gives_the_forecast() {
     assert_eq!(learning.units_to_completion.expect("a forecast").likely, 400.0);
     let at = curve(&learning).units_to_quality.expect("a forecast").likely;
     assert!((300.0..390.0).contains(&at), "{at}");
-    assert_eq!((learning.earlier_runs, learning.earlier_price), (1, Some(2.0)));
+    assert_eq!((learning.prior_runs, learning.prior_cost_per_unit), (1, Some(2.0)));
 
     // Another unit: no prior run is comparable.
     history.report(Progress { unit: ProgressUnit::Epoch, current: 1.0, total: Some(9.0), at: Millis(0) });
     let learning = history.peek(Millis(0));
-    assert_eq!((learning.earlier_runs, learning.units_to_completion.expect("a total").likely), (0, 8.0));
+    assert_eq!((learning.prior_runs, learning.units_to_completion.expect("a total").likely), (0, 8.0));
 }
 
 #[test]

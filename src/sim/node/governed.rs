@@ -268,7 +268,7 @@ impl Container {
         self.read_log(job, now);
         let plan = &job.plan;
         let mut learning = if close { self.tracker.close_interval(at) } else { self.tracker.peek(at) };
-        learning.earlier_price = learning.earlier_price.or(self.cost_per_unit);
+        learning.prior_cost_per_unit = learning.prior_cost_per_unit.or(self.cost_per_unit);
         ContainerObservation {
             id: self.id.clone(),
             name: plan.name.clone(),

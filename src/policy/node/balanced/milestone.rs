@@ -83,7 +83,7 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     let units_to_end = units_to_end(container);
     let to_end = units_to_end.map(|units| work.to(units.likely));
     let confidence = if to_end.is_some() { 1.0 } else { (1.0 - prospect.lag()).clamp(0.0, 1.0) };
-    let prints = container.learning.progress.is_some() || container.learning.earlier_runs > 0;
+    let prints = container.learning.progress.is_some() || container.learning.prior_runs > 0;
     let confidence = if prints { confidence } else { CONFIDENCE_BEFORE_THE_FIRST_LINE * confidence };
     let whole = units_to_end.map_or_else(
         || unknown_end(prospect.work_to_unknown_end()),
@@ -177,7 +177,7 @@ enum Quality {
 
 fn quality_ahead(container: &ContainerObservation) -> Quality {
     let learning = &container.learning;
-    let is_forecast = learning.evaluations == 0 && learning.earlier_runs > 0;
+    let is_forecast = learning.evaluations == 0 && learning.prior_runs > 0;
     let is_read = learning.evaluations > 0 && learning.confidence >= LEAST_CONFIDENCE;
     if !is_forecast && !is_read {
         return Quality::WithTheEnd;
@@ -188,7 +188,7 @@ fn quality_ahead(container: &ContainerObservation) -> Quality {
     match learning.curve.and_then(|curve| curve.units_to_quality) {
         // Reached only when the upper end of the interval is reached too.
         Some(units) if units.high <= 0.0 => Quality::Reached,
-        Some(units) => Quality::After(if learning.earlier_runs > 0 { cautious(units) } else { units.likely }.max(0.0)),
+        Some(units) => Quality::After(if learning.prior_runs > 0 { cautious(units) } else { units.likely }.max(0.0)),
         None => typical_units(container).map_or(Quality::WithTheEnd, Quality::Typically),
     }
 }

@@ -341,8 +341,8 @@ fn a_training_with_prior_runs_is_ranked_before_its_first_line() {
     silent.learning = crate::model::Learning {
         units_to_completion: Some(exactly(60.0)),
         curve: Some(Curve { phase: Phase::Unknown, quality: 0.0, units_to_quality: Some(exactly(30.0)) }),
-        earlier_runs: 1,
-        earlier_price: Some(1.0),
+        prior_runs: 1,
+        prior_cost_per_unit: Some(1.0),
         ..crate::model::Learning::default()
     };
     let unknown = ContainerObservation { learning: crate::model::Learning::default(), ..silent.clone() };

@@ -76,7 +76,7 @@ impl Work {
 impl WorkMeter {
     /// Takes one tick's observation. `None` while the cost per unit is unknown.
     pub(super) fn measure(&mut self, now: Millis, container: &ContainerObservation) -> Option<Work> {
-        self.measure_of(now, container, container.usage.cpu?, container.learning.earlier_price)
+        self.measure_of(now, container, container.usage.cpu?, container.learning.prior_cost_per_unit)
     }
 
     /// Like [`Self::measure`], for a resource of which `cpu` has been used; `earlier` is the cost per unit in an earlier run.
@@ -166,7 +166,7 @@ mod tests {
         job.learning = Learning {
             progress: Some(Progress { unit: ProgressUnit::Epoch, current: 40.0, total: Some(100.0), at: Millis(0) }),
             evaluations: 40,
-            earlier_price: Some(2.0),
+            prior_cost_per_unit: Some(2.0),
             is_carried: true,
             ..Learning::default()
         };
@@ -190,7 +190,7 @@ mod tests {
     fn an_earlier_cost_is_used_until_evaluations_without_units_appear() {
         let mut job = crate::policy::node::testing::container("a");
         job.usage.cpu = Some(CpuTime(3_000_000));
-        job.learning.earlier_price = Some(2.0);
+        job.learning.prior_cost_per_unit = Some(2.0);
         let mut meter = WorkMeter::default();
         let work = meter.measure(Millis(0), &job).expect("the cost of the last run");
         assert_eq!((work.per_unit, work.to(10.0)), (2.0, 17.0));
