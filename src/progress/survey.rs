@@ -186,8 +186,7 @@ impl Kept {
         values.values.push(Printed { line, value: sample.value, last, count });
         match values.values.len() {
             1 => values.first = Some((line, excerpt(text))),
-            count if count.is_power_of_two() => values.latest = Some((line, excerpt(text))),
-            _ => {}
+            _ => values.latest = Some((line, excerpt(text))),
         }
         self.values += 1;
     }

@@ -1,6 +1,6 @@
 //! Tracker tests with logs in the formats of common frameworks.
 
-use super::{Checkpoint, Tracker};
+use super::{Checkpoint, Survey, Tracker};
 use crate::model::{Direction, Directives, Millis};
 use std::fmt::Write as _;
 
@@ -207,6 +207,26 @@ fn files_of_metrics_are_read_like_logs() {
         assert_eq!((learning.metric.as_deref(), learning.evaluations), (Some(metric), 10), "{name}");
         assert!(learning.progress.is_some(), "{name}");
     }
+}
+
+#[test]
+fn a_validation_that_a_bar_draws_again_is_one_value() {
+    let mut log = String::new();
+    for epoch in 0..4 {
+        for batch in 1..=50 {
+            let validation = if epoch > 0 { format!(", val_loss=0.{}", 9 - epoch) } else { String::new() };
+            log += &format!(
+                "\rEpoch {epoch}: {batch}/50 [00:01<00:00, train_loss=0.{}{validation}]",
+                900 - 50 * epoch - batch / 2
+            );
+        }
+    }
+    let mut survey = Survey::new(&Directives::default());
+    survey.push(log.as_bytes());
+    survey.finish();
+    let candidates = survey.reading().candidates;
+    let count = |metric: &str| candidates.iter().find(|candidate| candidate.metric == metric).map(|found| found.count);
+    assert_eq!((count("train_loss"), count("val_loss")), (Some(200), Some(3)));
 }
 
 #[test]

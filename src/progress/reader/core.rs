@@ -271,8 +271,11 @@ impl Core {
             let Some(value) = value(&self.scan.numbers, field.number) else { continue };
             match self.candidates.get_mut(slot, generation) {
                 Some(series) => {
-                    series.beside = beside;
                     let pace = self.counters.outer_advances();
+                    if series.is_redrawn(value, rendering.line, pace) {
+                        continue;
+                    }
+                    series.beside = beside;
                     series.paces = Some((series.paces.map_or(pace, |(first, _)| first), pace));
                     series.take(value, rendering.line);
                 }

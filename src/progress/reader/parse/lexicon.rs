@@ -142,6 +142,11 @@ fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
         return Some(if declares || plural_alone { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
     let declared = before.iter().all(|word| known(word).declares);
+    // Lightning's `train_loss_step` and `val_loss_epoch` are values of one step and means of an epoch. `acc_steps` is no value.
+    let is_of_one = matches!(&**last, "step" | "epoch" | "batch" | "iter" | "iteration");
+    if !declared && is_of_one && before.iter().any(|word| known_metric(word).is_some()) {
+        return None;
+    }
     Some(if declared { Meaning::Declared(count) } else { Meaning::Other })
 }
 

@@ -13,6 +13,9 @@ pub const DISTINCT_MAX: u32 = 8;
 /// Number of equal values after a fall that make it a restart.
 const REPEATS_THAT_RESTART: u8 = 3;
 
+/// Number of restarts that show rounds; a single one may be a second fit.
+const ROUNDS: u32 = 2;
+
 /// Number of steps of equal size that make a counter of a number with an unknown name.
 const REGULAR: u32 = 4;
 
@@ -146,6 +149,17 @@ impl Counter {
         let moves = outer.distinct <= 2 && matches!(self.count, Count::Pair | Count::Batch | Count::Nested);
         let nested = self.inside * 2 > self.updates || restarts || moves && self.last_line > outer.first_line;
         !self.count.is_outer() && self.count != Count::Percent && nested && self.total.is_some()
+    }
+
+    /// Whether it counts batches on a line that also counts epochs.
+    pub fn is_part_of_line(&self) -> bool {
+        matches!(self.count, Count::Pair | Count::Batch | Count::Nested) && self.inside * 2 > self.updates
+    }
+
+    /// Whether it counts within rounds of equal length, such as `[950/1000]` in each epoch of a log that does not count epochs: its total
+    /// is that of a round, and a job has any number of rounds.
+    pub fn is_of_rounds(&self) -> bool {
+        !self.count.is_outer() && self.count != Count::Percent && self.restarts >= ROUNDS && self.total.is_some()
     }
 
     /// Whether it restarts about whenever `other` advances, and `other` restarts far less often: `iteration:3 step:40/100`.

@@ -160,7 +160,9 @@ impl Counters {
             // the steps are not inside an epoch.
             let outer = |(at, other): (usize, &Counter)| {
                 let alive = other.last_line >= beside.first_line;
-                let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0);
+                // Lightning prints its bar once before the first epoch, and then on the line of the epoch.
+                let is_part = counter.is_part_of_line() && !other.has_parts;
+                let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0 || is_part);
                 alive && (outer || counter.restarts_with(other))
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
@@ -183,7 +185,10 @@ impl Counters {
         if counter.count == Count::Percent {
             return Some(100.0);
         }
-        let kept = |counter: &Counter| counter.total.filter(|_| counter.exceeded == 0 || counter.restarts > 0);
+        let kept = |counter: &Counter| {
+            let is_exceeded = counter.exceeded > 0 && counter.restarts == 0;
+            counter.total.filter(|_| !is_exceeded && !counter.is_of_rounds())
+        };
         // The same counter under another name or in a heading: `Epoch 3/40` above `ep=3`.
         let elsewhere = || {
             let same = |other: &&Counter| {
@@ -202,6 +207,9 @@ impl Counters {
 
     /// Returns the units done, including the fraction from an inner counter: epoch 3 of 10 and batch 50 of 100 is 2.5.
     pub fn folded(&self, counter: &Counter) -> f64 {
+        if counter.is_of_rounds() {
+            return f64::from(counter.restarts) * counter.total.unwrap_or_default() + counter.current;
+        }
         if !counter.count.is_outer() || counter.has_parts {
             return counter.current;
         }
@@ -261,6 +269,37 @@ mod tests {
         let outer = counters.outermost(Beside { first_line: 2, counters: 0 }).expect("counters were seen");
         assert_eq!((outer.count, outer.current, counters.total_of(outer)), (Count::Epoch, 3.0, Some(10.0)));
         assert_eq!(counters.folded(outer), 2.9);
+    }
+
+    #[test]
+    fn a_counter_that_restarts_again_and_again_counts_rounds_and_has_no_total() {
+        let mut counters = Counters::default();
+        let mut latest = 0.0;
+        for round in 0..4 {
+            for batch in (0..1000).step_by(50) {
+                counters.advance(plain(Count::Pair), f64::from(batch), Some(1000.0), 1, false);
+            }
+            let outer = counters.outermost(Beside::default()).expect("it moves");
+            let (done, total) = (counters.folded(outer), counters.total_of(outer));
+            match round {
+                0 | 1 => assert_eq!((done, total), (950.0, Some(1000.0)), "a second fit is possible"),
+                _ => assert_eq!((done, total), (f64::from(round) * 1000.0 + 950.0, None)),
+            }
+            assert!(done >= latest);
+            latest = done;
+        }
+    }
+
+    #[test]
+    fn batches_on_the_line_of_an_epoch_are_inside_it_even_if_the_bar_was_printed_before() {
+        let mut counters = Counters::default();
+        counters.advance(plain(Count::Pair), 0.0, Some(400.0), 1, false);
+        for batch in [0.0, 100.0, 200.0, 300.0] {
+            counters.advance(plain(Count::Epoch), 0.0, None, 1, true);
+            counters.advance(plain(Count::Pair), batch, Some(400.0), 1, true);
+        }
+        let outer = counters.outermost(Beside::default()).expect("an epoch");
+        assert_eq!((outer.count, counters.folded(outer), counters.total_of(outer)), (Count::Epoch, 0.75, None));
     }
 
     #[test]

@@ -152,7 +152,7 @@ pub fn recurrence(count: u32) -> f64 {
 fn is_soft(name: &str, weight: f32) -> bool {
     let name = name.to_lowercase();
     let soft = ["score", "objective", "objf", "obj", "fitness", "energy", "metric"];
-    weight < 0.5 || !name.contains("loss") && soft.iter().any(|soft| name.contains(soft))
+    weight <= 0.5 || !name.contains("loss") && soft.iter().any(|soft| name.contains(soft))
 }
 
 impl Series {
@@ -214,6 +214,12 @@ impl Series {
     }
 
     /// Adds a value.
+    /// Whether a progress bar is drawn again with the validation of the epoch before: on the same line, and no epoch has begun since.
+    pub fn is_redrawn(&self, value: f64, line: u64, pace: u32) -> bool {
+        let is_same = value == self.last && line == self.last_line;
+        is_same && self.split == Split::Valid && self.paces.is_some_and(|(_, last)| last == pace)
+    }
+
     pub fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
         if self.count == 0 {
