@@ -14,7 +14,7 @@ use super::reliability::Reliability;
 use super::work::{Work, WorkMeter};
 use super::{Candidate, Entry, LOOK_AGAIN, pool};
 use crate::model::{
-    ContainerObservation, CpuTime, GpuPlan, Millis, NodeObservation, PolicySettings, Reason, RunState, Share,
+    ContainerObservation, CpuTime, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share,
 };
 use crate::policy::node::importance;
 use serde::{Deserialize, Serialize};
@@ -36,16 +36,16 @@ impl Memory {
     pub(super) fn rank(
         &mut self,
         container: &ContainerObservation,
-        now: Millis,
+        node: &NodeObservation,
         used: Option<CpuTime>,
         cpu_s: f64,
         settings: &PolicySettings,
     ) -> Option<Candidate> {
-        let work = self.meter.measure_of(now, container, used?, None).filter(|work| limits(work, cpu_s))?;
+        let work = self.meter.measure_of(node.now, container, used?, None).filter(|work| limits(work, cpu_s))?;
         self.good_at = milestone::good_at(&work, container, self.good_at);
-        let deadline = container.deadline.map(|deadline| deadline.since(now).as_secs_f64());
-        let good_at = self.good_at;
-        let prospect = Prospect { container, work, good_at, behind: 0.0, deadline, cores: 1.0, equal: 1.0 };
+        let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
+        let (good_at, equal) = (self.good_at, entitled(container, node));
+        let prospect = Prospect { container, work, good_at, behind: 0.0, deadline, cores: 1.0, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         let reliability = self.reliability.after(&work, &milestone);
         Some(Candidate { milestone, reliability, usable: 1.0, is_critical: false, is_measured: work.is_measured })
@@ -55,6 +55,19 @@ impl Memory {
 /// Whether a unit takes longer on the GPU than on the cores.
 fn limits(work: &Work, cpu_s: f64) -> bool {
     work.is_measured && work.per_unit >= cpu_s
+}
+
+/// Returns the smallest part of one of its GPUs to which the container's weight entitles it.
+fn entitled(container: &ContainerObservation, node: &NodeObservation) -> f64 {
+    let own = importance(container);
+    let part = |of: &GpuUse| {
+        let uses = |other: &&ContainerObservation| {
+            let is_on_it = other.gpus.iter().any(|part| (part.gpu, part.instance) == (of.gpu, of.instance));
+            other.state == RunState::Running && other.id != container.id && is_on_it
+        };
+        own / (own + node.containers.iter().filter(uses).map(importance).sum::<f64>())
+    };
+    container.gpus.iter().map(part).fold(1.0, f64::min)
 }
 
 /// One GPU, or one instance of a partitioned GPU, and the containers that use it.
@@ -125,7 +138,7 @@ pub(super) fn reason(candidate: &Candidate, plans: &[GpuPlan]) -> Reason {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{ContainerObservation, CpuTime, GpuUse, Reason};
+    use crate::model::{ContainerObservation, CpuTime, GpuUse, Millis, Reason};
     use crate::policy::node::balanced::testing::{Bench, job};
 
     /// A job that uses nine tenths of a GPU's time and does 20 units per interval.
@@ -140,7 +153,7 @@ mod tests {
         let done = before.learning.progress.map_or(0.0, |progress| progress.current);
         let mut later = job(before.name.as_str(), done + 20.0, Some(total), None);
         later.usage.cpu = before.usage.cpu.map(|cpu| CpuTime(cpu.0 + (cpu_s * 1e6) as u64));
-        ContainerObservation { id: before.id.clone(), gpus: before.gpus.clone(), ..later }
+        ContainerObservation { id: before.id.clone(), gpus: before.gpus.clone(), deadline: before.deadline, ..later }
     }
 
     /// The GPU, the rank on it, and the number of ranked jobs.
@@ -171,6 +184,24 @@ mod tests {
         let (ranks, shares) = ranks(&jobs);
         assert_eq!(ranks, [Some((0, 2, 2)), Some((0, 1, 2)), Some((1, 1, 1))]);
         assert_eq!(shares, [0.33, 0.33, 0.33]);
+    }
+
+    #[test]
+    fn a_deadline_that_an_equal_part_of_the_gpu_does_not_meet_comes_first() {
+        let ranks_with = |deadline: Option<Millis>| {
+            let mut jobs = [
+                (on_gpu("a", 100.0, 1000.0, 0), 1000.0, 2.0),
+                (on_gpu("b", 100.0, 700.0, 0), 700.0, 2.0),
+                (on_gpu("c", 100.0, 700.0, 0), 700.0, 2.0),
+            ];
+            jobs[0].0.deadline = deadline;
+            ranks(&jobs).0
+        };
+        assert_eq!(ranks_with(None)[0], Some((0, 3, 3)));
+        // 880 units of 0.9 GPU-seconds are left, and the last tick is at 60 s.
+        assert_eq!(ranks_with(Some(Millis::from_secs(900)))[0], Some((0, 1, 3)));
+        assert_eq!(ranks_with(Some(Millis::from_secs(700)))[0], Some((0, 3, 3)), "the whole GPU would not be enough");
+        assert_eq!(ranks_with(Some(Millis::from_secs(1_000_000)))[0], Some((0, 3, 3)), "there is time enough");
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Memory {
         self.forecast = Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit });
         // A job that waits for its GPU uses little CPU; this does not mean low parallelism.
         let seconds_per_unit = work.per_unit / usable.max(1.0).min(equal);
-        if let Some(on_gpu) = self.gpu.rank(container, node.now, gpu_time, seconds_per_unit, settings) {
+        if let Some(on_gpu) = self.gpu.rank(container, node, gpu_time, seconds_per_unit, settings) {
             return Some(Ranked::OnGpu(on_gpu));
         }
         let reliability = self.reliability.after(&work, &milestone);
