@@ -173,14 +173,14 @@ fn many_resizes_down_to_one_cell_leave_a_complete_screen_and_restore_the_termina
             _ => (random.random_range(1..60), random.random_range(1..200)),
         };
         pty.resize(rows, columns);
-        // Some sizes are drawn, some are skipped, with keys in between.
+        // Some sizes are drawn, some are skipped, with keys in between. An even number of them closes the help again; Esc might still wait
+        // to be read when `q` comes, and both would be one key.
         std::thread::sleep(Duration::from_millis(u64::from(round % 8)));
-        if round % 9 == 0 {
+        if round % 10 == 5 {
             pty.press("?");
         }
     }
     pty.resize(24, 80);
-    pty.press("\x1b");
     pty.eventually("the whole list", |screen| {
         screen.contains("mnist-vae") && screen.contains("Quit") && !screen.contains("seconds between updates")
     });
