@@ -55,7 +55,6 @@ fn adopting_and_disowning_need_write_access() {
     daemon.stdout_of(&["adopt", "taken", "--label", "flowcon.weight=2"]);
     let folder = daemon.socket().parent().unwrap().to_owned();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(daemon.socket(), fs::Permissions::from_mode(0o666)).unwrap(); // only credentials decide
     let programs = tempfile::tempdir().unwrap();
     let flowctl = public_flowctl(programs.path()).display().to_string();
     let socket = daemon.socket().display().to_string();

@@ -7,6 +7,7 @@ use crate::model::{Direction, Directives, ProgressUnit};
 use crate::progress::{LogReading, Observation, Survey};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Format;
+use crate::term::text::clean;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -219,7 +220,7 @@ fn print_json(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
 
 fn print_text(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
     for problem in &reading.problems {
-        writeln!(out, "note: {problem}")?;
+        writeln!(out, "note: {}", clean(problem))?;
     }
     match &reading.metric {
         None => writeln!(out, "metric      none found; name one with --metric, or describe its lines with --pattern")?,
@@ -244,7 +245,7 @@ fn print_others(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(out, "others      a label on the container selects another metric:")?;
     for other in others {
-        let label = format!("{LABEL_PREFIX}metric={}", other.metric);
+        let label = format!("{LABEL_PREFIX}metric={}", clean(&other.metric));
         writeln!(out, "            {label} ({} values, score {})", other.count, other.score)?;
     }
     Ok(())
@@ -257,13 +258,18 @@ fn print_metric(metric: &str, reading: &LogReading, out: &mut impl Write) -> io:
     };
     let confidence = (reading.confidence * 100.0).round();
     let unsure = if reading.confidence < 0.5 { "unsure, " } else { "" };
-    writeln!(out, "metric      {metric} ({better}; {unsure}confidence {confidence} %)")?;
+    writeln!(out, "metric      {} ({better}; {unsure}confidence {confidence} %)", clean(metric))?;
     if let (Some(first), Some(last)) = (reading.observations.first(), reading.observations.last()) {
         let count = reading.observations.len();
         writeln!(out, "values      {count}, from {} to {}", first.value, last.value)?;
     }
     for (at, (line, text)) in reading.excerpts.iter().enumerate() {
-        writeln!(out, "{:11} line {line}: {text}", if at == 0 { "read from" } else { "" })?;
+        writeln!(
+            out,
+            "{:11} line {line}: {}",
+            if at == 0 { "read from" } else { "" },
+            clean(&text.replace('\t', " "))
+        )?;
     }
     Ok(())
 }

@@ -299,7 +299,15 @@ pub(super) async fn repeat(
         let page = match render().await {
             Ok(page) => page,
             Err(failure) if !printed_once || !is_transient(failure.exit) => return Err(failure),
-            Err(failure) => format!("{}\nnext: {}\n", text::clean(&failure.message), text::clean(&failure.next)),
+            Err(failure) => {
+                let page = format!("{}\nnext: {}\n", text::clean(&failure.message), text::clean(&failure.next));
+                if screen.is_json() {
+                    eprint!("{page}");
+                    tokio::time::sleep(every).await;
+                    continue;
+                }
+                page
+            }
         };
         printed_once = true;
         screen.print(&redrawn(&page, screen))?;

@@ -147,7 +147,15 @@ async fn pages<P: DeserializeOwned, T>(
         all.extend(rows);
         match next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
             Some(next) => after = next,
-            None => return Ok(all),
+            None => {
+                if next.is_some() {
+                    eprintln!(
+                        "flowctl: there are more rows than these {}; choose a shorter span with --since and --until",
+                        all.len()
+                    );
+                }
+                return Ok(all);
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::model::{ContainerId, Directives};
 use crate::term::exit::{Exit, Failure};
 use futures_util::{Stream, StreamExt};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::pin::pin;
 use std::thread;
@@ -61,6 +61,10 @@ fn not_found(name: &str, error: ClientError) -> Failure {
     let failure = Failure::from(error);
     if !missing {
         return failure;
+    }
+    if Path::new(name).exists() {
+        let message = format!("{name} is a file; only the log of a job is followed, and {}", failure.message);
+        return Failure { message, next: format!("`tail -f {name}` follows a file"), ..failure };
     }
     let message = format!("there is no file {name}, and {}", failure.message);
     let next = format!("name a file that exists, or `-` for standard input; for a job: {}", failure.next);
@@ -166,6 +170,7 @@ impl JobLog {
     }
 
     fn pour_file(&self, file: &File, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+        rewind_if_truncated(file).map_err(|error| self.unreadable(&error))?;
         let mut unwritten = Ok(());
         let read = read(file, &mut |bytes| {
             if unwritten.is_ok() {
@@ -221,6 +226,16 @@ impl JobLog {
 
 fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Goes back to the beginning of a file that is shorter than what was read of it: it was truncated in place, as by `max-size` without
+/// `max-file`, or by a script that opens its log again.
+fn rewind_if_truncated(mut file: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.len() < file.stream_position()? {
+        file.rewind()?;
+    }
+    Ok(())
 }
 
 /// Reads to the end, including data appended meanwhile.

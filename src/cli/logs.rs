@@ -35,11 +35,53 @@ pub fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failu
     let mut out = io::stdout().lock();
     let is_terminal = out.is_terminal();
     let mut decode = log.decoder();
+    let mut harmless = Harmless::default();
     let mut print = |bytes: &[u8]| -> io::Result<()> {
-        // The output of a job is untrusted: control characters must not reach a terminal.
-        let harmless = |byte: &u8| !is_terminal || !byte.is_ascii_control() || b"\n\r\t".contains(byte);
-        let kept: Vec<u8> = decode(bytes).into_iter().filter(|byte| harmless(byte)).collect();
-        out.write_all(&kept).and_then(|()| out.flush())
+        let text = decode(bytes);
+        out.write_all(&if is_terminal { harmless.filter(&text) } else { text }).and_then(|()| out.flush())
     };
     if args.follow { log.follow(client, &mut print) } else { log.pour(&mut print) }
+}
+
+/// Removes control characters, which must not reach a terminal, from the untrusted output of a job, also across chunks.
+#[derive(Default)]
+struct Harmless {
+    /// Whether a chunk ended with the first byte of U+0080 to U+00BF, half of which are controls (U+009B begins a sequence).
+    after_c2: bool,
+}
+
+impl Harmless {
+    fn filter(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut kept = Vec::with_capacity(bytes.len());
+        for &byte in bytes {
+            if std::mem::take(&mut self.after_c2) {
+                if (0x80..=0x9F).contains(&byte) {
+                    continue;
+                }
+                kept.push(0xC2);
+            }
+            match byte {
+                0xC2 => self.after_c2 = true,
+                _ if byte.is_ascii_control() && !b"\n\r\t".contains(&byte) => {}
+                _ => kept.push(byte),
+            }
+        }
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Harmless;
+
+    #[test]
+    fn controls_are_removed_and_text_is_kept_also_across_chunks() {
+        let whole = "loss\u{1b}[2J 0.5\u{9b}31m \u{7f}\u{1}5 µs, 2² »é\t\r\n".as_bytes();
+        let expected = "loss[2J 0.531m 5 µs, 2² »é\t\r\n";
+        for size in 1..=whole.len() {
+            let mut harmless = Harmless::default();
+            let kept: Vec<u8> = whole.chunks(size).flat_map(|chunk| harmless.filter(chunk)).collect();
+            assert_eq!(String::from_utf8_lossy(&kept), expected, "in chunks of {size}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! no access. The primary group comes from `SO_PEERCRED`, supplementary groups from `/proc/PID/status`, which includes groups from
 //! directory services and `newgrp`. The process must still have the peer's effective user, so that a recycled PID can only belong to the
 //! same user. If the peer's process is not visible (another PID namespace), only the primary group counts. This check is in addition to
-//! the socket's mode (`0660 root:flowcon`), so that a careless `chmod` grants nothing. Imports: std, tokio.
+//! the socket's mode, so that a careless `chmod` grants nothing. Imports: std, tokio.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,6 +54,13 @@ impl Access {
     pub fn new(changing: impl IntoIterator<Item = u32>, reading_group: Option<u32>) -> Access {
         let own = rustix::process::geteuid().as_raw();
         Access { changing: changing.into_iter().chain([0, own]).collect(), reading_group }
+    }
+
+    /// Returns the mode of the socket: `0660` for the group, or `0666` if there are other users with full control, who need not be in it.
+    pub fn socket_mode(&self) -> u32 {
+        let own = rustix::process::geteuid().as_raw();
+        let has_others = self.changing.iter().any(|uid| ![0, own].contains(uid));
+        if has_others { 0o666 } else { 0o660 }
     }
 
     /// Returns the peer with its access right.

@@ -8,7 +8,7 @@ use crate::config::{self, EngineChoice, GpuControl, Settings};
 use crate::host::cgroup::{Version, node_pressure};
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
 use crate::host::gpu;
-use crate::host::users::gid_of;
+use crate::host::users::{gid_of, uid_of};
 use rustix::fs::inotify::{self, CreateFlags};
 use rustix::fs::{Access, StatVfsMountFlags};
 use std::fs;
@@ -16,14 +16,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The group with read-only access.
-const READERS: &str = "flowcon";
-
 /// Timeout of the GPU driver; a healthy driver responds within a second or two.
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The label of governed containers.
-const LABEL: &str = "flowcon.enable=true";
 
 /// Maximum number of containers inspected for GPUs: enough to find the hazard on any machine.
 const CONTAINERS_AT_MOST: usize = 200;
@@ -34,7 +28,7 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
     let settings = settings(client).await;
     let state_dir = state_dir.unwrap_or(&settings.state_dir);
     let mut checks = vec![judge::daemon(&daemon)];
-    checks.extend(engine(&settings.engine).await);
+    checks.extend(engine(&settings).await);
     checks.extend(judge::driver_of_gpus(daemon.as_ref().ok(), &nvidia(&settings).await));
     if settings.gpu_control == GpuControl::Mps {
         checks.push(judge::mps(&gpu::mps::Mps::of_environment()));
@@ -42,7 +36,7 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
     checks.extend(cgroups());
     checks.push(judge::pressure(&node_pressure()));
     checks.push(judge::inotify(&inotify()));
-    checks.push(judge::permissions(&socket(&daemon)));
+    checks.push(judge::permissions(&socket(&settings, &daemon)));
     checks.push(judge::state_dir(state_dir, &inspect(state_dir)));
     checks
 }
@@ -54,8 +48,8 @@ async fn settings(client: &Client) -> Settings {
     current.unwrap_or_else(|| super::super::config::load(None).unwrap_or_default())
 }
 
-async fn engine(choice: &EngineChoice) -> Vec<Check> {
-    let address = match choice {
+async fn engine(settings: &Settings) -> Vec<Check> {
+    let address = match &settings.engine {
         EngineChoice::Off => return Vec::new(),
         EngineChoice::Auto if EngineAddress::no_local_engine() => return vec![judge::none_here()],
         EngineChoice::Auto => None,
@@ -70,7 +64,7 @@ async fn engine(choice: &EngineChoice) -> Vec<Check> {
         Err(error) => vec![judge::no_engine(&error, is_closed(engine.address()))],
         Ok(info) => {
             let mut checks = vec![judge::engine(&info), judge::driver(&info), judge::log_driver(&info)];
-            checks.push(judge::gpus(has_nvidia(), &gpu_containers(&engine, &info).await, &info));
+            checks.push(judge::gpus(has_nvidia(), &gpu_containers(&engine, &info, &settings.label).await, &info));
             checks
         }
     }
@@ -100,9 +94,9 @@ fn has_nvidia() -> bool {
 }
 
 /// Names of governed containers that get their GPUs through the legacy hook. A container that ends meanwhile is skipped.
-async fn gpu_containers(engine: &Engine, info: &EngineInfo) -> Result<Vec<String>, EngineError> {
+async fn gpu_containers(engine: &Engine, info: &EngineInfo, label: &str) -> Result<Vec<String>, EngineError> {
     let mut names = Vec::new();
-    for listed in engine.list(LABEL).await?.into_iter().take(CONTAINERS_AT_MOST) {
+    for listed in engine.list(label).await?.into_iter().take(CONTAINERS_AT_MOST) {
         match engine.inspect(&listed.id, info.name).await {
             Ok(container) if container.gpu_hook => names.push(container.name),
             Err(error) if error.is_engine_lost() => return Err(error),
@@ -140,13 +134,16 @@ fn inotify() -> Inotify {
     }
 }
 
-fn socket(daemon: &Result<Status, ClientError>) -> Socket {
-    let group = gid_of(READERS).ok();
+fn socket(settings: &Settings, daemon: &Result<Status, ClientError>) -> Socket {
+    let group = settings.group.as_deref().and_then(|group| gid_of(group).ok());
     let own: Vec<u32> =
         rustix::process::getgroups().unwrap_or_default().into_iter().map(|group| group.as_raw()).collect();
     let primary = rustix::process::getegid().as_raw();
+    let user = rustix::process::geteuid();
     Socket {
-        root: rustix::process::geteuid().is_root(),
+        root: user.is_root(),
+        admin: settings.admins.iter().any(|admin| uid_of(admin).is_ok_and(|uid| uid == user.as_raw())),
+        group: settings.group.clone(),
         group_exists: group.is_some(),
         member: group.is_some_and(|group| group == primary || own.contains(&group)),
         permission_denied: matches!(daemon, Err(ClientError::PermissionDenied { .. }))

@@ -183,11 +183,8 @@ fn conclude(
     screen: &Screen,
 ) -> Result<(), Failure> {
     let (plain, governed) = (&comparison.plain, &comparison.governed);
-    picture::write(
-        plot,
-        &picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon")),
-        args.plot.is_none(),
-    )?;
+    let svg = picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon"));
+    let written = picture::write(plot, &svg, args.plot.is_none());
     view.print(&format!("\n{}", verdict::page(plain, governed, &screen.look())));
     if let Some(spread) = &comparison.spread {
         let change = |run: &RunOutcome| 100.0 * (run.mean_completion_s / plain.mean_completion_s - 1.0);
@@ -200,7 +197,9 @@ fn conclude(
         "Moves: {}. Jobs with two writers: {}. Epochs lost or repeated: {}.",
         comparison.moves, comparison.two_writers, comparison.lost_units
     ));
-    view.print(&format!("Shares over time: {}", plot.display()));
+    if written.is_ok() {
+        view.print(&format!("Shares over time: {}", plot.display()));
+    }
     if args.json {
         view.print(&serde_json::to_string(comparison).context("write the result as JSON")?);
     }
@@ -211,7 +210,7 @@ fn conclude(
             "please report this bug: it must never happen",
         ));
     }
-    Ok(())
+    Ok(written?)
 }
 
 /// Runs all jobs once, with daemons started for this run.

@@ -180,12 +180,14 @@ impl Demo<'_> {
     fn conclude(&self, comparison: &Comparison, plot: &Path) -> Result<()> {
         let title = format!("governed by {}", self.policy());
         let svg = picture::draw((&comparison.plain, "plain sharing"), (&comparison.governed, &title));
-        picture::write(plot, &svg, self.args.plot.is_none())?;
+        let written = picture::write(plot, &svg, self.args.plot.is_none());
         self.view.print(&format!("\n{}", verdict::page(&comparison.plain, &comparison.governed, &self.screen.look())));
-        self.view.print(&format!("Shares over time: {}", plot.display()));
+        if written.is_ok() {
+            self.view.print(&format!("Shares over time: {}", plot.display()));
+        }
         if self.screen.is_json() {
             self.view.print(&serde_json::to_string(comparison).context("write the result as JSON")?);
         }
-        Ok(())
+        written
     }
 }

@@ -64,6 +64,10 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
 /// The user's rights to the daemon's socket.
 pub(super) struct Socket {
     pub(super) root: bool,
+    /// Whether the user is in `api.admins`.
+    pub(super) admin: bool,
+    /// `api.group`; `None` = only root and admins have access.
+    pub(super) group: Option<String>,
     pub(super) group_exists: bool,
     pub(super) member: bool,
     pub(super) permission_denied: bool,
@@ -71,25 +75,40 @@ pub(super) struct Socket {
 
 pub(super) fn permissions(socket: &Socket) -> Check {
     const NAME: &str = "permissions";
-    const JOIN: &str = "`sudo usermod -aG flowcon $USER`, then log in again";
-    match socket {
-        Socket { group_exists: false, .. } => Check::warn(
+    const RESTART: &str =
+        "`sudo systemctl restart flowcond`: the configuration or the group may be newer than the socket";
+    match (socket, socket.group.as_deref()) {
+        (Socket { group_exists: false, .. }, Some(group)) => Check::warn(
             NAME,
-            "the group flowcon does not exist, so only root has access",
-            "`sudo groupadd --system flowcon`, then restart flowcond",
+            format!("the group {group} (api.group) does not exist, so only root and api.admins have access"),
+            format!("`sudo groupadd --system {group}`, then restart flowcond"),
         ),
-        Socket { root: true, .. } => {
-            Check::ok(NAME, "root: full control; members of the group flowcon have read-only access")
+        (Socket { root: true, .. }, Some(group)) => {
+            Check::ok(NAME, format!("root: full control; members of the group {group} have read-only access"))
         }
-        Socket { member: false, .. } => {
-            Check::warn(NAME, "this user is not in the group flowcon and has no access", JOIN)
+        (Socket { root: true, .. }, None) => Check::ok(NAME, "root: full control; no group has access"),
+        (Socket { admin: true, permission_denied: false, .. }, _) => {
+            Check::ok(NAME, "user in api.admins: full control")
         }
-        Socket { permission_denied: true, .. } => Check::fail(
+        (Socket { admin: true, .. }, _) => {
+            Check::fail(NAME, "this user is in api.admins, but the daemon denies access", RESTART)
+        }
+        (_, None) => Check::warn(
             NAME,
-            "this user is in the group flowcon, but the daemon denies access",
-            "`sudo systemctl restart flowcond`: the group may be newer than the socket",
+            "this user has no access: no group has (api.group)",
+            "use sudo, or add the user to api.admins in flowcond.toml and restart flowcond",
         ),
-        _ => Check::ok(NAME, "member of the group flowcon: read-only access; changes need root"),
+        (Socket { member: false, .. }, Some(group)) => Check::warn(
+            NAME,
+            format!("this user is not in the group {group} and has no access"),
+            format!("`sudo usermod -aG {group} $USER`, then log in again"),
+        ),
+        (Socket { permission_denied: true, .. }, Some(group)) => {
+            Check::fail(NAME, format!("this user is in the group {group}, but the daemon denies access"), RESTART)
+        }
+        (_, Some(group)) => {
+            Check::ok(NAME, format!("member of the group {group}: read-only access; changes need root or api.admins"))
+        }
     }
 }
 
@@ -156,12 +175,24 @@ mod tests {
     }
 
     #[test]
-    fn a_user_outside_the_group_is_told_how_to_join() {
-        let asks =
-            |root, group_exists, member, permission_denied| Socket { root, group_exists, member, permission_denied };
-        assert_eq!(permissions(&asks(false, true, false, true)).verdict, Verdict::Warn);
-        assert_eq!(permissions(&asks(false, true, true, true)).verdict, Verdict::Fail);
-        assert_eq!(permissions(&asks(true, true, false, false)).verdict, Verdict::Ok);
-        assert!(permissions(&asks(false, false, false, true)).fix.is_some_and(|fix| fix.contains("groupadd")));
+    fn a_user_is_told_the_configured_ways_to_get_access() {
+        let outsider = || Socket {
+            root: false,
+            admin: false,
+            group: Some("ml".to_owned()),
+            group_exists: true,
+            member: false,
+            permission_denied: true,
+        };
+        let fix = |socket| permissions(&socket).fix.unwrap_or_default();
+        assert!(fix(outsider()).contains("usermod -aG ml"));
+        assert!(fix(Socket { group_exists: false, ..outsider() }).contains("groupadd --system ml"));
+        assert!(fix(Socket { group: None, group_exists: false, ..outsider() }).contains("api.admins"));
+        let verdict = |socket| permissions(&socket).verdict;
+        assert_eq!(verdict(Socket { member: true, ..outsider() }), Verdict::Fail);
+        assert_eq!(verdict(Socket { admin: true, ..outsider() }), Verdict::Fail);
+        assert_eq!(verdict(Socket { admin: true, permission_denied: false, ..outsider() }), Verdict::Ok);
+        assert_eq!(verdict(Socket { member: true, permission_denied: false, ..outsider() }), Verdict::Ok);
+        assert_eq!(verdict(Socket { root: true, permission_denied: false, ..outsider() }), Verdict::Ok);
     }
 }

@@ -64,9 +64,13 @@ impl DockerBackend {
             cores,
             containers: Arc::default(),
         };
-        backend.import(TRAININGS, image::root_file_system()?).await?;
-        backend.import(HOST, image::host_root()?).await?;
-        Ok(backend)
+        match backend.import_images().await {
+            Ok(()) => Ok(backend),
+            Err(error) => {
+                backend.close().await;
+                Err(error)
+            }
+        }
     }
 
     /// The engine's socket.
@@ -77,6 +81,11 @@ impl DockerBackend {
     /// The cores that the jobs share.
     pub fn cores(&self) -> &Cores {
         &self.cores
+    }
+
+    async fn import_images(&self) -> Result<()> {
+        self.import(TRAININGS, image::root_file_system()?).await?;
+        self.import(HOST, image::host_root()?).await
     }
 
     async fn import(&self, variant: &str, tar: Vec<u8>) -> Result<()> {
