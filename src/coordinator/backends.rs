@@ -5,7 +5,7 @@ use super::machine::Question;
 use super::settings::Settings;
 use crate::host::swarm::{Certificates, Engine, Identity};
 use crate::model::Millis;
-use crate::model::swarm::{Attestation, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome};
+use crate::model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -53,8 +53,14 @@ impl Backends {
         Ok(swarm)
     }
 
-    pub(super) async fn poll(&self, node: &NodeId, leases: &[ServiceId], lease: Millis) -> Result<NodeReport, String> {
-        self.client(node).await?.report(leases, lease).await
+    pub(super) async fn poll(
+        &self,
+        node: &NodeId,
+        leases: &[ServiceId],
+        lease: Millis,
+        release: &[HeldLease],
+    ) -> Result<NodeReport, String> {
+        self.client(node).await?.report_and_release(leases, lease, release).await
     }
 
     pub(super) async fn attest(&self, question: &Question) -> Attestation {

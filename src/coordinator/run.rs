@@ -24,7 +24,6 @@ use tokio::time::Instant;
 
 /// Maximum number of queued commands; further ones are rejected.
 const COMMANDS_AT_MOST: usize = 32;
-const SOCKET_MODE: u32 = 0o660;
 const TICK: Duration = Duration::from_millis(250);
 /// Used while a job waits for the proof that it is gone, because it makes no progress meanwhile.
 const TICK_IN_A_MOVE: Duration = Duration::from_millis(50);
@@ -80,14 +79,14 @@ pub async fn run(
     let admins = settings.admins.iter().map(|user| users::uid_of(user)).collect::<Result<Vec<u32>, _>>();
     let admins = admins.map_err(|error| CoordinatorError::User(error.to_string()))?;
     let group = settings.group.as_deref().and_then(|name| users::gid_of(name).ok());
-    let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
+    let access = Access::new(admins, group);
+    let socket = api::bind(&settings.socket, group, access.socket_mode())?;
     let (commands, mut requests) = mpsc::channel(COMMANDS_AT_MOST);
     let publisher = Publisher::new(commands);
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async move {
         let _ = stopped.await; // an error means that the loop is gone
     };
-    let access = Access::new(admins, group);
     let mut server = tokio::spawn(api::serve_cluster(socket, publisher.feed(), access, ApiLimits::default(), until));
     let mut runner = Runner::new(settings, publisher)?;
     let mut ticked = Instant::now();
@@ -225,9 +224,9 @@ impl Runner {
                 let outcome = outcome.unwrap_or_else(ChangeOutcome::Unknown);
                 Event::NodeChanged { node: change.node, version: change.version, outcome }
             }),
-            Effect::Poll { node, leases, lease } => self.spawn(async move {
-                let report = bounded(within, backends.poll(&node, &leases, lease)).await.unwrap_or_else(Err);
-                Event::Polled { node, leases, report }
+            Effect::Poll { node, leases, lease, release, asked } => self.spawn(async move {
+                let polled = bounded(within, backends.poll(&node, &leases, lease, &release)).await;
+                Event::Polled { node, leases, asked, report: polled.unwrap_or_else(Err) }
             }),
             Effect::Attest(question) => self.spawn(async move {
                 let attestation = bounded(within, backends.attest(&question)).await;

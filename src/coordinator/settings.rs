@@ -2,7 +2,7 @@
 //!
 //! Imports: machine, config, model.
 
-use super::machine::{CoordinatorSettings, RentSettings};
+use super::machine::{CoordinatorSettings, LOOKS_VALID, RentSettings};
 use crate::model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
 use crate::model::time::duration;
 use crate::model::{Bytes, Millis};
@@ -12,6 +12,8 @@ use std::{fs, io};
 
 /// Default port of agents.
 pub const PORT: u16 = 7951;
+/// Maximum time from the expiry of a lease until the agent has stopped the job.
+pub(super) const STOPPED_WITHIN: Millis = Millis::from_secs(22);
 
 /// Configuration of `flowcoord`.
 #[derive(Clone, Debug, PartialEq)]
@@ -237,6 +239,7 @@ impl File {
             overtaken_for: span(overtaken_for, rules.overtaken_for),
         };
         let (times, machine) = (self.times, usual.machine);
+        let margin = times.lease_margin.as_ref().map(|span| span.0);
         let machine = CoordinatorSettings {
             cluster,
             look_every: span(times.look_every, machine.look_every),
@@ -246,11 +249,19 @@ impl File {
             start_within: span(times.start_within, machine.start_within),
             verify_within: span(times.verify_within, machine.verify_within),
             lease: span(times.lease, machine.lease),
-            lease_margin: span(times.lease_margin, machine.lease_margin),
             retry_after: span(times.retry_after, machine.retry_after),
             rent: self.nodes.settings()?,
             ..machine
         };
+        let least = least_margin(&machine);
+        let machine =
+            CoordinatorSettings { lease_margin: margin.unwrap_or(machine.lease_margin.max(least)), ..machine };
+        if machine.lease_margin < least {
+            let seconds = least.0.div_ceil(1000);
+            return Err(format!(
+                "[times]: lease-margin must be at least {seconds}s with this look-every, or a job could start elsewhere before its agent has stopped it"
+            ));
+        }
         // A lease counts from the response before the one that renews it.
         if machine.lease.0 <= 2 * machine.poll_every.0 {
             return Err(
@@ -276,6 +287,13 @@ impl File {
             },
         })
     }
+}
+
+/// Returns the least `lease-margin`: a manager that is no longer the leader may renew a lease until its last look is too old and its last
+/// request has timed out, and the agent needs time to stop the job once the lease has expired.
+fn least_margin(machine: &CoordinatorSettings) -> Millis {
+    let looked = Millis(machine.look_every.0 * LOOKS_VALID).after(machine.request_within);
+    looked.after(machine.request_within).after(STOPPED_WITHIN)
 }
 
 impl Nodes {
@@ -316,6 +334,15 @@ mod tests {
         assert_eq!(settings.machine.cluster.moves, MoveRule::SpeCon);
         assert_eq!((settings.machine.cluster.moves_at_once, settings.machine.lease), (3, Millis::from_secs(120)));
         assert_eq!((settings.agent.port, settings.agent.volume_most), (8000, Bytes(2 << 30)));
+    }
+
+    #[test]
+    fn the_lease_margin_is_long_enough_for_requests_in_flight_and_to_stop_a_job() {
+        let margin = |times: &str| Settings::parse(&format!("[times]\n{times}\n")).map(|all| all.machine.lease_margin);
+        assert_eq!(margin("lease-margin = \"58s\""), Ok(Millis::from_secs(58)));
+        assert!(margin("lease-margin = \"57s\"").is_err_and(|why| why.contains("lease-margin must be at least 58s")));
+        assert_eq!(margin("look-every = \"500ms\"\nlease-margin = \"54s\""), Ok(Millis::from_secs(54)));
+        assert_eq!(margin("look-every = \"10s\""), Ok(Millis::from_secs(82)), "the default is raised");
     }
 
     #[test]

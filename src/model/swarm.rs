@@ -309,6 +309,21 @@ pub struct NodeReport {
     pub used_cores: Option<f64>,
     /// Jobs on the node that belong to a service.
     pub workers: Vec<WorkerReport>,
+    /// Leases that the agent holds, including expired ones.
+    #[serde(default)]
+    pub held: Vec<HeldLease>,
+    /// The latest tasks that the agent stopped because their lease had expired, whatever their exit code.
+    #[serde(default)]
+    pub stopped: Vec<Arc<str>>,
+}
+
+/// A lease as held by a node's agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldLease {
+    /// The service.
+    pub service: ServiceId,
+    /// Its expiry on the node's CLOCK_BOOTTIME. Each renewal changes it, so a release of an earlier lease has no effect.
+    pub until: Millis,
 }
 
 /// What `flowcond` on a node knows about a worker there.

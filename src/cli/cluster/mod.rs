@@ -1,4 +1,4 @@
-//! `flowctl cluster`: queries and controls the coordinator of a Docker Swarm. Imports: the API's client, pages.
+//! `flowctl cluster`: queries and controls the coordinator of a Docker Swarm. Imports: the API's client, model, pages.
 
 mod doctor;
 mod events;
@@ -11,6 +11,7 @@ use super::completion::{CLUSTER_JOB, NODE};
 use super::{Common, Repeat};
 use crate::api::client::{Client, segment};
 use crate::api::wire::{Cluster, ClusterJob};
+use crate::model::cluster::{WorkerNames, named};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
 use clap::{Args, Subcommand};
@@ -41,7 +42,7 @@ enum Verb {
     /// Show why a job waits, why it was placed on its node, and the cost of its last move
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
-        /// Name or id of the service, or name of the gang
+        /// Name or id of the service (6 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
@@ -49,7 +50,7 @@ enum Verb {
     Submit(Box<submit::SubmitArgs>),
     /// Move a job to another node
     Move {
-        /// Name or id of the service, or name of the gang
+        /// Name or id of the service (6 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
         /// Hostname or id of the node
@@ -73,19 +74,19 @@ enum Verb {
     },
     /// Stop a job until it is resumed; it saves its state first
     Pause {
-        /// Name or id of the service, or name of the gang
+        /// Name or id of the service (6 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Resume a job that was paused or given up
     Resume {
-        /// Name or id of the service, or name of the gang
+        /// Name or id of the service (6 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Declare a node switched off for good, so that its job may start elsewhere
     NodeIsOff {
-        /// Name or id of the service, or name of the gang
+        /// Name or id of the service (6 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
         /// Hostname or id of the node
@@ -137,16 +138,20 @@ pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Re
     done.map(|()| Exit::Ok).map_err(for_coordinator)
 }
 
-/// Rewords an unreachable daemon: here, it is the coordinator.
+/// Rewords failures that speak of the daemon: here, it is the coordinator.
 fn for_coordinator(failure: Failure) -> Failure {
-    match failure.exit {
-        Exit::Unreachable => Failure::new(
-            Exit::Unreachable,
-            failure.message.replace("no daemon answers", "no coordinator answers"),
-            "start it on a manager of the Swarm: `systemctl start flowcoord`; see `flowctl help cluster`",
-        ),
-        _ => failure,
-    }
+    let next = match failure.exit {
+        Exit::Unreachable => {
+            "start it on a manager of the Swarm: `systemctl start flowcoord`; see `flowctl help cluster`"
+        }
+        Exit::Denied => "run it as root (sudo), or add the user to `admins` in flowcoord.toml and restart flowcoord",
+        Exit::Timeout => {
+            "wait longer with --timeout SECONDS; `journalctl -u flowcoord` shows what the coordinator is doing"
+        }
+        _ => return failure,
+    };
+    let message = failure.message.replace("no daemon answers", "no coordinator answers");
+    Failure::new(failure.exit, message.replace("the daemon at", "the coordinator at"), next)
 }
 
 async fn fetch(client: &Client) -> Result<Cluster, Failure> {
@@ -174,19 +179,31 @@ async fn history(client: &Client, screen: &Screen) -> Result<(), Failure> {
 }
 
 async fn explain(client: &Client, job: &str, screen: &Screen) -> Result<(), Failure> {
-    let cluster = fetch(client).await?;
-    let is_meant =
-        |known: &&ClusterJob| known.name == job || known.id.starts_with(job) || known.gang.as_deref() == Some(job);
-    let meant: Vec<ClusterJob> = cluster.jobs.iter().filter(is_meant).cloned().collect();
-    if job.is_empty() || meant.is_empty() {
-        return Err(Failure::new(
-            Exit::NotFound,
-            format!("the cluster has no job called {job}"),
-            "`flowctl cluster status` lists them",
-        ));
-    }
+    let meant = jobs_named(&fetch(client).await?.jobs, job)?;
     let page = render(screen, &meant, Vec::as_slice, |jobs, look| pages::explain(jobs, look))?;
     Ok(screen.print(&page)?)
+}
+
+/// Returns the workers that a name means, by the same rule as the coordinator.
+fn jobs_named(jobs: &[ClusterJob], name: &str) -> Result<Vec<ClusterJob>, Failure> {
+    let names = jobs.iter().map(|job| WorkerNames { id: &job.id, name: &job.name, gang: job.gang.as_deref() });
+    match named(&names.collect::<Vec<_>>(), name) {
+        Ok(found) if found.is_empty() => Err(Failure::new(
+            Exit::NotFound,
+            format!("the cluster has no job called {name}"),
+            "`flowctl cluster status` lists them",
+        )),
+        Ok(found) => Ok(found.into_iter().map(|at| jobs[at].clone()).collect()),
+        Err(several) => {
+            let shown: Vec<String> =
+                several.into_iter().map(|at| format!("{} ({})", jobs[at].name, jobs[at].id)).collect();
+            Err(Failure::new(
+                Exit::Refused,
+                format!("the ids of several jobs begin with {name}: {}", shown.join(", ")),
+                "use a name or more of the id",
+            ))
+        }
+    }
 }
 
 /// `flowctl cluster drain`; with `wait`, returns when no job is left on the node or moving away from it.
@@ -218,5 +235,28 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
             screen.print(&pages::left_on(&cluster, &emptied.name))?;
         }
         left_before = Some(emptied.workers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explain_finds_a_job_by_its_name_or_a_unique_prefix_of_its_id() {
+        let job = |id: &str, name: &str| -> ClusterJob {
+            let document = serde_json::json!({"id": id, "name": name, "state": "running", "moves": 0});
+            serde_json::from_value(document).unwrap()
+        };
+        let jobs = [job("k3v9x0aaaaaa", "resnet"), job("k3v9x0bbbbbb", "bert")];
+        let found = |name: &str| {
+            jobs_named(&jobs, name).map(|found| found.into_iter().map(|job| job.name).collect::<Vec<String>>())
+        };
+        assert_eq!(found("resnet"), Ok(vec!["resnet".to_owned()]));
+        assert_eq!(found("k3v9x0b"), Ok(vec!["bert".to_owned()]));
+        assert_eq!(found("k3v9x").map_err(|failure| failure.exit), Err(Exit::NotFound));
+        let several = found("k3v9x0").unwrap_err();
+        assert_eq!(several.exit, Exit::Refused);
+        assert!(several.message.contains("resnet (k3v9x0aaaaaa), bert (k3v9x0bbbbbb)"), "{}", several.message);
     }
 }

@@ -4,7 +4,7 @@ use super::connection_pool::{Connection, ConnectionPool, watch};
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME};
 use crate::host::swarm::Identity;
 use crate::model::Millis;
-use crate::model::swarm::{Attestation, NodeId, NodeReport, ServiceId, Transfer, TransferOutcome};
+use crate::model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Transfer, TransferOutcome};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
@@ -54,7 +54,21 @@ impl Client {
     /// # Errors
     /// A message for the operator.
     pub async fn report(&self, leases: &[ServiceId], lease: Millis) -> Result<NodeReport, String> {
-        self.ask_kept(REPORT, &ReportRequest { leases: leases.to_vec(), lease }).await
+        self.report_and_release(leases, lease, &[]).await
+    }
+
+    /// As [`Client::report`], and releases leases.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub async fn report_and_release(
+        &self,
+        leases: &[ServiceId],
+        lease: Millis,
+        release: &[HeldLease],
+    ) -> Result<NodeReport, String> {
+        let request = ReportRequest { leases: leases.to_vec(), lease, release: release.to_vec() };
+        self.ask_kept(REPORT, &request).await
     }
 
     /// Asks whether any container of a service is alive there, and whether the state there is still the transferred one. While a container

@@ -1,57 +1,77 @@
 //! Leases: a job that may be started elsewhere once its node is lost must stop here when the agent loses contact to the managers.
 //!
 //! A manager renews leases when it requests the node's report. The clock counts suspended time. A lease is on disk before the response, so a
-//! restarted agent still enforces it. Imports: host, model.
+//! restarted agent still enforces it. An expired lease remains until a manager renews or releases it: a task that is still preparing would
+//! otherwise run without a lease. The tasks that were stopped are remembered, because Swarm reports a job that saves and exits with code 0
+//! on SIGTERM as complete. Imports: model.
 
-use crate::host::swarm::{Engine, LocalWorker};
 use crate::model::Millis;
-use crate::model::swarm::ServiceId;
+use crate::model::swarm::{HeldLease, ServiceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
 
-/// Seconds between SIGTERM and SIGKILL: less than any sensible `lease-margin` of the coordinator.
-const GRACE_S: u64 = 10;
-/// Timeout of the engine for stopping a container; after that its processes are killed directly.
-const STOP_WITHIN: Duration = Duration::from_secs(GRACE_S + 5);
+/// Maximum number of stopped tasks that are remembered.
+const STOPPED_MOST: usize = 256;
 
-/// Expiry of each service's lease, on CLOCK_BOOTTIME.
+/// The leases of this node and the tasks that were stopped, stored in a file.
 #[derive(Debug)]
 pub(super) struct Leases {
     file: PathBuf,
-    kept: ConnectionPool,
+    kept: LeaseFile,
 }
 
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct ConnectionPool {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct LeaseFile {
     /// Boot id: leases of another boot are void, since their jobs no longer run.
     boot: String,
+    /// Expiry of each service's lease, on CLOCK_BOOTTIME.
     until: BTreeMap<ServiceId, Millis>,
+    /// Tasks that were stopped because their lease had expired, oldest first.
+    #[serde(default)]
+    stopped: Vec<Arc<str>>,
 }
 
 impl Leases {
     /// Loads the leases of the previous agent process.
     pub(super) fn open(file: PathBuf) -> Leases {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
-        let kept = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<ConnectionPool>(&text).ok());
-        let kept = kept.filter(|kept| kept.boot == boot).unwrap_or(ConnectionPool { boot, until: BTreeMap::new() });
+        let kept = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<LeaseFile>(&text).ok());
+        let mut kept = kept.unwrap_or_default();
+        if kept.boot != boot {
+            kept.until.clear();
+            kept.boot = boot;
+        }
         Leases { file, kept }
     }
 
-    /// Renews the leases of these services.
+    /// Renews the leases of these services, and removes the released leases that were not renewed since.
     ///
     /// # Errors
-    /// They cannot be written to disk, so the lease is not granted.
-    pub(super) fn renew(&mut self, services: &[ServiceId], lease: Millis, now: Millis) -> Result<(), String> {
-        if services.is_empty() {
-            return Ok(());
+    /// This cannot be written to disk, so nothing has changed.
+    pub(super) fn update(
+        &mut self,
+        renewed: &[ServiceId],
+        lease: Millis,
+        released: &[HeldLease],
+        now: Millis,
+    ) -> Result<(), String> {
+        let mut next = self.kept.clone();
+        for HeldLease { service, until } in released {
+            if next.until.get(service) == Some(until) {
+                next.until.remove(service);
+            }
         }
         let until = now.after(lease);
-        self.kept.until.extend(services.iter().map(|service| (service.clone(), until)));
-        self.write()
+        next.until.extend(renewed.iter().map(|service| (service.clone(), until)));
+        if next != self.kept {
+            self.write(&next)?;
+            self.kept = next;
+        }
+        Ok(())
     }
 
     /// Whether there are no leases.
@@ -59,22 +79,43 @@ impl Leases {
         self.kept.until.is_empty()
     }
 
-    /// Returns the services whose lease has expired.
-    pub(super) fn ended(&self, now: Millis) -> Vec<ServiceId> {
-        self.kept.until.iter().filter(|(_, until)| **until <= now).map(|(service, _)| service.clone()).collect()
+    /// Whether the service has a lease that has expired.
+    pub(super) fn has_expired(&self, service: &ServiceId, now: Millis) -> bool {
+        self.kept.until.get(service).is_some_and(|until| *until <= now)
     }
 
-    /// Removes the lease of a service that no longer runs here.
-    pub(super) fn forget(&mut self, service: &ServiceId) {
-        self.kept.until.remove(service);
-        if let Err(error) = self.write() {
-            tracing::warn!(%error, "cannot remove the lease of a stopped job");
+    /// Returns all leases, including expired ones.
+    pub(super) fn held(&self) -> Vec<HeldLease> {
+        let lease = |(service, until): (&ServiceId, &Millis)| HeldLease { service: service.clone(), until: *until };
+        self.kept.until.iter().map(lease).collect()
+    }
+
+    /// Returns the latest tasks that were stopped.
+    pub(super) fn stopped(&self) -> Vec<Arc<str>> {
+        self.kept.stopped.clone()
+    }
+
+    /// Remembers tasks that are about to be stopped; they are stopped even if this cannot be written to disk.
+    pub(super) fn remember(&mut self, tasks: impl Iterator<Item = Arc<str>>) {
+        let before = self.kept.stopped.len();
+        for task in tasks.filter(|task| !task.is_empty()) {
+            if !self.kept.stopped.contains(&task) {
+                self.kept.stopped.push(task);
+            }
+        }
+        if self.kept.stopped.len() == before {
+            return;
+        }
+        let excess = self.kept.stopped.len().saturating_sub(STOPPED_MOST);
+        self.kept.stopped.drain(..excess);
+        if let Err(error) = self.write(&self.kept) {
+            tracing::warn!(%error, "cannot record which jobs are stopped because their lease has expired");
         }
     }
 
-    fn write(&self) -> Result<(), String> {
+    fn write(&self, kept: &LeaseFile) -> Result<(), String> {
         let message = |error: &dyn std::fmt::Display| format!("{}: cannot write leases: {error}", self.file.display());
-        let text = serde_json::to_string(&self.kept).map_err(|error| message(&error))?;
+        let text = serde_json::to_string(kept).map_err(|error| message(&error))?;
         let new = self.file.with_extension("new");
         let written = fs::File::create(&new).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
@@ -84,46 +125,79 @@ impl Leases {
     }
 }
 
-/// Stops all containers of a service here, by the engine or by killing their processes. Returns whether certainly none is left.
-pub(super) async fn stop(engine: &Engine, service: &ServiceId, known: &[LocalWorker]) -> bool {
-    let workers = tokio::time::timeout(STOP_WITHIN, engine.workers()).await;
-    let workers = workers.ok().and_then(Result::ok);
-    let is_listed = workers.is_some();
-    let workers = workers.unwrap_or_else(|| known.to_vec());
-    let mut all_gone = is_listed;
-    for worker in workers.iter().filter(|worker| worker.service == *service && !worker.has_ended) {
-        let stopped = tokio::time::timeout(STOP_WITHIN, engine.stop(&worker.container, GRACE_S)).await;
-        if !matches!(stopped, Ok(Ok(()))) {
-            tracing::warn!(container = %worker.container, "the engine did not stop the container; killing its processes");
-            all_gone &= engine.kill_processes(&worker.container);
-        }
-    }
-    all_gone
+/// CLOCK_BOOTTIME: leases also expire while the machine is suspended.
+pub(super) fn boot_clock() -> Millis {
+    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanos) = (u64::try_from(boot.tv_sec).unwrap_or(0), u64::try_from(boot.tv_nsec).unwrap_or(0));
+    Millis(seconds * 1000 + nanos / 1_000_000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lease_survives_a_restart_of_the_agent_and_expires_on_time() {
-        let folder = tempfile::tempdir().expect("a folder");
+    const LEASE: Millis = Millis::from_secs(60);
+
+    fn at(seconds: u64) -> Millis {
+        Millis::from_secs(seconds)
+    }
+
+    fn service() -> ServiceId {
+        ServiceId("s".into())
+    }
+
+    /// Leases with one of [`service`] that is renewed at 100 s, and their file.
+    fn renewed(folder: &tempfile::TempDir) -> (Leases, PathBuf) {
         let file = folder.path().join("leases.json");
-        let service = ServiceId("s".into());
         let mut leases = Leases::open(file.clone());
-        leases.renew(std::slice::from_ref(&service), Millis::from_secs(60), Millis::from_secs(100)).expect("written");
-        let mut again = Leases::open(file.clone());
-        assert_eq!(again.ended(Millis::from_secs(159)), []);
-        assert_eq!(again.ended(Millis::from_secs(160)), std::slice::from_ref(&service));
-        again.forget(&service);
-        assert_eq!(Leases::open(file).ended(Millis::from_secs(1000)), []);
+        leases.update(&[service()], LEASE, &[], at(100)).expect("written");
+        (leases, file)
     }
 
     #[test]
-    fn leases_of_another_boot_are_void() {
+    fn a_lease_survives_a_restart_of_the_agent_and_expires_on_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (_, file) = renewed(&folder);
+        let again = Leases::open(file);
+        assert!(!again.has_expired(&service(), at(159)) && again.has_expired(&service(), at(160)));
+    }
+
+    #[test]
+    fn an_expired_lease_remains_until_it_is_renewed_or_released() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut leases, file) = renewed(&folder);
+        let first = leases.held();
+        assert!(Leases::open(file.clone()).has_expired(&service(), at(100_000)));
+        leases.update(&[service()], LEASE, &[], at(200)).expect("written");
+        assert!(!leases.has_expired(&service(), at(201)));
+        leases.update(&[], LEASE, &first, at(202)).expect("written");
+        assert!(!leases.is_empty(), "a release from before the renewal has no effect");
+        leases.update(&[], LEASE, &leases.held(), at(203)).expect("written");
+        assert!(leases.is_empty() && Leases::open(file).is_empty());
+    }
+
+    #[test]
+    fn the_stopped_tasks_are_remembered_across_restarts_and_bounded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut leases, file) = renewed(&folder);
+        let last = (STOPPED_MOST + 2).to_string();
+        let tasks = (0..STOPPED_MOST + 3).map(|task| -> Arc<str> { task.to_string().into() });
+        leases.remember(tasks.chain([Arc::<str>::from("")]));
+        leases.remember([Arc::<str>::from(last.as_str())].into_iter());
+        let stopped = Leases::open(file).stopped();
+        assert_eq!(stopped.len(), STOPPED_MOST);
+        assert_eq!(stopped.last().map(AsRef::as_ref), Some(last.as_str()));
+    }
+
+    #[test]
+    fn leases_of_another_boot_are_void_but_its_stopped_tasks_are_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("leases.json");
-        fs::write(&file, "{\"boot\":\"before\",\"until\":{\"s\":5}}").expect("written");
-        assert_eq!(Leases::open(file).ended(Millis::from_secs(1000)), []);
+        fs::write(&file, "{\"boot\":\"before\",\"until\":{\"s\":5},\"stopped\":[\"t\"]}").expect("written");
+        let leases = Leases::open(file.clone());
+        assert!(leases.is_empty());
+        assert_eq!(leases.stopped(), [Arc::<str>::from("t")]);
+        fs::write(&file, "{\"boot\":\"before\",\"until\":{\"s\":5}}").expect("of an older agent");
+        assert!(Leases::open(file).stopped().is_empty());
     }
 }

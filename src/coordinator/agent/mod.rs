@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! wire        the closed list of requests              client    for managers, and for agents that fetch a volume
-//! connection_pool  with keepalive                      server    TLS, authorisation, routes
-//! report      flowcond's jobs by Swarm service         lease     stops jobs whose lease has expired
+//! connection_pool  with keepalive                      server    TLS and routes; guard: authorisation and limits
+//! report      flowcond's jobs by Swarm service         lease     leases on disk; expiry: stops jobs whose lease has expired
 //! carry       transfers volumes between nodes
 //! pack        a folder as a tar stream; unpack: back into a volume; attributes: times and extended attributes
 //! record      flowcond's job record, transferred with the volume
@@ -14,6 +14,8 @@ mod attributes;
 mod carry;
 mod client;
 mod connection_pool;
+mod expiry;
+mod guard;
 mod lease;
 mod pack;
 mod record;
@@ -24,5 +26,6 @@ mod wire;
 
 pub use client::Client;
 pub use connection_pool::ConnectionPool;
-pub use server::{WORKER_REFUSED, run};
+pub use guard::WORKER_REFUSED;
+pub use server::run;
 pub use wire::Offer;

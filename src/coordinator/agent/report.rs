@@ -14,7 +14,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// High estimate of the remaining time as a multiple of the likely one, if it has no upper bound.
 const UNBOUNDED: f64 = 4.0;
 
-/// Returns the node's report. `used_cores` counts the governed jobs only.
+/// Returns the node's report without its leases. `used_cores` counts the governed jobs only.
 pub(super) async fn report(engine: &Engine, flowcond: &Path) -> NodeReport {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut report = NodeReport {
@@ -83,7 +83,7 @@ mod tests {
         let service = ServiceId("s".into());
         worker_report(
             &container,
-            &LocalWorker { service, task: "t".into(), container: "c".into(), has_ended: false },
+            &LocalWorker { service, task: "t".into(), container: "c".into(), has_started: true, has_ended: false },
             8.0,
         )
     }

@@ -1,8 +1,10 @@
-//! Server of the agent: TLS, authorisation, and a closed list of requests. Imports: host, siblings.
+//! Server of the agent: TLS, and a closed list of requests. Imports: host, siblings.
 
 use super::carry::Carriages;
 use super::connection_pool::{RENEWED_AFTER, watch};
-use super::lease::{self, Leases};
+use super::expiry;
+use super::guard::{Denied, Places, guarded};
+use super::lease::{Leases, boot_clock};
 use super::report::report;
 use super::unpack::Bounds;
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
@@ -13,8 +15,9 @@ use crate::model::Millis;
 use crate::model::swarm::{Attestation, Transfer};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Extension, Json, State};
+use axum::extract::{Extension, Json, State};
 use axum::http::StatusCode;
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures_util::stream;
@@ -22,7 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,17 +33,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
-/// Maximum number of authenticated connections; further ones wait.
-const CONNECTIONS_MOST: usize = 64;
-/// Maximum number of concurrent handshakes; further connections are closed, so clients without a certificate cannot block others for long.
+/// Maximum number of connections in a handshake or waiting for a place; further ones are closed, so clients without a certificate cannot
+/// block others for long.
 const HANDSHAKES: usize = 256;
 /// Timeout of a handshake, and of a request's head.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Idle timeout of a manager's connection.
 const IDLE_AT_MOST: Duration = Duration::from_secs(60);
-/// Maximum size of a request. The leases of a thousand jobs take a tenth of it.
-const BODY_AT_MOST: usize = 1024 * 1024;
-/// Interval between checks of leases and certificates.
+/// Maximum time for the last request of a connection that is to be closed because of its age.
+const FINISHED_WITHIN: Duration = Duration::from_secs(60);
+/// The same if a volume is sent: the longest `carry-within`.
+const SENT_WITHIN: Duration = Duration::from_secs(86_400);
+/// Interval between checks of certificates.
 const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of attestations that wait for containers to exit; further ones are replied to at once.
 const WAITING_MOST: usize = 16;
@@ -57,7 +61,7 @@ struct Agent {
     flowcond: PathBuf,
     identity: Mutex<Arc<Identity>>,
     carriages: Arc<Carriages>,
-    leases: Mutex<Leases>,
+    leases: Arc<Mutex<Leases>>,
     /// Permits of waiting attestations.
     held: Semaphore,
 }
@@ -91,11 +95,11 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
         engine,
         flowcond: settings.agent.flowcond.clone(),
         identity: Mutex::new(Arc::new(identity)),
-        leases: Mutex::new(Leases::open(folder.join("flowcoord-leases.json"))),
+        leases: Arc::new(Mutex::new(Leases::open(folder.join("flowcoord-leases.json")))),
         held: Semaphore::new(WAITING_MOST),
     });
-    let keeper = tokio::spawn(keep_leases(agent.clone()));
-    let (places, handshakes) = (Arc::new(Semaphore::new(CONNECTIONS_MOST)), Arc::new(Semaphore::new(HANDSHAKES)));
+    let enforcer = tokio::spawn(expiry::enforce(agent.engine.clone(), agent.leases.clone()));
+    let (places, handshakes) = (Arc::new(Places::new()), Arc::new(Semaphore::new(HANDSHAKES)));
     let mut stamp = certificates.stamp();
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -131,7 +135,7 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
             }
         }
     }
-    keeper.abort();
+    enforcer.abort();
     Ok(())
 }
 
@@ -179,7 +183,11 @@ async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Id
 #[derive(Clone)]
 struct LeaseStart(Arc<AtomicU64>);
 
-async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphorePermit, places: Arc<Semaphore>) {
+/// Whether a volume was requested on the connection.
+#[derive(Clone, Default)]
+struct SendsVolume(Arc<AtomicBool>);
+
+async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphorePermit, places: Arc<Places>) {
     let since = LeaseStart(Arc::new(boot_clock().0.into()));
     if watch(&stream).is_err() {
         return; // closed already
@@ -201,10 +209,12 @@ async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphor
         tracing::warn!(cluster = %peer.cluster, node = %peer.node, "rejected a node of another Swarm");
         return;
     }
+    let Some(_place) = places.take(peer.role).await else { return };
     drop(handshake);
-    let Ok(_place) = places.acquire_owned().await else { return };
     let idle = if peer.role == Role::Manager { IDLE_AT_MOST } else { HANDSHAKE_WITHIN };
+    let sends_volume = SendsVolume::default();
     let routes = router(agent).layer(Extension(Arc::new(peer))).layer(Extension(since));
+    let routes = routes.layer(Extension(sends_volume.clone()));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(idle)
@@ -213,7 +223,8 @@ async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphor
     // Errors are the client's: it disconnected, or sent invalid HTTP and got an error response.
     if tokio::time::timeout(2 * RENEWED_AFTER, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
+        let within = if sends_volume.0.load(Ordering::Relaxed) { SENT_WITHIN } else { FINISHED_WITHIN };
+        let _ = tokio::time::timeout(within, connection).await;
     }
 }
 
@@ -225,24 +236,11 @@ fn router(agent: Arc<Agent>) -> Router {
         .route(FETCH, post(answer_fetch))
         .route(VOLUME, post(answer_volume))
         .route(SUM, post(answer_sum))
-        .layer(DefaultBodyLimit::max(BODY_AT_MOST))
+        .layer(middleware::from_fn(guarded))
         .with_state(agent)
 }
 
-/// Rejection of a request: status and message.
-type Denied = (StatusCode, String);
-
 type PeerExtension = Extension<Arc<Peer>>;
-
-/// End of the message to a worker that sends a request, such as one that checks its own agent.
-pub const WORKER_REFUSED: &str = "is a worker; only managers may send this request";
-
-fn managers_only(peer: &Peer) -> Result<(), Denied> {
-    match peer.role {
-        Role::Manager => Ok(()),
-        Role::Worker => Err((StatusCode::FORBIDDEN, format!("{} {WORKER_REFUSED}", peer.node))),
-    }
-}
 
 fn unavailable(why: String) -> Denied {
     (StatusCode::SERVICE_UNAVAILABLE, why)
@@ -250,27 +248,24 @@ fn unavailable(why: String) -> Denied {
 
 async fn answer_report(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): PeerExtension,
     Extension(LeaseStart(since)): Extension<LeaseStart>,
     Json(request): Json<ReportRequest>,
 ) -> Result<Response, Denied> {
-    managers_only(&peer)?;
-    let renewed = {
-        let mut leases = agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        leases.renew(&request.leases, request.lease, Millis(since.load(Ordering::Relaxed)))
-    };
-    renewed.map_err(unavailable)?;
-    let answer = json(&report(&agent.engine, &agent.flowcond).await);
+    let leases = || agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Millis(since.load(Ordering::Relaxed));
+    leases().update(&request.leases, request.lease, &request.release, now).map_err(unavailable)?;
+    let mut report = report(&agent.engine, &agent.flowcond).await;
+    report.held = leases().held();
+    report.stopped = leases().stopped();
+    let answer = json(&report);
     since.store(boot_clock().0, Ordering::Relaxed);
     Ok(answer)
 }
 
 async fn answer_attest(
     State(agent): State<Arc<Agent>>,
-    Extension(peer): PeerExtension,
     Json(request): Json<AttestRequest>,
 ) -> Result<Response, Denied> {
-    managers_only(&peer)?;
     let until = Instant::now() + Duration::from_millis(request.patience.0).min(WAIT_AT_MOST);
     let held = agent.held.try_acquire();
     loop {
@@ -286,33 +281,25 @@ async fn answer_attest(
     }
 }
 
-async fn answer_offer(
-    State(agent): State<Arc<Agent>>,
-    Extension(peer): PeerExtension,
-    Json(carriage): Json<Transfer>,
-) -> Result<Response, Denied> {
-    managers_only(&peer)?;
+async fn answer_offer(State(agent): State<Arc<Agent>>, Json(carriage): Json<Transfer>) -> Result<Response, Denied> {
     let own = agent.identity().own.node.clone();
     let offered = agent.carriages.offer(carriage, &own).await.map_err(unavailable)?;
     Ok(json(&offered))
 }
 
-async fn answer_fetch(
-    State(agent): State<Arc<Agent>>,
-    Extension(peer): PeerExtension,
-    Json(request): Json<FetchRequest>,
-) -> Result<Response, Denied> {
-    managers_only(&peer)?;
-    Ok(json(&agent.carriages.fetch(request.carriage, request.from, agent.identity()).await))
+async fn answer_fetch(State(agent): State<Arc<Agent>>, Json(request): Json<FetchRequest>) -> Response {
+    json(&agent.carriages.fetch(request.carriage, request.from, agent.identity()).await)
 }
 
 /// Sends a volume to the node that it was offered to, which need not be a manager.
 async fn answer_volume(
     State(agent): State<Arc<Agent>>,
     Extension(peer): PeerExtension,
+    Extension(SendsVolume(sends_volume)): Extension<SendsVolume>,
     Json(carriage): Json<Transfer>,
 ) -> Result<Response, Denied> {
     let chunks = agent.carriages.volume(&carriage, &peer.node).map_err(|why| (StatusCode::FORBIDDEN, why))?;
+    sends_volume.store(true, Ordering::Relaxed);
     let chunks = stream::unfold(chunks, |mut chunks| async move {
         let chunk = chunks.recv().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), chunks))
@@ -331,39 +318,4 @@ async fn answer_sum(
 
 fn json(document: &impl Serialize) -> Response {
     Json(document).into_response()
-}
-
-/// Stops jobs whose lease has expired.
-async fn keep_leases(agent: Arc<Agent>) {
-    let mut known = Vec::new();
-    let mut tick = tokio::time::interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        tick.tick().await;
-        let ended = {
-            let leases = agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
-            if leases.is_empty() {
-                continue;
-            }
-            leases.ended(boot_clock())
-        };
-        if let Ok(Ok(workers)) = tokio::time::timeout(RETRY_AFTER, agent.engine.workers()).await {
-            known = workers;
-        }
-        for service in ended {
-            if known.iter().any(|worker| worker.service == service && !worker.has_ended) {
-                tracing::warn!(%service, "lease expired without contact to a manager: stopping the job, because it may be started on another node");
-            }
-            if lease::stop(&agent.engine, &service, &known).await {
-                agent.leases.lock().unwrap_or_else(PoisonError::into_inner).forget(&service);
-            }
-        }
-    }
-}
-
-/// CLOCK_BOOTTIME: leases also expire while the machine is suspended.
-fn boot_clock() -> Millis {
-    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let (seconds, nanos) = (u64::try_from(boot.tv_sec).unwrap_or(0), u64::try_from(boot.tv_nsec).unwrap_or(0));
-    Millis(seconds * 1000 + nanos / 1_000_000)
 }

@@ -1,12 +1,12 @@
 //! Requests and responses of the agent's API, and who may send them. Imports: model.
 
 use crate::model::Millis;
-use crate::model::swarm::{ServiceId, Transfer};
+use crate::model::swarm::{HeldLease, ServiceId, Transfer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Returns the node's report and renews leases; managers only.
+/// Returns the node's report, and renews and releases leases; managers only.
 pub(super) const REPORT: &str = "/v1/report";
 /// Attests whether any container of a service is alive here; managers only.
 pub(super) const ATTEST: &str = "/v1/attest";
@@ -27,6 +27,10 @@ pub(super) struct ReportRequest {
     pub(super) leases: Vec<ServiceId>,
     /// Duration of the leases.
     pub(super) lease: Millis,
+    /// Leases to be removed without stopping their jobs, unless renewed since. Left out if empty: older agents do not know the field, and
+    /// report no leases to release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) release: Vec<HeldLease>,
 }
 
 /// The body of [`ATTEST`].
@@ -75,6 +79,14 @@ pub(super) struct Sum {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn report_requests_of_and_to_older_versions_are_compatible() {
+        let old = json!({"leases": ["s"], "lease": 60_000});
+        let request: ReportRequest = serde_json::from_value(old.clone()).expect("of an older manager");
+        assert!(request.release.is_empty());
+        assert_eq!(serde_json::to_value(&request).ok(), Some(old), "an older agent rejects unknown fields");
+    }
 
     #[test]
     fn checksums_of_older_agents_are_compatible() {

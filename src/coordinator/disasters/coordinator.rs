@@ -10,8 +10,8 @@ use crate::coordinator::machine::labels::{AFTER, INTERNAL_PREFIX};
 use crate::coordinator::machine::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Machine, Question};
 use crate::model::cluster::ClusterStatus;
 use crate::model::swarm::{
-    Attestation, ChangeOutcome, NodeChange, NodeReport, ServiceChange, ServiceMode, TaskState, Transfer,
-    TransferOutcome, WorkerReport,
+    Attestation, ChangeOutcome, HeldLease, NodeChange, NodeReport, ServiceChange, ServiceId, ServiceMode, TaskState,
+    Transfer, TransferOutcome, WorkerReport,
 };
 use crate::model::{Bytes, Estimate, Millis};
 use std::collections::{BTreeSet, VecDeque};
@@ -117,7 +117,7 @@ impl Coordinator {
         let (node, life) = (self.node, self.life);
         for (carrying, outcome) in world.carried.extract_if(.., |(carrying, _)| carrying.requester.0 == node) {
             if carrying.requester.1 == life {
-                let service = crate::model::swarm::ServiceId(format!("s{}", carrying.service).into());
+                let service = ServiceId(format!("s{}", carrying.service).into());
                 self.inbox.push_back(Event::Carried { service, number: carrying.number, outcome });
             }
         }
@@ -171,16 +171,20 @@ impl Coordinator {
                 };
                 Event::NodeChanged { node, version, outcome }
             }
-            Request::Effect(Effect::Poll { node, leases, .. }) => {
+            Request::Effect(Effect::Poll { node, leases, release, asked, .. }) => {
                 let at = node_of(&node).expect("a node");
                 if !self.reaches(world, at) {
-                    return Some(Event::Polled { node, leases, report: Err("no reply".to_owned()) });
+                    return Some(Event::Polled { node, leases, asked, report: Err("no reply".to_owned()) });
                 }
-                for id in &leases {
-                    let now = world.now;
-                    world.nodes[at].leases.insert(service_of(id), now);
+                let (now, held) = (world.now, &mut world.nodes[at].leases);
+                for HeldLease { service, until } in release {
+                    let service = service_of(&service);
+                    if held.get(&service) == Some(&until.0) {
+                        held.remove(&service);
+                    }
                 }
-                Event::Polled { report: Ok(report(world, at)), node, leases }
+                held.extend(leases.iter().map(|id| (service_of(id), now)));
+                Event::Polled { report: Ok(report(world, at)), node, leases, asked }
             }
             Request::Effect(Effect::Attest(question)) => {
                 let attestation = self.attest(world, &question);
@@ -324,7 +328,7 @@ fn report(world: &World, node: usize) -> NodeReport {
         let units = container.units as f64 / 1000.0;
         let likely = 300.0 + 100.0 * container.service as f64;
         WorkerReport {
-            service: crate::model::swarm::ServiceId(format!("s{}", container.service).into()),
+            service: ServiceId(format!("s{}", container.service).into()),
             task: format!("t{}", container.task).into(),
             up_s: 1.0,
             units: world.behaviours[container.service].saves.then_some(units),
@@ -336,6 +340,14 @@ fn report(world: &World, node: usize) -> NodeReport {
             value: Some(1.0 / (1.0 + units)),
         }
     };
+    let held = |(service, renewed): (&usize, &u64)| HeldLease {
+        service: ServiceId(format!("s{service}").into()),
+        until: Millis(*renewed),
+    };
+    let stopped: &[u64] = match world.fault {
+        Fault::ForgetsWhatItStopped => &[],
+        _ => &world.nodes[node].stopped,
+    };
     NodeReport {
         version: "1".into(),
         clock: world.unix(),
@@ -343,6 +355,8 @@ fn report(world: &World, node: usize) -> NodeReport {
         cores: None,
         used_cores: Some(1.0),
         workers: running.map(worker).collect(),
+        held: world.nodes[node].leases.iter().map(held).collect(),
+        stopped: stopped.iter().map(|task| format!("t{task}").into()).collect(),
     }
 }
 
@@ -357,7 +371,9 @@ fn late(request: Request) -> Option<Event> {
         Request::Effect(Effect::ChangeNode(NodeChange { node, version, .. })) => {
             Event::NodeChanged { node, version, outcome: ChangeOutcome::Unknown(why()) }
         }
-        Request::Effect(Effect::Poll { node, leases, .. }) => Event::Polled { node, leases, report: Err(why()) },
+        Request::Effect(Effect::Poll { node, leases, asked, .. }) => {
+            Event::Polled { node, leases, asked, report: Err(why()) }
+        }
         Request::Effect(Effect::Attest(question)) => Event::Attested(question, Attestation::Unknown(why())),
         Request::Effect(Effect::Carry(Transfer { service, number, .. })) => {
             Event::Carried { service, number, outcome: TransferOutcome::Failed(why()) }

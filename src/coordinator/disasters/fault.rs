@@ -16,6 +16,8 @@ pub enum Fault {
     CarriesTwice,
     /// Agents do not stop jobs whose lease has expired.
     BreaksTheLease,
+    /// Agents do not report the tasks that they stopped.
+    ForgetsWhatItStopped,
     /// The time to settle is zero.
     DoesNotSettle,
     /// Every attestation after a transfer is `Gone`.

@@ -19,6 +19,8 @@ pub struct Behaviour {
     /// Whether that volume is shared by all nodes.
     pub is_shared: bool,
     pub ignores_term: bool,
+    /// Whether it exits with code 0 on SIGTERM.
+    pub exits_with_0: bool,
     /// Whether it exits with code 1 as soon as it starts.
     pub crashes: bool,
     /// Total units, in thousandths.
@@ -31,12 +33,14 @@ pub fn behaviours() -> [Behaviour; JOBS] {
         saves: true,
         is_shared: false,
         ignores_term: false,
+        exits_with_0: false,
         crashes: false,
         total: u64::MAX,
         grace: 10_000,
     };
     let shared = Behaviour { is_shared: true, ..usual };
-    [usual, shared, Behaviour { saves: false, ignores_term: true, grace: 30_000, ..usual }, usual, shared, usual]
+    let polite = Behaviour { exits_with_0: true, ..shared };
+    [usual, polite, Behaviour { saves: false, ignores_term: true, grace: 30_000, ..usual }, usual, shared, usual]
 }
 
 pub fn service(number: usize, version: u64) -> SwarmService {

@@ -24,6 +24,8 @@ pub struct Node {
     pub volumes: BTreeMap<usize, Volume>,
     /// When the lease of each service was last renewed; survives restarts of the agent.
     pub leases: BTreeMap<usize, u64>,
+    /// Tasks that the agent stopped because their lease had expired; survives restarts of the agent.
+    pub stopped: Vec<u64>,
     /// Number and state of the last transfer of each job from here; lost when the agent dies.
     pub sent: BTreeMap<usize, (u64, u64)>,
     /// Exits of tasks that are not reported to Swarm yet.
@@ -75,6 +77,8 @@ pub enum Ended {
     Complete,
     Failed(Option<i64>),
     Stopped,
+    /// Stopped with exit code 0, after it saved its state.
+    Saved,
 }
 
 impl Container {
@@ -177,7 +181,9 @@ impl Node {
                         if behaviour.saves && !behaviour.ignores_term {
                             save(&mut self.volumes, &container);
                         }
-                        self.unreported.push((container.task, Ended::Stopped));
+                        let exits_with_0 = behaviour.exits_with_0 && !behaviour.ignores_term;
+                        let ended = if exits_with_0 { Ended::Saved } else { Ended::Stopped };
+                        self.unreported.push((container.task, ended));
                     } else {
                         self.containers.push(container);
                     }

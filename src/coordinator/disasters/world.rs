@@ -203,6 +203,9 @@ impl World {
                 for container in &mut node.containers {
                     let renewed = node.leases.get(&container.service).copied();
                     if renewed.is_some_and(|renewed| *now >= renewed + LEASE) && container.writes() {
+                        if !node.stopped.contains(&container.task) {
+                            node.stopped.push(container.task);
+                        }
                         container.stop(*now, behaviours[container.service].grace);
                     }
                 }
@@ -242,11 +245,15 @@ impl World {
                     // A wanted task that its agent stopped counts as failed.
                     Ended::Stopped if task.wanted => (TaskState::Failed, Some(143)),
                     Ended::Stopped => (TaskState::Shutdown, Some(143)),
+                    Ended::Saved if task.wanted => (TaskState::Complete, Some(0)),
+                    Ended::Saved => (TaskState::Shutdown, Some(0)),
                 };
                 task.changed = now;
                 let (job, was_wanted) = (task.service, std::mem::take(&mut task.wanted));
                 match ended {
                     Ended::Complete => (self.failed[job], self.is_complete[job]) = (u64::MAX, true),
+                    // Swarm restarts only tasks that failed.
+                    Ended::Saved if was_wanted => self.failed[job] = u64::MAX,
                     _ if was_wanted => self.failed[job] = self.failed[job].saturating_add(1),
                     _ => {}
                 }

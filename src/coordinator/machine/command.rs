@@ -1,16 +1,17 @@
 //! Commands of operators: each is written by compare-and-swap, retried while the service changes, and replied to exactly once.
 //!
-//! Imports: event, state, writes, job, labels, record, model.
+//! A command for a gang is executed for each of its workers. Imports: event, state, names, writes, job, labels, record, model, policy.
 
 use super::event::{At, Command, CommandId, Effect};
-use super::job::{Job, Rejection};
+use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE, Rejection};
 use super::labels::{DRAIN, shown};
 use super::record::{Goal, JobPhase};
-use super::state::{Machine, QueuedCommand, QueuedNodeCommand, Seen};
+use super::state::{CommandOutcome, Machine, QueuedCommand, QueuedNodeCommand, Seen, SeenNode};
 use super::writes::{Spec, Write};
-use crate::model::cluster::NodeState;
+use crate::model::cluster::{Constraint, Resources};
 use crate::model::swarm::{ChangeOutcome, NodeChange, NodeId, ServiceId, SwarmTask};
 use crate::model::{Millis, Refusal};
+use crate::policy::cluster::{allows, holds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,9 +23,18 @@ const QUEUED_MOST: usize = 1000;
 /// Next action for a command.
 enum Now {
     Write(Box<Write>),
-    /// The command has no effect; with the reply.
-    Nothing(String),
-    Refuse(String),
+    /// Nothing is written; with the reply.
+    Leave(CommandOutcome, String),
+}
+
+impl Now {
+    fn nothing(text: String) -> Now {
+        Now::Leave(CommandOutcome::Unchanged, text)
+    }
+
+    fn refuse(why: String) -> Now {
+        Now::Leave(CommandOutcome::Refused, why)
+    }
 }
 
 impl Machine {
@@ -72,11 +82,10 @@ impl Machine {
     pub(super) fn serve(&mut self, at: At) {
         self.serve_nodes(at);
         for mut entry in std::mem::take(&mut self.command_queue) {
-            let mut refused = None;
             for id in entry.remaining.clone() {
                 let Some(seen) = self.seen.get(&id) else {
                     entry.remaining.remove(&id);
-                    entry.results.push("the service no longer exists".to_owned());
+                    entry.results.push((CommandOutcome::Unchanged, "the service no longer exists".to_owned()));
                     continue;
                 };
                 if seen.memory.pending.is_some() {
@@ -84,17 +93,15 @@ impl Machine {
                 }
                 match self.now(&entry.command, &id, seen) {
                     Now::Write(write) => self.write(&id, *write, Some(entry.command_id), at),
-                    Now::Nothing(text) => {
+                    Now::Leave(outcome, text) => {
                         entry.remaining.remove(&id);
-                        entry.results.push(text);
+                        entry.results.push((outcome, text));
                     }
-                    Now::Refuse(why) => refused = Some(Refusal::Refused(why)),
                 }
             }
-            match refused {
-                Some(refusal) => self.reply(entry.command_id, Err(refusal)),
-                None if entry.remaining.is_empty() => self.reply(entry.command_id, Ok(entry.results.join("; "))),
-                None => self.command_queue.push(entry),
+            match entry.remaining.is_empty() {
+                true => self.finish(entry),
+                false => self.command_queue.push(entry),
             }
         }
     }
@@ -116,12 +123,28 @@ impl Machine {
                 Command::NodeIsOff { node, .. } => format!("{name} no longer waits for {node}"),
                 Command::Drain(_) | Command::Undrain(_) => return,
             };
-            entry.results.push(begun);
+            entry.results.push((CommandOutcome::Changed, begun));
         }
         if entry.remaining.is_empty() {
             let entry = self.command_queue.remove(at);
-            self.reply(entry.command_id, Ok(entry.results.join("; ")));
+            self.finish(entry);
         }
+    }
+
+    /// Replies with the results of all workers. The command succeeds if it changed one of them, or if there was nothing to change.
+    fn finish(&mut self, mut entry: QueuedCommand) {
+        entry.results.sort_by_key(|(outcome, _)| *outcome);
+        let outcomes = || entry.results.iter().map(|(outcome, _)| *outcome);
+        let is_changed = outcomes().any(|outcome| outcome == CommandOutcome::Changed);
+        let is_refused = outcomes().any(|outcome| outcome == CommandOutcome::Refused);
+        let is_over = outcomes().all(|outcome| outcome == CommandOutcome::Ended);
+        let texts: Vec<&str> = entry.results.iter().map(|(_, text)| text.as_str()).collect();
+        let text = texts.join("; ");
+        let result = match !is_changed && (is_refused || is_over) {
+            true => Err(Refusal::Refused(text)),
+            false => Ok(text),
+        };
+        self.reply(entry.command_id, result);
     }
 
     /// Fails the commands that have exceeded their deadline.
@@ -142,54 +165,77 @@ impl Machine {
         let name = &seen.service.name;
         let job = match &seen.job {
             Ok(job) => job,
-            Err(Rejection(why)) => return Now::Refuse(format!("{name} is not managed: {why}")),
+            Err(Rejection(why)) => return Now::refuse(format!("{name} is not managed: {why}")),
         };
+        if job.record.phase == JobPhase::Done {
+            let next = match command {
+                Command::Resume(_) => format!("; run `docker service scale {name}=1` to run it again"),
+                _ => String::new(),
+            };
+            return Now::Leave(CommandOutcome::Ended, format!("{name} has ended{next}"));
+        }
         match command {
-            Command::Move { node, .. } => self.move_now(job, name, node, id),
+            Command::Move { node, .. } => self.move_now(seen, job, node, id),
             Command::Pause(_) => self.pause_now(job, name, id),
             Command::Resume(_) => resume_now(job, name),
             Command::NodeIsOff { node, .. } => self.off_now(seen, job, name, node),
-            Command::Drain(_) | Command::Undrain(_) => Now::Nothing(String::new()),
+            Command::Drain(_) | Command::Undrain(_) => Now::nothing(String::new()),
         }
     }
 
-    fn move_now(&self, job: &Job, name: &str, node: &str, id: &ServiceId) -> Now {
+    fn move_now(&self, seen: &Seen, job: &Job, node: &str, id: &ServiceId) -> Now {
+        let name = &seen.service.name;
         let to = match self.find_node(node) {
             Ok(to) => to,
-            Err(refusal) => return Now::Refuse(refusal.to_string()),
+            Err(refusal) => return Now::refuse(refusal.to_string()),
         };
         let record = &job.record;
         let is_going = record.to.as_ref() == Some(&to) && record.goal == Some(Goal::Move);
         if record.home.as_ref() == Some(&to) && record.phase != JobPhase::Waiting || is_going {
-            return Now::Nothing(format!("{name} is already on {node}, or moving there"));
+            return Now::nothing(format!("{name} is already on {node}, or moving there"));
         }
         if record.phase != JobPhase::Running {
-            return Now::Refuse(format!("{name} is not running: only a running job can be moved"));
+            return Now::refuse(format!("{name} is not running: only a running job can be moved"));
         }
         if !job.is_movable() {
-            return Now::Refuse(format!("{name} cannot be moved: {}", job.why_unmovable()));
+            return Now::refuse(format!("{name} cannot be moved: {}", job.why_unmovable()));
         }
-        if let Some(seen) = self.nodes.get(&to)
-            && let (state, Some(why)) = self.state_of(seen)
-            && state != NodeState::Ready
-        {
-            return Now::Refuse(format!("node {node} accepts no jobs: {why}"));
+        if let Some(why) = self.nodes.get(&to).and_then(|target| self.why_not_on(target, seen, job)) {
+            return Now::refuse(why);
         }
         Now::Write(Box::new(job.fence(Goal::Move, Some(to), "moved by an operator", self.units_of(id, job))))
+    }
+
+    /// Returns why a node accepts no jobs or can never run this one; `None` if it can, even if it has no room now.
+    fn why_not_on(&self, target: &SeenNode, seen: &Seen, job: &Job) -> Option<String> {
+        let (node, name) = (&target.node.hostname, &seen.service.name);
+        if let (_, Some(why)) = self.state_of(target) {
+            return Some(format!("node {node} accepts no jobs: {why}"));
+        }
+        let labelled = self.node(target);
+        let violated = job.constraints.iter().find(|constraint| !allows(&labelled, std::slice::from_ref(*constraint)));
+        if let Some(constraint) = violated {
+            return Some(format!("node {node} violates the constraint {} of {name}", in_words(constraint)));
+        }
+        // What other services reserve there may become free.
+        let (whole, wanted) = (target.node.capacity, seen.service.request);
+        let is_large_enough = holds(whole, wanted, 1);
+        (!is_large_enough).then(|| {
+            format!("node {node} is too small: it has {}, and {name} reserves {}", sizes(whole), sizes(wanted))
+        })
     }
 
     fn pause_now(&self, job: &Job, name: &str, id: &ServiceId) -> Now {
         let record = &job.record;
         let mut write = match record.phase {
-            JobPhase::Done => return Now::Refuse(format!("{name} has ended")),
-            JobPhase::Waiting if record.paused => return Now::Nothing(format!("{name} is paused")),
+            JobPhase::Waiting if record.paused => return Now::nothing(format!("{name} is paused")),
             JobPhase::Waiting => {
                 let mut record = record.clone();
                 record.paused = true;
                 Write { record, spec: Spec::Keep, text: String::new() }
             }
             JobPhase::Stopping if record.goal == Some(Goal::Pause) => {
-                return Now::Nothing(format!("{name} is being paused"));
+                return Now::nothing(format!("{name} is being paused"));
             }
             _ => job.fence(Goal::Pause, None, "paused by an operator", self.units_of(id, job)),
         };
@@ -205,18 +251,19 @@ impl Machine {
         let was_home = record.home.as_ref() == Some(&node);
         let is_up = self.nodes.get(&node).is_some_and(|seen| seen.node.is_up || seen.report.is_some());
         if is_up {
-            return Now::Refuse(format!("node {} is up: its agent reports which jobs run there", self.name_of(&node)));
+            return Now::refuse(format!("node {} is up: its agent reports which jobs run there", self.name_of(&node)));
         }
         if !was_placed && !was_home {
-            return Now::Nothing(format!("{name} does not wait for node {}", shown(&node.0)));
+            return Now::nothing(format!("{name} does not wait for node {}", shown(&node.0)));
         }
         if matches!(record.phase, JobPhase::Starting | JobPhase::Running) {
-            return Now::Refuse(format!(
+            return Now::refuse(format!(
                 "{name} is still running there according to Swarm; wait until `docker node ls` shows the node as down"
             ));
         }
         if was_home {
-            // The next start is on any node, without the state of the lost one.
+            // It stays paused if it was being paused. The next start is on any node, without the state of the lost one.
+            record.paused |= record.goal == Some(Goal::Pause);
             (record.home, record.to, record.goal, record.phase) = (None, None, None, JobPhase::Waiting);
         }
         record.leased = None;
@@ -266,43 +313,6 @@ impl Machine {
         }
     }
 
-    fn find_node(&self, name: &str) -> Result<NodeId, Refusal> {
-        let nodes = || self.nodes.values().map(|seen| &seen.node);
-        let found: Vec<&NodeId> = match nodes().find(|node| &*node.id.0 == name) {
-            Some(node) => vec![&node.id],
-            None => nodes().filter(|node| &*node.hostname == name).map(|node| &node.id).collect(),
-        };
-        match found.as_slice() {
-            [node] => Ok((*node).clone()),
-            [] => Err(Refusal::NotFound(format!(
-                "no node `{}` in this Swarm; list nodes with `docker node ls`",
-                shown(name)
-            ))),
-            several => {
-                let ids: Vec<&str> = several.iter().map(|node| &*node.0).collect();
-                Err(Refusal::Refused(format!(
-                    "several nodes are named `{}`: {}; use an id",
-                    shown(name),
-                    ids.join(", ")
-                )))
-            }
-        }
-    }
-
-    /// Finds the services of a job by name or id: one, or all of a gang.
-    fn find_jobs(&self, name: &str) -> Result<Vec<ServiceId>, Refusal> {
-        let by_name = self.seen.values().find(|seen| &*seen.service.id.0 == name || &*seen.service.name == name);
-        if let Some(seen) = by_name {
-            return Ok(vec![seen.service.id.clone()]);
-        }
-        let in_gang = |seen: &&Seen| seen.job.as_ref().is_ok_and(|job| job.options.gang.as_deref() == Some(name));
-        let gang: Vec<ServiceId> = self.seen.values().filter(in_gang).map(|seen| seen.service.id.clone()).collect();
-        match gang.is_empty() {
-            true => Err(Refusal::NotFound(format!("no job `{}`; list jobs with `flowctl cluster queue`", shown(name)))),
-            false => Ok(gang),
-        }
-    }
-
     fn reply(&mut self, command_id: CommandId, result: Result<String, Refusal>) {
         self.effects.push(Effect::Reply { command_id, result });
     }
@@ -310,12 +320,9 @@ impl Machine {
 
 fn resume_now(job: &Job, name: &str) -> Now {
     let mut record = job.record.clone();
-    if record.phase == JobPhase::Done {
-        return Now::Refuse(format!("{name} has ended; run `docker service scale {name}=1` to run it again"));
-    }
     let was_held = record.paused || record.tries > 0 || record.goal == Some(Goal::Pause);
     if !was_held {
-        return Now::Nothing(format!("{name} is not paused"));
+        return Now::nothing(format!("{name} is not paused"));
     }
     (record.paused, record.tries, record.retry_at, record.mark) = (false, 0, None, None);
     record.avoid.clear();
@@ -323,4 +330,17 @@ fn resume_now(job: &Job, name: &str) -> Now {
         record.goal = Some(Goal::Queue);
     }
     Now::Write(Box::new(Write { record, spec: Spec::Keep, text: "resumed by an operator".to_owned() }))
+}
+
+/// Formats a constraint as Swarm does.
+fn in_words(constraint: &Constraint) -> String {
+    let Constraint { label, equal, value } = constraint;
+    let is_attribute = [NODE_ID, NODE_HOSTNAME, NODE_ROLE].contains(&&**label);
+    let (prefix, sign) = (if is_attribute { "" } else { "node.labels." }, if *equal { "==" } else { "!=" });
+    shown(&format!("{prefix}{label}{sign}{value}"))
+}
+
+fn sizes(resources: Resources) -> String {
+    let Resources { cores, memory, gpus } = resources;
+    format!("{cores:.1} cores, {memory} of memory and {gpus} GPUs")
 }

@@ -3,10 +3,13 @@
 pub use crate::model::cluster::ClusterCommand as Command;
 use crate::model::cluster::{ClusterSettings, ClusterStatus};
 use crate::model::swarm::{
-    Attestation, ChangeOutcome, NodeChange, NodeId, NodeReport, ServiceChange, ServiceId, Swarm, Transfer,
+    Attestation, ChangeOutcome, HeldLease, NodeChange, NodeId, NodeReport, ServiceChange, ServiceId, Swarm, Transfer,
     TransferOutcome,
 };
 use crate::model::{Millis, Refusal};
+
+/// A machine acts for this many intervals between looks, and the time limit of a request, after its last successful look.
+pub const LOOKS_VALID: u64 = 3;
 
 /// Time of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub enum Event {
         node: NodeId,
         /// The services whose leases were to be renewed.
         leases: Vec<ServiceId>,
+        /// Time of the request on the machine's clock: the report describes a later instant.
+        asked: Millis,
         /// The report, or the error.
         report: Result<NodeReport, String>,
     },
@@ -110,7 +115,7 @@ pub enum Effect {
         /// Number of the look.
         look: u64,
     },
-    /// Request a report from a node's agent, and renew the leases of these services there. Ends in [`Event::Polled`].
+    /// Request a report from a node's agent, and renew and release leases there. Ends in [`Event::Polled`].
     Poll {
         /// The node.
         node: NodeId,
@@ -118,6 +123,10 @@ pub enum Effect {
         leases: Vec<ServiceId>,
         /// Duration of the leases.
         lease: Millis,
+        /// Leases that are removed there without stopping their jobs, unless renewed since the last report.
+        release: Vec<HeldLease>,
+        /// Time of the request on the machine's clock.
+        asked: Millis,
     },
     /// Change a service. Ends in [`Event::Changed`].
     Change(ServiceChange),
@@ -194,7 +203,8 @@ pub struct CoordinatorSettings {
     pub verify_within: Millis,
     /// How long an agent without contact to a manager lets a job with `flowcon.on-node-loss=restart` run.
     pub lease: Millis,
-    /// Safety margin: such a job counts as stopped this long after its lease and stop grace have expired.
+    /// Safety margin: such a job counts as stopped this long after its lease and stop grace have expired. It covers renewals in flight and the
+    /// time that the agent needs to stop the job.
     pub lease_margin: Millis,
     /// Delay before a second attempt; each further attempt doubles it.
     pub retry_after: Millis,

@@ -7,7 +7,7 @@ use super::job::Job;
 use super::labels::{bounded, is_queued};
 use super::record::JobPhase;
 use super::rental::Rental;
-use super::state::{Machine, Memory, Seen, SeenNode, SwarmState};
+use super::state::{Machine, Memory, NodeLeases, Seen, SeenNode, SwarmState};
 use crate::model::Millis;
 use crate::model::swarm::{NodeId, NodeReport, ServiceId, Swarm, SwarmService, SwarmTask};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ impl Machine {
     pub fn handle(&mut self, event: Event, at: At) -> Vec<Effect> {
         match event {
             Event::Looked { look, swarm } => self.looked(look, swarm, at),
-            Event::Polled { node, leases, report } => self.polled(&node, &leases, report, at),
+            Event::Polled { node, leases, asked, report } => self.polled(&node, &leases, asked, report, at),
             Event::Changed { service, version, outcome } => self.changed(&service, version, &outcome, at),
             Event::NodeChanged { node, version, outcome } => self.node_changed(&node, version, &outcome, at),
             Event::Attested(question, attestation) => {
@@ -34,6 +34,9 @@ impl Machine {
             Event::Command(command, command_id) => self.command(command, command_id, at),
             Event::Tick => self.tick(at),
             Event::Reconfigured(settings) => self.settings = *settings,
+        }
+        if self.acts(at) {
+            self.poll(at);
         }
         self.look_if_due(at);
         std::mem::take(&mut self.effects)
@@ -88,7 +91,14 @@ impl Machine {
                     seen.rental.remember_stage(&before, &seen.node, at);
                     seen
                 }
-                None => SeenNode { node, report: None, poll_error: None, poll_due: at.now, rental: Rental::default() },
+                None => SeenNode {
+                    node,
+                    report: None,
+                    poll_error: None,
+                    poll_due: at.now,
+                    leases: NodeLeases::default(),
+                    rental: Rental::default(),
+                },
             };
             self.nodes.insert(seen.node.id.clone(), seen);
         }
@@ -113,7 +123,14 @@ impl Machine {
         }
     }
 
-    fn polled(&mut self, node: &NodeId, leases: &[ServiceId], report: Result<NodeReport, String>, at: At) {
+    fn polled(
+        &mut self,
+        node: &NodeId,
+        leases: &[ServiceId],
+        asked: Millis,
+        report: Result<NodeReport, String>,
+        at: At,
+    ) {
         let due = at.now.after(self.settings.poll_every);
         if let Ok(report) = &report {
             self.evaluate(node, report, at);
@@ -133,7 +150,10 @@ impl Machine {
         let governed = |seen: &SeenNode| seen.report.as_ref().map(|(_, report)| report.is_governed);
         let was_governed = governed(seen);
         match report {
-            Ok(report) => (seen.report, seen.poll_error) = (Some((at.now, report)), None),
+            Ok(report) => {
+                seen.leases.take_in(asked, leases, &report);
+                (seen.report, seen.poll_error) = (Some((at.now, report)), None);
+            }
             Err(why) => seen.poll_error = Some(bounded(&why, 120)),
         }
         self.has_news |= governed(seen) != was_governed;
@@ -158,7 +178,6 @@ impl Machine {
             }
         }
         if self.acts(at) {
-            self.poll(at);
             self.categorise(at);
             self.serve(at);
             let waits = |seen: &Seen| is_to_prove(seen) && seen.memory.pending.is_none();
@@ -180,30 +199,6 @@ impl Machine {
     fn act_on(&mut self, id: &ServiceId, at: At) {
         if self.acts(at) {
             self.step(id, at);
-        }
-    }
-
-    /// Polls agents and renews leases. The leases of fenced services are left to expire.
-    fn poll(&mut self, at: At) {
-        let due: Vec<NodeId> =
-            self.nodes.values().filter(|node| at.now >= node.poll_due).map(|node| node.node.id.clone()).collect();
-        if due.is_empty() {
-            return;
-        }
-        let mut leases: BTreeMap<NodeId, Vec<ServiceId>> = BTreeMap::new();
-        for (id, seen) in &self.seen {
-            let Ok(job) = &seen.job else { continue };
-            let is_up = matches!(job.record.phase, JobPhase::Starting | JobPhase::Running);
-            if let Some(home) = job.record.home.as_ref().filter(|_| is_up && job.options.restarts_on_loss) {
-                leases.entry(home.clone()).or_default().push(id.clone());
-            }
-        }
-        for node in due {
-            let leases = leases.remove(&node).unwrap_or_default();
-            if let Some(seen) = self.nodes.get_mut(&node) {
-                seen.poll_due = at.now.after(self.settings.request_within).after(self.settings.poll_every);
-            }
-            self.effects.push(Effect::Poll { node, leases, lease: self.settings.lease });
         }
     }
 

@@ -154,23 +154,22 @@ pub(super) enum Run<'a> {
     /// A task is running.
     Runs(&'a SwarmTask),
     /// It exited with code 0.
-    Complete,
-    /// It failed, and Swarm does not retry.
-    Failed {
-        /// Exit code; `None` = it never ran.
-        exit: Option<i64>,
-        error: Option<&'a str>,
-    },
+    Complete(&'a SwarmTask),
+    /// It failed, and Swarm does not retry. Without an exit code it never ran.
+    Failed(&'a SwarmTask),
+    /// Its node's agent stopped it because its lease had expired, whatever its exit code, and Swarm does not retry.
+    Lapsed,
     /// Its tasks are gone without failure: it was stopped, or its node is lost.
     Stopped,
 }
 
 impl<'a> Run<'a> {
-    /// Determines the state from the tasks that are not past.
-    pub(super) fn of(tasks: &'a [SwarmTask], past: &BTreeSet<Arc<str>>) -> Run<'a> {
+    /// Determines the state from the tasks that are not past. `stopped`: tasks that agents stopped because their lease had expired.
+    pub(super) fn of(tasks: &'a [SwarmTask], past: &BTreeSet<Arc<str>>, stopped: &BTreeSet<Arc<str>>) -> Run<'a> {
         let present = || tasks.iter().filter(|task| !past.contains(&task.id));
-        if present().any(|task| task.state == TaskState::Complete) {
-            return Run::Complete;
+        let is_complete = |task: &&SwarmTask| task.state == TaskState::Complete && !stopped.contains(&task.id);
+        if let Some(task) = present().find(is_complete) {
+            return Run::Complete(task);
         }
         let error = || present().max_by_key(|task| task.changed).and_then(|task| task.error.as_deref());
         if let Some(task) = present().find(|task| task.is_wanted && task.state == TaskState::Running) {
@@ -179,9 +178,10 @@ impl<'a> Run<'a> {
         if present().any(|task| task.is_wanted) {
             return Run::Trying { error: error() };
         }
-        let failed = present().filter(|task| task.state == TaskState::Failed).max_by_key(|task| task.changed);
-        match failed {
-            Some(task) => Run::Failed { exit: task.exit_code, error: task.error.as_deref() },
+        let has_exited = |task: &&SwarmTask| matches!(task.state, TaskState::Complete | TaskState::Failed);
+        match present().filter(has_exited).max_by_key(|task| task.changed) {
+            Some(task) if stopped.contains(&task.id) => Run::Lapsed,
+            Some(task) => Run::Failed(task),
             None if present().next().is_some() => Run::Stopped,
             None => Run::None,
         }
@@ -219,6 +219,35 @@ impl ManualChange {
             _ if is_nowhere => ManualChange::ScaledUp,
             JobPhase::Waiting if record.home.is_none() && pin.is_some() => ManualChange::StartedPinned,
             _ => ManualChange::Untracked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::swarm::ServiceId;
+
+    fn task(id: &str, state: TaskState, changed: u64) -> SwarmTask {
+        let exit_code = (state == TaskState::Complete).then_some(0);
+        let (id, service, node) = (id.into(), ServiceId("s".into()), Some(NodeId("a".into())));
+        SwarmTask { id, service, node, state, is_wanted: false, exit_code, error: None, changed: Millis(changed) }
+    }
+
+    #[test]
+    fn a_task_that_its_agent_stopped_has_not_ended_by_itself() {
+        let (past, none, stopped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::from([Arc::<str>::from("one")]));
+        for state in [TaskState::Complete, TaskState::Failed] {
+            let mut tasks = vec![task("one", state, 1)];
+            assert_ne!(Run::of(&tasks, &past, &none), Run::Lapsed);
+            assert_eq!(Run::of(&tasks, &past, &stopped), Run::Lapsed);
+            // Swarm restarts a failed task, and that fails or ends by itself.
+            tasks.push(task("two", TaskState::Failed, 2));
+            assert_eq!(Run::of(&tasks, &past, &stopped), Run::Failed(&tasks[1]));
+            tasks[1].state = TaskState::Complete;
+            assert_eq!(Run::of(&tasks, &past, &stopped), Run::Complete(&tasks[1]));
+            (tasks[1].state, tasks[1].is_wanted) = (TaskState::Running, true);
+            assert_eq!(Run::of(&tasks, &past, &stopped), Run::Runs(&tasks[1]));
         }
     }
 }

@@ -8,52 +8,60 @@ use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
 use super::writes::{Spec, Write};
 use crate::model::cluster::WhyKind;
-use crate::model::swarm::{NodeId, ServiceId};
+use crate::model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
 
 /// Maximum number of nodes that are recorded as possible places.
 const SUSPECTS_MOST: usize = 60;
 
 impl Machine {
-    /// Takes over a job that was started on its pinned node before it was ever placed.
+    /// Takes over a job that was started manually on the node that it is pinned to.
     pub(super) fn adopt(&mut self, id: &ServiceId, job: &Job, at: At) {
         let Some(seen) = self.seen.get(id) else { return };
         let mut record = job.record.clone();
         record.home = seen.service.pin.clone();
         record.placed.extend(record.home.clone());
-        record.phase = JobPhase::Starting;
+        (record.phase, record.paused) = (JobPhase::Starting, false);
         let text = "started manually on the node that it is pinned to".to_owned();
         self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
     }
 
-    /// Handles a job that was pinned elsewhere or unpinned: only the nodes where it may run are recorded.
+    /// Handles a job that was pinned elsewhere or unpinned: only the nodes where it may run are recorded. If it was never placed and has run
+    /// on a single node, its saved state is there.
     pub(super) fn leave_alone(&mut self, id: &ServiceId, job: &Job, at: At) {
         let Some(seen) = self.seen.get(id) else { return };
+        let (name, pin) = (seen.service.name.clone(), seen.service.pin.clone());
         let mut record = job.record.clone();
         record.placed.extend(seen.tasks.iter().filter_map(|task| task.node.clone()));
-        record.placed.extend(seen.service.pin.clone());
-        let name = seen.service.name.clone();
-        let was_ours = job.record.home.is_some();
-        if record.placed != job.record.placed && record.placed.len() <= SUSPECTS_MOST {
+        record.placed.extend(pin.clone());
+        if record.home.is_none() && seen.ran_on_a_node() && record.placed.len() == 1 {
+            record.home = record.placed.first().cloned();
+        }
+        // Its owner has pinned it to the node where it runs.
+        if record.phase == JobPhase::Waiting && pin.is_some() && pin == record.home && record.placed.len() == 1 {
+            return self.adopt(id, job, at);
+        }
+        if record != job.record && record.placed.len() <= SUSPECTS_MOST {
             let text = "started manually: it is not managed, but its node is recorded".to_owned();
             return self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
         }
-        let text = match was_ours {
-            true => {
+        let text = match pin {
+            Some(_) => {
                 format!(
                     "its pin was changed manually: it is not managed; run `docker service scale {name}=0` to hand it back"
                 )
             }
-            false => format!(
+            None => format!(
                 "it runs without a pin: it is not managed; run `docker service scale {name}=0` to put it into the queue"
             ),
         };
         self.set_why(id, WhyKind::Foreign, text);
     }
 
-    /// Fences a service again whose pin was changed: it may have run on other nodes since.
+    /// Fences a service whose pin was changed, or that had none: it may have run on other nodes since.
     pub(super) fn fence_again(&mut self, id: &ServiceId, job: &Job, at: At) {
         let Some(seen) = self.seen.get(id) else { return };
-        let mut write = job.fence(job.record.goal.unwrap_or(Goal::Queue), None, "its pin was changed manually", None);
+        let why = if seen.service.pin.is_some() { "its pin was changed manually" } else { "it had no pin" };
+        let mut write = job.fence(job.record.goal.unwrap_or(Goal::Queue), None, why, None);
         (write.record.to, write.record.from) = (job.record.to.clone(), job.record.from.clone());
         if !matches!(write.record.goal, Some(Goal::Move | Goal::Return)) {
             write.record.to = None;
@@ -73,6 +81,17 @@ impl Machine {
                 .chain(self.nodes.values().filter(|node| node.node.is_up).map(|node| node.node.id.clone()))
                 .collect(),
         }
+    }
+}
+
+impl Seen {
+    /// Whether all of its tasks have a node, and one of them has run.
+    fn ran_on_a_node(&self) -> bool {
+        let has_run = |task: &SwarmTask| {
+            task.exit_code.is_some()
+                || matches!(task.state, TaskState::Running | TaskState::Complete | TaskState::Shutdown)
+        };
+        self.tasks.iter().all(|task| task.node.is_some()) && self.tasks.iter().any(has_run)
     }
 }
 

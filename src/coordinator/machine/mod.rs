@@ -7,7 +7,9 @@
 //! ```text
 //! handle    updates the state by an event
 //! jobs      services → jobs: labels and spec, or why a service is rejected       labels, job
+//! command   commands of operators: what each changes, and the names in them      command, names
 //! step      each job's next action, from its labels alone                        step, proof, carry, manual, writes
+//! poll      reports of agents, and leases of jobs that may be started elsewhere   leases
 //! plan      the policy's decisions: starts, stops, moves                         observe, plan
 //! rent      opens rented nodes for waiting jobs, and closes idle ones            rented, rental
 //! publish   the status: why each job is where it is                              status
@@ -22,7 +24,9 @@ mod event;
 mod handle;
 mod job;
 pub mod labels;
+mod leases;
 mod manual;
+mod names;
 mod observe;
 mod plan;
 mod proof;
@@ -36,7 +40,7 @@ mod step;
 mod tests;
 mod writes;
 
-pub use event::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Question, RentSettings};
+pub use event::{At, Command, CommandId, CoordinatorSettings, Effect, Event, LOOKS_VALID, Question, RentSettings};
 pub use job::{Job, Rejection};
 pub use record::{Goal, JobPhase, Record};
 pub use state::Machine;

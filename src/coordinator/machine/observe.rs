@@ -103,7 +103,8 @@ impl Machine {
         Observed { observation, nodes, jobs }
     }
 
-    fn node(&self, seen: &SeenNode) -> ClusterNode {
+    /// Returns a node as the policy sees it.
+    pub(super) fn node(&self, seen: &SeenNode) -> ClusterNode {
         let node = &seen.node;
         let mut labels = node.labels.clone();
         labels.insert(NODE_ID.into(), node.id.0.clone());

@@ -141,11 +141,11 @@ impl Machine {
         let Some(seen) = self.seen.get(id) else { return false };
         let Ok(job) = &seen.job else { return false };
         let is_lost = self.nodes.get(node).is_none_or(|node| !node.node.is_up);
-        let promised = job.options.restarts_on_loss && job.record.leased.as_ref() == Some(node);
+        let is_released = self.nodes.get(node).is_some_and(|node| node.leases.released.contains(id));
+        let promised = job.is_leasable() && job.record.leased.as_ref() == Some(node) && !is_released;
         let grace = seen.service.stop_grace.unwrap_or_default().max(job.options.stop_grace.unwrap_or(GRACE));
         let whole = self.settings.lease.after(grace).after(self.settings.lease_margin);
-        // A job with local state waits for its node: elsewhere it would start without that state.
-        is_lost && promised && job.carries.is_none() && at.now.since(since) >= whole
+        is_lost && promised && at.now.since(since) >= whole
     }
 
     /// Returns the nodes whose agents report a worker of this service.

@@ -114,7 +114,10 @@ impl Machine {
                 self.emit(None, format!("node {name}: command of [nodes] in flowcoord.toml failed, will retry: {why}"));
             }
         }
-        self.step_nodes(at);
+        // It may have lost the leadership while the command ran.
+        if self.acts(at) {
+            self.step_nodes(at);
+        }
     }
 
     /// Writes a stage and its availability in one update.

@@ -2,14 +2,14 @@
 //!
 //! Imports: event, job, record, rental, model, policy.
 
-use super::event::{At, Command, CommandId, CoordinatorSettings, Effect};
+use super::event::{At, Command, CommandId, CoordinatorSettings, Effect, LOOKS_VALID};
 use super::job::{Job, Rejection};
 use super::record::JobPhase;
 use super::rental::Rental;
 use crate::model::Millis;
 use crate::model::cluster::{ClusterReason, NodeState, Resources, Why, WhyKind};
 use crate::model::swarm::{
-    Availability, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
+    Availability, HeldLease, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
 };
 use crate::policy::cluster::Monitor;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +73,24 @@ pub(super) struct SeenNode {
     pub poll_error: Option<String>,
     /// When its agent is polled next.
     pub poll_due: Millis,
+    pub leases: NodeLeases,
     pub rental: Rental,
+}
+
+/// Leases of one node's agent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeLeases {
+    /// When the last report was requested.
+    pub asked: Option<Millis>,
+    /// Leases that the agent held then.
+    pub held: Vec<HeldLease>,
+    /// Tasks that the agent had stopped until then because their lease had expired.
+    pub stopped: BTreeSet<Arc<str>>,
+    /// Services whose leases the last poll was to renew.
+    pub renewing: BTreeSet<ServiceId>,
+    /// Services without the label `flowcon.queue` whose leases were released. If one gets the label again, its internal labels do not prove
+    /// that it has a lease.
+    pub released: BTreeSet<ServiceId>,
 }
 
 impl SeenNode {
@@ -108,7 +125,7 @@ pub(super) struct Memory {
     pub why: Option<Why>,
     pub reason: Option<ClusterReason>,
     pub monitor: Option<Monitor>,
-    /// Last report on it. ConnectionPool while it moves: otherwise moving would seem to pay for all other jobs.
+    /// Last report on it. Kept while it moves: otherwise moving would seem to pay for all other jobs.
     pub last_report: Option<WorkerReport>,
     /// When this machine fenced it for a move.
     pub fenced: Option<Millis>,
@@ -119,6 +136,8 @@ pub(super) struct Memory {
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.
     pub renewed: Option<NodeId>,
+    /// A task that has ended, perhaps because its agent stopped it, and when that was first seen.
+    pub ended: Option<(Arc<str>, Millis)>,
 }
 
 /// Proof that one version of a fenced service is gone.
@@ -180,8 +199,20 @@ pub(super) struct QueuedCommand {
     pub command_id: CommandId,
     pub command: Command,
     pub remaining: BTreeSet<ServiceId>,
-    pub results: Vec<String>,
+    pub results: Vec<(CommandOutcome, String)>,
     pub until: Millis,
+}
+
+/// Outcome of a command for one of its services. The reply lists them in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CommandOutcome {
+    /// The service was changed.
+    Changed,
+    /// There was nothing to change.
+    Unchanged,
+    /// The job has ended, so the command does not apply to it.
+    Ended,
+    Refused,
 }
 
 /// A command about a node without a reply yet.
@@ -240,7 +271,7 @@ impl Machine {
 
     /// Whether this machine is active: its node was Swarm's leader at a recent look.
     pub(super) fn acts(&self, at: At) -> bool {
-        let fresh = Millis(self.settings.look_every.0 * 3).after(self.settings.request_within);
+        let fresh = Millis(self.settings.look_every.0 * LOOKS_VALID).after(self.settings.request_within);
         self.swarm.as_ref().is_some_and(|swarm| swarm.is_leader && at.now.since(swarm.at) <= fresh)
     }
 

@@ -7,8 +7,8 @@ use super::job::{Job, Rejection};
 use super::record::JobPhase;
 use super::state::{Machine, Seen};
 use crate::model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};
-use crate::model::swarm::{NodeId, ServiceId};
-use std::collections::BTreeMap;
+use crate::model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Machine {
     pub(super) fn publish(&mut self, at: At) {
@@ -31,11 +31,8 @@ impl Machine {
             _ => None,
         };
         let mut workers: BTreeMap<&NodeId, usize> = BTreeMap::new();
-        for job in self.seen.values().filter_map(|seen| seen.job.as_ref().ok()) {
-            if !matches!(job.record.phase, JobPhase::Waiting | JobPhase::Done) {
-                let nodes = job.record.home.iter().chain(&job.record.to);
-                nodes.for_each(|node| *workers.entry(node).or_default() += 1);
-            }
+        for node in self.seen.values().flat_map(Seen::occupied) {
+            *workers.entry(node).or_default() += 1;
         }
         let nodes = self.nodes.values().map(|seen| {
             let (state, why) = self.state_of(seen);
@@ -79,15 +76,18 @@ impl Machine {
         let job = match &seen.job {
             Ok(job) => job,
             Err(Rejection(why)) => {
-                return ClusterJobStatus { why: Some(Why { kind: WhyKind::Invalid, text: why.clone() }), ..blank };
+                let (node, kind) = (seen.live_nodes().next().cloned(), WhyKind::Invalid);
+                return ClusterJobStatus { node, why: Some(Why { kind, text: why.clone() }), ..blank };
             }
         };
         let reported = self.worker_of(id, job);
         let state = state_of(job);
+        // A job that waits may have been started manually.
+        let live = seen.live_nodes().next().filter(|_| job.record.phase == JobPhase::Waiting);
         ClusterJobStatus {
             gang: job.options.gang.clone(),
             state,
-            node: job.record.home.clone(),
+            node: live.or(job.record.home.as_ref()).cloned(),
             to: job.record.to.clone(),
             why: seen.memory.why.clone(),
             reason: seen.memory.reason.clone(),
@@ -101,6 +101,28 @@ impl Machine {
             exit_code: job.record.exit,
             ..blank
         }
+    }
+}
+
+impl Seen {
+    /// Returns the nodes of its tasks that have not ended. A rejected service, and one that was started manually, may have some too.
+    fn live_nodes(&self) -> impl Iterator<Item = &NodeId> {
+        let past = self.job.as_ref().ok().map(|job| &job.record.past);
+        let is_past = move |task: &SwarmTask| past.is_some_and(|past| past.contains(&task.id));
+        let is_live =
+            move |task: &&SwarmTask| matches!(task.state, TaskState::Preparing | TaskState::Running) && !is_past(task);
+        self.tasks.iter().filter(is_live).filter_map(|task| task.node.as_ref())
+    }
+
+    /// Returns the nodes on which a worker of it is, or to which it moves.
+    fn occupied(&self) -> BTreeSet<&NodeId> {
+        let mut nodes: BTreeSet<&NodeId> = self.live_nodes().collect();
+        if let Ok(job) = &self.job
+            && !matches!(job.record.phase, JobPhase::Waiting | JobPhase::Done)
+        {
+            nodes.extend(job.record.home.iter().chain(&job.record.to));
+        }
+        nodes
     }
 }
 

@@ -7,7 +7,7 @@
 //! starting ──fails──► stopping, and back to its source by the same steps
 //! ```
 //!
-//! Imports: state, writes, job, record, model.
+//! Imports: state, job, record, model.
 
 use super::event::At;
 use super::job::{Job, ManualChange, NOWHERE, Rejection, Run};
@@ -15,7 +15,6 @@ use super::labels::shown;
 use super::proof::Needs;
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
-use super::writes::{Spec, Write};
 use crate::model::Millis;
 use crate::model::cluster::{NodeState, WhyKind};
 use crate::model::swarm::{NodeId, ServiceId, SwarmTask};
@@ -129,8 +128,12 @@ impl Machine {
     }
 
     fn step_up(&mut self, id: &ServiceId, job: &Job, at: At) {
+        let is_own_end = match self.is_own_end(id, job, at) {
+            Ok(is_own_end) => is_own_end,
+            Err(why) => return self.set_why(id, WhyKind::InProgress, why),
+        };
         let (Some(seen), Some(home)) = (self.seen.get(id), &job.record.home) else { return };
-        let run = Run::of(&seen.tasks, &job.record.past);
+        let run = Run::of(&seen.tasks, &job.record.past, &self.stopped_by_agents(seen));
         let past = past_of(&seen.tasks);
         let is_up = self.nodes.get(home).is_some_and(|node| node.node.is_up);
         let is_wanted_there = seen
@@ -141,17 +144,25 @@ impl Machine {
         let is_moving = is_starting && job.record.goal == Some(Goal::Move);
         let waited = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
         match run {
-            Run::Complete => self.end(id, job, 0, past, at),
+            Run::Complete(_) if is_own_end => self.end(id, job, 0, past, at),
+            Run::Lapsed => {
+                let why = "its node's agent stopped it, because its lease had expired";
+                let mut fence = job.fence(Goal::Queue, None, why, self.units_of(id, job));
+                fence.record.past = past.into_iter().collect();
+                self.write(id, fence, None, at);
+            }
             _ if !is_up && !is_wanted_there => {
                 // Swarm stops its tasks there as soon as the node is back, so fencing now costs nothing.
                 let why = format!("its node {} is lost", self.name_of(home));
                 let fence = job.fence(Goal::Queue, None, &why, self.units_of(id, job));
                 self.write(id, fence, None, at);
             }
-            Run::Failed { exit: Some(exit), .. } if !is_moving => self.end(id, job, exit, past, at),
-            Run::Failed { exit, error } => {
-                let exit = exit.map(|exit| format!("exit code {exit}"));
-                let what = error.map(str::to_owned).or(exit).unwrap_or_else(|| "it failed".to_owned());
+            Run::Failed(&SwarmTask { exit_code: Some(exit), .. }) if !is_moving && is_own_end => {
+                self.end(id, job, exit, past, at);
+            }
+            Run::Complete(task) | Run::Failed(task) => {
+                let exit = task.exit_code.map(|exit| format!("exit code {exit}"));
+                let what = task.error.as_deref().map(str::to_owned).or(exit).unwrap_or_else(|| "it failed".to_owned());
                 self.failed_to_start(id, job, &what, at);
             }
             Run::None | Run::Trying { .. } | Run::Stopped if is_starting && waited >= self.settings.start_within => {
@@ -191,11 +202,8 @@ impl Machine {
         let is_leased = seen.memory.renewed.is_some() && seen.memory.renewed == job.record.home;
         if job.record.phase == JobPhase::Running {
             self.has_news |= seen.memory.why.take().is_some();
-            if is_leased && job.options.restarts_on_loss && job.record.leased != job.record.home {
-                let mut record = job.record.clone();
-                record.leased = record.home.clone();
-                let text = "leased: its node's agent stops it if it loses contact to the managers".to_owned();
-                self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
+            if let Some(write) = job.lease_written(is_leased) {
+                self.write(id, write, None, at);
             }
             return;
         }
@@ -231,9 +239,14 @@ impl Machine {
     }
 
     fn step_stopping(&mut self, id: &ServiceId, job: &Job, at: At) {
+        let is_own_end = match self.is_own_end(id, job, at) {
+            Ok(is_own_end) => is_own_end,
+            Err(why) => return self.set_why(id, WhyKind::InProgress, why),
+        };
         let Some(seen) = self.seen.get(id) else { return };
         let past = past_of(&seen.tasks);
-        if Run::of(&seen.tasks, &job.record.past) == Run::Complete {
+        let run = Run::of(&seen.tasks, &job.record.past, &self.stopped_by_agents(seen));
+        if is_own_end && matches!(run, Run::Complete(_)) {
             return self.end(id, job, 0, past, at);
         }
         let goes = matches!(job.record.goal, Some(Goal::Move | Goal::Return));

@@ -12,6 +12,9 @@ use crate::model::swarm::{
 use crate::model::{Bytes, Millis, Refusal};
 use std::collections::{BTreeMap, VecDeque};
 
+mod commands;
+mod leased;
+mod manual;
 mod moves;
 mod together;
 
@@ -25,6 +28,7 @@ struct Bench {
     status: ClusterStatus,
     /// Nodes whose agents do not reply to questions for a proof.
     mute: Vec<NodeId>,
+    agents: leased::Agents,
     /// The first attestations of agents; all later ones are `Gone`.
     attestations: VecDeque<Attestation>,
     /// If set, collects questions for a proof instead of replying.
@@ -89,6 +93,7 @@ impl Bench {
             replies: Vec::new(),
             status: ClusterStatus::default(),
             mute: Vec::new(),
+            agents: leased::Agents::default(),
             attestations: VecDeque::new(),
             withheld: None,
             carries: TransferOutcome::Carried { size: Bytes(1), sha256: "0".into() },
@@ -116,25 +121,7 @@ impl Bench {
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         Some(match effect {
             Effect::Look { look } => Event::Looked { look, swarm: Ok(self.swarm.clone()) },
-            Effect::Poll { node, leases, .. } => {
-                let workers =
-                    self.swarm.tasks.iter().filter(|task| task.is_wanted && task.node.as_ref() == Some(&node));
-                let worker = |task: &SwarmTask| WorkerReport {
-                    service: task.service.clone(),
-                    task: task.id.clone(),
-                    up_s: 5.0,
-                    units: Some(3.0),
-                    total: Some(10.0),
-                    unit_s: Some(60.0),
-                    work_left: None,
-                    cores: None,
-                    cpu_time_s: Some(4.0),
-                    value: None,
-                };
-                let workers = workers.map(worker).collect();
-                let report = Ok(NodeReport { is_governed: true, workers, ..NodeReport::default() });
-                Event::Polled { node, leases, report }
-            }
+            Effect::Poll { node, leases, release, asked, .. } => self.polled(node, leases, release, asked),
             Effect::Change(change) => {
                 let (service, version) = (change.service.clone(), change.version);
                 Event::Changed { service, version, outcome: self.change(change) }

@@ -25,6 +25,8 @@ pub struct LocalWorker {
     pub service: ServiceId,
     /// Its task.
     pub task: Arc<str>,
+    /// Whether its process has been started, as opposed to a container that was only created.
+    pub has_started: bool,
     /// Whether it has ended according to its engine.
     pub has_ended: bool,
 }
@@ -136,6 +138,7 @@ fn worker(container: &Value) -> Option<LocalWorker> {
         container: text(&container["Id"])?,
         service: ServiceId(text(&container["Labels"][SERVICE_LABEL])?),
         task: text(&container["Labels"][TASK]).unwrap_or_default(),
+        has_started: container["State"].as_str() != Some("created"),
         // `created` is about to start, and `removing` may not have ended yet.
         has_ended: matches!(container["State"].as_str(), Some("exited" | "dead")),
     })

@@ -155,14 +155,14 @@ pub(super) enum When {
 }
 
 /// Whether the node's labels satisfy the constraints.
-pub(super) fn allows(node: &ClusterNode, constraints: &[Constraint]) -> bool {
+pub fn allows(node: &ClusterNode, constraints: &[Constraint]) -> bool {
     let holds =
         |constraint: &Constraint| (node.labels.get(&constraint.label) == Some(&constraint.value)) == constraint.equal;
     constraints.iter().all(holds)
 }
 
 /// Whether this capacity holds `times` workers of that size.
-pub(super) fn holds(capacity: Resources, request: Resources, times: u32) -> bool {
+pub fn holds(capacity: Resources, request: Resources, times: u32) -> bool {
     Free::of(capacity).holds(request, times)
 }
 

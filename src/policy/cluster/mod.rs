@@ -25,6 +25,7 @@ mod specon;
 #[cfg(test)]
 mod testing;
 
+pub use capacity::{allows, holds};
 pub use check::{ClusterViolation, check};
 pub use plan::plan;
 pub use queue::weight;

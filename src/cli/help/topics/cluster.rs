@@ -54,6 +54,14 @@ fn jobs() -> Section {
                  checkpoint must save its state on SIGTERM and resume from it when it starts. A job ends when its process exits; `flowctl \
                  cluster history` shows its exit code.",
             ),
+            paragraph(
+                "A service that already runs without a pin to a node (created without --replicas 0) is not managed until it is scaled to 0. \
+                 Then it is queued and proven gone like any job, and keeps its local checkpoint.",
+            ),
+            paragraph(
+                "Commands name a job by its service (name or id; the first 6 characters of the id suffice if they are unique) or by its \
+                 gang. A command for a gang applies to all workers that have not ended.",
+            ),
         ],
     }
 }
@@ -167,7 +175,8 @@ fn moves() -> Section {
                 "It is pinned to the new node and scaled to 1. The move is complete when progress is read there.",
             ),
             paragraph(
-                "If it does not start there, it is moved back by the same steps, and `flowctl cluster explain JOB` shows the reason.",
+                "If it does not start there, it is moved back by the same steps, and `flowctl cluster explain JOB` shows the reason. A move \
+                 by hand to a node that accepts no jobs, violates a constraint or is too small even when empty is refused at once.",
             ),
         ],
     }
@@ -179,7 +188,8 @@ fn loss() -> Section {
         parts: vec![
             paragraph(
                 "A node that does not reply may be off, or cut off from the network with its jobs still running. Its jobs therefore wait until \
-                 it is back. If it is switched off for good, say so: `flowctl cluster node-is-off JOB NODE`.",
+                 it is back. If it is switched off for good, say so: `flowctl cluster node-is-off JOB NODE`. A paused job stays paused, and one \
+                 that has ended is left alone.",
             ),
             paragraph(
                 "With flowcon.on-node-loss=restart, the agent on that node stops the job when it has had no contact with a manager for the \

@@ -1,0 +1,60 @@
+//! Names of jobs and nodes in commands of operators.
+//!
+//! Imports: state, labels, model.
+
+use super::labels::shown;
+use super::state::{Machine, Seen};
+use crate::model::Refusal;
+use crate::model::cluster::{WorkerNames, named};
+use crate::model::swarm::{NodeId, ServiceId};
+
+impl Machine {
+    /// Finds a node by id or hostname.
+    pub(super) fn find_node(&self, name: &str) -> Result<NodeId, Refusal> {
+        let nodes = || self.nodes.values().map(|seen| &seen.node);
+        let found: Vec<&NodeId> = match nodes().find(|node| &*node.id.0 == name) {
+            Some(node) => vec![&node.id],
+            None => nodes().filter(|node| &*node.hostname == name).map(|node| &node.id).collect(),
+        };
+        match found.as_slice() {
+            [node] => Ok((*node).clone()),
+            [] => Err(Refusal::NotFound(format!(
+                "no node `{}` in this Swarm; list nodes with `docker node ls`",
+                shown(name)
+            ))),
+            several => {
+                let ids: Vec<&str> = several.iter().map(|node| &*node.0).collect();
+                Err(Refusal::Refused(format!(
+                    "several nodes are named `{}`: {}; use an id",
+                    shown(name),
+                    ids.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Finds the services of a job: one by its name, id or prefix of its id, or all of a gang.
+    pub(super) fn find_jobs(&self, name: &str) -> Result<Vec<ServiceId>, Refusal> {
+        let all: Vec<&Seen> = self.seen.values().collect();
+        let names = all.iter().map(|seen| WorkerNames {
+            id: &seen.service.id.0,
+            name: &seen.service.name,
+            gang: seen.job.as_ref().ok().and_then(|job| job.options.gang.as_deref()),
+        });
+        match named(&names.collect::<Vec<_>>(), name) {
+            Ok(found) if found.is_empty() => {
+                Err(Refusal::NotFound(format!("no job `{}`; list jobs with `flowctl cluster status`", shown(name))))
+            }
+            Ok(found) => Ok(found.into_iter().map(|at| all[at].service.id.clone()).collect()),
+            Err(several) => {
+                let shown_at = |at: usize| format!("{} ({})", shown(&all[at].service.name), all[at].service.id);
+                let jobs: Vec<String> = several.into_iter().map(shown_at).collect();
+                Err(Refusal::Refused(format!(
+                    "the ids of several jobs begin with `{}`: {}; use a name or more of the id",
+                    shown(name),
+                    jobs.join(", ")
+                )))
+            }
+        }
+    }
+}

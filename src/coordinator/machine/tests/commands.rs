@@ -1,0 +1,192 @@
+//! Tests of commands: ended and paused jobs, gangs, names, targets of moves, drained and rented nodes. Imports: the machine, the model, and
+//! the simulated Swarm of the other tests.
+
+use super::*;
+use crate::model::cluster::Constraint;
+
+fn off(job: &str) -> Command {
+    Command::NodeIsOff { job: job.to_owned(), node: "a".to_owned() }
+}
+
+fn move_to(node: &str) -> Command {
+    Command::Move { job: "job".to_owned(), node: node.to_owned() }
+}
+
+impl Bench {
+    /// Sends a command, lets time pass, and returns the reply.
+    fn answer(&mut self, command: Command) -> Result<String, Refusal> {
+        let command_id = CommandId(self.replies.len() as u64 + 1);
+        self.handle(Event::Command(command, command_id));
+        self.passes(10);
+        let found = self.replies.iter().find(|(id, _)| *id == command_id);
+        found.expect("a reply").1.clone()
+    }
+
+    /// Node `a` and its tasks are lost; it no longer attests anything.
+    fn loses_a(&mut self) {
+        self.mute.push(node("a"));
+        self.swarm.nodes.retain(|known| known.id != node("a"));
+        self.swarm.tasks.retain(|task| task.node != Some(node("a")));
+        self.passes(10);
+    }
+
+    fn completes(&mut self, name: &str) {
+        let task = self.swarm.tasks.iter_mut().find(|task| *task.service.0 == *name).expect("a task");
+        (task.state, task.is_wanted) = (TaskState::Complete, false);
+        self.passes(10);
+        assert_eq!(self.state(name), JobState::Done);
+    }
+}
+
+/// Returns a bench with a gang of two workers on `a`, of which the first has ended.
+fn half_done() -> Bench {
+    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (CHECKPOINT, "saved")]);
+    let mut bench = Bench::with(["w1", "w2"].map(worker).to_vec());
+    bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
+    bench.passes(30);
+    bench.swarm.nodes[1].labels.clear();
+    bench.completes("w1");
+    bench.did.clear();
+    bench
+}
+
+#[test]
+fn a_job_that_has_ended_is_not_run_again_because_its_node_is_off() {
+    let mut bench = running();
+    bench.completes("job");
+    bench.did.clear();
+    bench.loses_a();
+    assert_eq!(bench.answer(off("job")), Err(Refusal::Refused("job has ended".to_owned())));
+    bench.passes(60);
+    assert_eq!((bench.state("job"), bench.did.len()), (JobState::Done, 0), "{:?}", bench.did);
+
+    let mut bench = half_done();
+    bench.loses_a();
+    assert_eq!(bench.answer(off("gang")), Ok("w2 no longer waits for a; w1 has ended".to_owned()));
+    bench.passes(60);
+    assert_eq!(["w1", "w2"].map(|name| bench.state(name)), [JobState::Done, JobState::Running]);
+}
+
+#[test]
+fn a_job_that_was_being_paused_stays_paused_if_its_node_is_off() {
+    let mut bench = running();
+    bench.mute = vec![node("a")];
+    assert_eq!(bench.answer(Command::Pause("job".to_owned())), Ok("job is paused".to_owned()));
+    assert_eq!(bench.state("job"), JobState::Stopping, "without a proof");
+    bench.loses_a();
+    assert!(bench.answer(off("job")).is_ok());
+    bench.passes(60);
+    assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Paused, None));
+    assert!(bench.answer(Command::Resume("job".to_owned())).is_ok());
+    bench.passes(60);
+    assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Running, Some(node("b"))));
+}
+
+#[test]
+fn a_command_for_a_gang_replies_with_what_it_changed() {
+    let mut bench = half_done();
+    let pause = || Command::Pause("gang".to_owned());
+    assert_eq!(bench.answer(pause()), Ok("w2 is paused; w1 has ended".to_owned()));
+    bench.passes(30);
+    assert_eq!(bench.state("w2"), JobState::Paused);
+    assert_eq!(bench.answer(pause()), Ok("w2 is paused; w1 has ended".to_owned()), "there is nothing to change");
+    let resumed = bench.answer(Command::Resume("gang".to_owned())).unwrap();
+    assert!(resumed.starts_with("w2 starts as soon as there is room; w1 has ended"), "{resumed}");
+    bench.passes(30);
+    assert_eq!(bench.state("w2"), JobState::Running);
+    assert_eq!(bench.answer(Command::Pause("w1".to_owned())), Err(Refusal::Refused("w1 has ended".to_owned())));
+    bench.completes("w2");
+    assert!(matches!(bench.answer(pause()), Err(Refusal::Refused(_))), "all of them have ended");
+}
+
+#[test]
+fn a_job_is_named_by_a_unique_prefix_of_its_id() {
+    let mut jobs = ["resnet", "bert"].map(|name| service(name, &[(QUEUE, "true")])).to_vec();
+    (jobs[0].id, jobs[1].id) = (ServiceId("k3v9x0aaaaaa".into()), ServiceId("k3v9x0bbbbbb".into()));
+    let mut bench = Bench::with(jobs);
+    bench.passes(30);
+    let mut pause = |name: &str| bench.answer(Command::Pause(name.to_owned()));
+    assert_eq!(pause("k3v9x0b"), Ok("bert is paused".to_owned()));
+    assert!(matches!(pause("k3v9x"), Err(Refusal::NotFound(_))), "too short");
+    let Err(Refusal::Refused(why)) = pause("k3v9x0") else { panic!("it is ambiguous") };
+    assert!(why.contains("resnet (k3v9x0aaaaaa), bert (k3v9x0bbbbbb)"), "{why}");
+}
+
+#[test]
+fn a_move_to_a_node_that_can_never_run_the_job_is_refused_at_once() {
+    let mut bench = running();
+    let cases: [(&dyn Fn(&mut Bench), &str); 4] = [
+        (
+            &|bench| {
+                let (label, value) = ("gpu".into(), "a100".into());
+                bench.swarm.services[0].constraints.push(Constraint { label, equal: true, value });
+            },
+            "node b violates the constraint node.labels.gpu==a100 of job",
+        ),
+        (
+            &|bench| bench.swarm.services[0].other_constraints.push("node.hostname != b".into()),
+            "node b violates the constraint node.hostname!=b of job",
+        ),
+        (
+            &|bench| bench.swarm.nodes[1].capacity.cores = 0.5,
+            "node b is too small: it has 0.5 cores, 8.0 GiB of memory and 0 GPUs, and job reserves 1.0 cores",
+        ),
+        (&|bench| bench.swarm.nodes[1].is_up = false, "node b accepts no jobs: Swarm reports it as down"),
+    ];
+    for (change, expected) in cases {
+        let before = bench.swarm.clone();
+        bench.swarm.nodes[0].labels.insert("gpu".into(), "a100".into());
+        change(&mut bench);
+        bench.swarm.services[0].version += 1;
+        bench.passes(10);
+        let Err(Refusal::Refused(why)) = bench.answer(move_to("b")) else { panic!("not refused: {expected}") };
+        assert!(why.contains(expected), "{why}");
+        assert_eq!((bench.state("job"), bench.did.len()), (JobState::Running, 0), "{:?}", bench.did);
+        let version = bench.swarm.services[0].version;
+        bench.swarm = before;
+        bench.swarm.services[0].version = version + 1;
+        bench.passes(10);
+    }
+    // A node without room is no reason.
+    bench.swarm.nodes[1].reserved = bench.swarm.nodes[1].capacity;
+    bench.passes(10);
+    assert_eq!(bench.answer(move_to("b")), Ok("job is stopping, then moves to b".to_owned()));
+}
+
+#[test]
+fn a_node_is_not_empty_while_a_rejected_service_runs_there() {
+    let mut bench = running();
+    bench.swarm.services[0].labels.insert(MOVABLE.into(), "perhaps".into());
+    bench.swarm.services[0].version += 1;
+    assert!(bench.answer(Command::Drain("a".to_owned())).is_ok());
+    bench.passes(30);
+    let workers = |bench: &Bench| bench.status.nodes.iter().map(|node| node.workers).collect::<Vec<_>>();
+    assert_eq!((bench.state("job"), workers(&bench)), (JobState::Refused, vec![1, 0]));
+    assert_eq!(bench.status.jobs[0].node, Some(node("a")));
+    bench.swarm.tasks.clear();
+    bench.passes(30);
+    assert_eq!(workers(&bench), [0, 0]);
+}
+
+#[test]
+fn a_former_leader_runs_no_command_of_a_rented_node() {
+    let mut bench = Bench::with(Vec::new());
+    let command = |word: &str| vec![word.to_owned()];
+    bench.machine = Machine::new(CoordinatorSettings {
+        rent: Some(RentSettings {
+            close_after: Millis::from_secs(60),
+            open_command: command("open"),
+            close_command: command("close"),
+            command_within: Millis::from_secs(5),
+        }),
+        ..CoordinatorSettings::default()
+    });
+    bench.swarm.nodes[1].labels.insert(labels::STAGE.into(), "opening".into());
+    bench.swarm.is_leader = false;
+    bench.passes(30);
+    bench.handle(Event::HookEnded { node: node("a"), outcome: Ok(()) });
+    assert_eq!(bench.did, Vec::<String>::new());
+    bench.swarm.is_leader = true;
+    bench.passes(30);
+    assert_eq!(bench.did, ["open b"]);
+}

@@ -1,0 +1,60 @@
+//! Tests of services that were started manually. Imports: the machine, and the simulated Swarm of the other tests.
+
+use super::*;
+
+/// Returns a bench with a job that was started without a pin and runs on `b`.
+fn unpinned(change: impl FnOnce(&mut SwarmService)) -> Bench {
+    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")]);
+    job.mode = ServiceMode::Replicated(1);
+    change(&mut job);
+    let mut bench = Bench::with(vec![job]);
+    bench.swarm.tasks.push(SwarmTask {
+        id: "theirs".into(),
+        service: ServiceId("job".into()),
+        node: Some(node("b")),
+        state: TaskState::Running,
+        is_wanted: true,
+        exit_code: None,
+        error: None,
+        changed: Millis(1),
+    });
+    bench.passes(30);
+    let (kind, why) = bench.why("job");
+    assert!(kind == WhyKind::Foreign && why.contains("docker service scale job=0"), "{why}");
+    assert_eq!((bench.swarm.tasks.len(), bench.status.nodes[1].workers), (1, 1));
+    bench
+}
+
+fn scale_to_0(bench: &mut Bench) {
+    (bench.swarm.services[0].mode, bench.swarm.services[0].version) = (ServiceMode::Replicated(0), 100);
+    bench.swarm.tasks.clear();
+    bench.passes(60);
+    assert_eq!(bench.state("job"), JobState::Running);
+}
+
+#[test]
+fn the_saved_state_of_a_job_that_ran_without_a_pin_is_transferred() {
+    let mut bench = unpinned(|_| {});
+    bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
+    scale_to_0(&mut bench);
+    assert!(bench.did.contains(&"carry 1 b>a".to_owned()), "{:?}", bench.did);
+    assert_eq!(bench.status.jobs[0].node, Some(node("a")));
+}
+
+#[test]
+fn a_job_with_other_local_volumes_starts_where_it_ran_without_a_pin() {
+    let data = MountedVolume { name: "data".into(), target: "/data".into(), is_local: true };
+    let mut bench = unpinned(|job| job.volumes.push(data));
+    scale_to_0(&mut bench);
+    assert!(bench.did.contains(&"starting 1@b".to_owned()), "{:?}", bench.did);
+    assert_eq!(bench.status.jobs[0].node, Some(node("b")));
+}
+
+#[test]
+fn a_job_that_its_owner_pins_to_the_node_where_it_runs_is_taken_over() {
+    let mut bench = unpinned(|_| {});
+    (bench.swarm.services[0].pin, bench.swarm.services[0].version) = (Some(node("b")), 100);
+    bench.passes(60);
+    assert_eq!((bench.state("job"), bench.swarm.tasks.len()), (JobState::Running, 1));
+    assert!(bench.did.iter().all(|did| !did.contains('@')), "it is not restarted: {:?}", bench.did);
+}
