@@ -244,6 +244,7 @@ async fn an_unreadable_container_does_not_hide_others_and_keeps_its_last_descrip
     assert_eq!(watched.listed_ids().await, [plain.as_str()], "reported once");
     odd_now.store(false, Ordering::Relaxed);
     proxy.inject(unknown_event);
+    assert_eq!(watched.next().await, EngineEvent::Readable(ContainerId::new(&odd)));
     assert_eq!(watched.listed().await.len(), 2);
     odd_now.store(true, Ordering::Relaxed);
     proxy.inject(unknown_event);

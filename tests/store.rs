@@ -184,6 +184,16 @@ fn a_damaged_database_is_moved_aside_unchanged_and_reported() {
 }
 
 #[test]
+fn the_time_of_a_loss_is_known_to_every_later_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(open(dir.path()).lost_at().unwrap(), None);
+    fs::write(dir.path().join("flowcon.db"), vec![1; 8_192]).unwrap();
+    let lost_at = Store::open(dir.path()).unwrap().store.lost_at().unwrap();
+    assert!(lost_at.is_some());
+    assert_eq!(open(dir.path()).lost_at().unwrap(), lost_at);
+}
+
+#[test]
 fn a_database_with_a_torn_page_is_moved_aside() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
@@ -346,9 +356,14 @@ fn read_positions_are_stored_and_those_of_ended_containers_are_dropped() {
     let file = ReadPosition {
         place: LogPlace::File { device: 7, inode: u64::MAX >> 1, born_ns: 1 << 60, offset: 1 << 40 },
         checkpoint: Some("{\"a\":1}".into()),
+        started_unix_ms: Some(1_795_225_561_965),
     };
     let output = ApiMark { unix_ns: 1_795_225_561_965_789_203, messages: 3 };
-    let api = ReadPosition { place: LogPlace::Api { output, error: ApiMark::default() }, checkpoint: None };
+    let api = ReadPosition {
+        place: LogPlace::Api { output, error: ApiMark::default() },
+        checkpoint: None,
+        started_unix_ms: None,
+    };
     let (a, b) = (ContainerId::new("a"), ContainerId::new("b"));
     let mut store = open(dir.path());
     store.save_positions([(&a, &file), (&b, &api)]).unwrap();
@@ -366,13 +381,14 @@ fn an_invalid_position_is_ignored() {
     let huge = ReadPosition {
         place: LogPlace::File { device: 1, inode: 2, born_ns: 0, offset: 3 },
         checkpoint: Some("x".repeat(2 << 20)),
+        started_unix_ms: None,
     };
     let mut store = open(dir.path());
     store.save_positions([(&ContainerId::new("huge"), &huge)]).unwrap();
     drop(store);
     sql(
         dir.path(),
-        "INSERT INTO position VALUES ('negative', 'file', 1, 2, -3, 0, NULL), ('unknown', 'tape', 1, 2, 3, 0, NULL);",
+        "INSERT INTO position VALUES ('negative', 'file', 1, 2, -3, 0, NULL, 1), ('unknown', 'tape', 1, 2, 3, 0, NULL, 1);",
     );
     let positions = open(dir.path()).positions().unwrap();
     let kept = positions.get(&ContainerId::new("huge")).unwrap();

@@ -1,5 +1,6 @@
 //! Commands of operators, handled by the loop.
 
+use super::event::Component;
 use super::governing::{Governing, Waiter};
 use super::job::Job;
 use crate::api::{Command, Request};
@@ -109,6 +110,7 @@ impl Governing {
                     ..self.settings.clone()
                 };
                 self.publisher.reconfigured(&self.settings);
+                self.publisher.health(Component::Configuration, None);
                 if fixed.is_empty() {
                     Ok("configuration reloaded".to_owned())
                 } else {

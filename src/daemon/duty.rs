@@ -27,6 +27,10 @@ pub(super) struct Duty {
     pub planned: BTreeSet<ContainerId>,
     /// Jobs that their engine paused, as the journal has them.
     pub paused: BTreeMap<ContainerId, Freezable>,
+    /// Jobs without turns that could not be thawed after their engine unpaused them.
+    pub unthawed: BTreeMap<ContainerId, PathBuf>,
+    /// Whether jobs may have notices about freezing.
+    pub has_notices: bool,
     /// Cgroups that the guard must let go, not yet sent to it.
     pub leave: Vec<PathBuf>,
     frozen: BTreeMap<ContainerId, Frozen>,
@@ -41,7 +45,9 @@ struct Frozen {
 }
 
 impl Frozen {
-    fn counted(&mut self, now: Millis, frozen_ms: u64) {
+    /// Adds a count. Returns whether the job was frozen since the last one.
+    fn counted(&mut self, now: Millis, frozen_ms: u64) -> bool {
+        let was_frozen = self.counted.back().is_some_and(|(_, before)| frozen_ms > *before);
         if self.counted.back().is_some_and(|(_, before)| frozen_ms < *before) {
             self.counted.clear(); // a new guard counts from zero
         }
@@ -49,6 +55,7 @@ impl Frozen {
         while self.counted.len() > 2 && now.since(self.counted[1].0) >= WINDOW {
             self.counted.pop_front();
         }
+        was_frozen
     }
 
     /// Share of the window in which the job was frozen, 0 ..= 1.
@@ -72,23 +79,24 @@ impl Duty {
 
     /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
-        self.recorded.is_empty() && self.requested.is_empty() && self.leave.is_empty()
+        let is_known = !self.recorded.is_empty() || !self.requested.is_empty() || !self.unthawed.is_empty();
+        !is_known && self.leave.is_empty() && !self.has_notices
     }
 
-    pub fn reported(&mut self, report: &Report, now: Millis) -> Vec<(ContainerId, String)> {
-        let mut problems = Vec::new();
+    /// Records what the guard reports. Returns the jobs with a problem, and without one those that were frozen since the last report.
+    pub fn reported(&mut self, report: &Report, now: Millis) -> BTreeMap<ContainerId, Option<String>> {
+        let mut problems = BTreeMap::new();
         for turned in &report.turned {
             let Some((id, _)) = self.recorded.iter().find(|(_, job)| Path::new(&job.cgroup) == turned.cgroup) else {
                 continue;
             };
-            self.frozen.entry(id.clone()).or_default().counted(now, turned.frozen_ms);
-            if turned.by_others {
-                problems.push((
-                    id.clone(),
-                    "it was frozen by somebody else, and stays frozen until they thaw it".to_owned(),
-                ));
+            let was_frozen = self.frozen.entry(id.clone()).or_default().counted(now, turned.frozen_ms);
+            let by_others = "it was frozen by somebody else, and stays frozen until they thaw it";
+            let problem = turned.problem.as_ref().map(|why| format!("it cannot be frozen: {why}"));
+            let problem = problem.or(turned.by_others.then(|| by_others.to_owned()));
+            if was_frozen || problem.is_some() {
+                problems.insert(id.clone(), problem);
             }
-            problems.extend(turned.problem.iter().map(|why| (id.clone(), format!("it cannot be frozen: {why}"))));
         }
         problems
     }

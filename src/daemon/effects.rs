@@ -1,10 +1,13 @@
 //! Events to the machine of limits, and its effects. Imports: the loop, the actuator, host's engine, limits, model.
 
 use super::actuator::Request;
-use super::event::Event;
+use super::event::{Component, Event};
 use super::governing::{Governing, Waiter, moment};
+use super::subject::Subject;
 use crate::host::docker::{Engine, EngineError, EngineInfo};
-use crate::limits::machine::{self, At, Candidate, Command, ContainerOutcome, Effect, Readings, RequestId, Work};
+use crate::limits::machine::{
+    self, At, Candidate, Command, ContainerOutcome, Effect, LimitNotice, Readings, RequestId, Work,
+};
 use crate::model::{ContainerId, EventKind, Refusal};
 use std::collections::BTreeMap;
 
@@ -52,12 +55,16 @@ impl Governing {
                 let about = about.as_ref().map(|(id, name)| (id.as_str(), name.as_str()));
                 self.publisher.emit(kind, about, text);
             }
-            Effect::Notice(id, level, text) => {
+            Effect::Notice(id, about, text) => {
+                let subject = match about {
+                    LimitNotice::Write => Subject::Write,
+                    LimitNotice::Others => Subject::OtherLimits,
+                };
                 if let Some(job) = self.jobs.get_mut(&id) {
-                    job.add_notice(level, &text);
+                    job.set_notice(subject, text);
                 }
             }
-            Effect::Warn(text) => self.publisher.warn(&text),
+            Effect::RestoreProblem(problem) => self.publisher.health(Component::Restore, problem),
             Effect::Reply { request, about, result } => {
                 if let Some(waiter) = self.waiters.remove(&request) {
                     self.answer(waiter, about, result);

@@ -55,6 +55,12 @@ pub(super) enum Component {
     Thaw,
     /// Freezing of jobs.
     Freeze,
+    /// The last reload of the configuration.
+    Configuration,
+    /// The restore of all containers.
+    Restore,
+    /// Whether all containers can be governed.
+    Capacity,
 }
 
 /// Bytes from a job's log.

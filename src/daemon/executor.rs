@@ -50,7 +50,7 @@ impl Executor {
     }
 
     /// Carries out one step of each operation. Returns the results in order.
-    async fn answers<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+    async fn answers<T: Operation>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
         let mut journalled = self.journal_writes(pieces).into_iter();
         let written = self.write(pieces).await;
         let mut written = written.into_iter();
@@ -84,19 +84,21 @@ impl Executor {
         journalled.into_iter().map(Answer::Journalled).collect()
     }
 
-    async fn write<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+    async fn write<T: Operation>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
         let mut requested = Vec::new();
         for piece in pieces {
             if let (Ask::Write(settings), Some(target)) = (&piece.of.ask, &piece.target) {
-                requested.push((target.clone(), piece.of.original.engine.unwrap_or_default(), settings.clone()));
+                let forgotten = piece.of.operation.forgotten().to_vec();
+                let engine = piece.of.original.engine.unwrap_or_default();
+                requested.push((target.clone(), engine, settings.clone(), forgotten));
             }
         }
         self.writer.connect_systemd(requested.iter().map(|(target, ..)| target)).await;
         let mut writes = Vec::new();
-        for (target, engine, settings) in requested {
+        for (target, engine, settings, forgotten) in requested {
             let (writer, pulse) = (&self.writer, &self.pulse);
             writes.push(async move {
-                let wrote = writer.write(&target, &engine, &settings).await;
+                let wrote = writer.write(&target, &engine, &settings, &forgotten).await;
                 pulse.beat();
                 Answer::Wrote(wrote)
             });

@@ -6,7 +6,7 @@ use super::claims::ClaimReader;
 use super::draining::Draining;
 use super::duty::{self, Duty};
 use super::error::DaemonError;
-use super::event::Event;
+use super::event::{Component, Event};
 use super::gpus::Gpus;
 use super::holdback::Blocks;
 use super::job::Jobs;
@@ -18,6 +18,7 @@ use super::positions;
 use super::publish::Publisher;
 use super::pulse::SILENT_AT_MOST;
 use super::record::Recorders;
+use super::subject::Subject;
 use crate::api::{RecordingRequest, Request};
 use crate::config::{ConfigError, EngineChoice, Settings};
 use crate::host::docker::{Engine, EngineInfo};
@@ -43,6 +44,9 @@ const TICK_COSTS_AT_MOST: u32 = 30;
 const TICK_WAITS_AT_MOST: Duration = Duration::from_secs(5);
 /// After this time the daemon is ready even if the engine has not answered.
 const READY_AT_LATEST: Duration = Duration::from_secs(3);
+
+/// Governed jobs at most; further containers are not governed.
+const JOBS_AT_MOST: usize = 4096;
 
 /// Control signals of the process that runs the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +79,7 @@ pub(super) struct Governing {
     pub(super) settings: Settings,
     pub(super) reread: Reread,
     pub(super) jobs: Jobs,
+    pub(super) jobs_at_most: usize,
     /// State of all limits, and decisions about them.
     pub(super) limits: Machine,
     /// Clients that wait for the results of commands about limits.
@@ -105,6 +110,8 @@ pub(super) struct Governing {
     pub(super) blocks: Blocks,
     pub(super) since: Millis,
     pub(super) since_unix_ms: u64,
+    /// When the latest journal was damaged, Unix milliseconds.
+    pub(super) lost_at_unix_ms: Option<u64>,
     pub(super) ticks: u64,
     pub(super) interval: Millis,
     pub(super) next_tick: Millis,
@@ -145,8 +152,10 @@ impl Governing {
             settings,
             reread,
             jobs: Jobs::new(),
+            jobs_at_most: JOBS_AT_MOST,
             waiters: BTreeMap::new(),
             last_request: 0,
+            lost_at_unix_ms: remembered.lost_at_unix_ms,
             positions: remembered.positions,
             library: Library::of(remembered.prior_runs),
             draining: Draining::default(),
@@ -249,11 +258,11 @@ impl Governing {
         self.tick_now();
     }
 
-    fn reload_and_report(&mut self) {
+    pub(super) fn reload_and_report(&mut self) {
         systemd::notify(&systemd::Notice::Reloading);
         match self.reload() {
             Ok(text) => self.publisher.emit(EventKind::Command, None, text),
-            Err(text) => self.publisher.warn(&text),
+            Err(text) => self.publisher.health(Component::Configuration, Some(text)),
         }
         systemd::notify(&systemd::Notice::Ready);
         self.publish();
@@ -271,7 +280,7 @@ impl Governing {
             }
             Event::LogHealth(id, problem) => {
                 if let Some(job) = self.jobs.get_mut(&id) {
-                    job.log_health(problem);
+                    job.set_notice(Subject::Log, problem);
                 }
             }
             Event::Written(outcomes) => self.on_outcomes(outcomes, false),

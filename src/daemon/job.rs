@@ -4,7 +4,8 @@ use super::claim_schedule::ClaimSchedule;
 use super::event::Output;
 use super::logs::feed::LogFeed;
 use super::publish::notice;
-use super::target::{Target, unit, unit_of_scope};
+use super::subject::Subject;
+use super::target::{SAME_START_MS, Target, unit, unit_of_scope};
 use crate::config;
 use crate::host::cgroup::{Cgroup, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
@@ -78,10 +79,8 @@ pub(super) struct Job {
     pub notices: Vec<Notice>,
     /// Whether its engine runs health checks in it, which must not find it frozen: a check that keeps failing can end it.
     pub has_health_check: bool,
-    /// Current problem with its log, as shown in a notice.
-    log_problem: Option<String>,
-    /// Current problem with its GPU.
-    gpu_problem: Option<String>,
+    /// Texts of the notices that hold at present, by subject.
+    current_notices: BTreeMap<Subject, String>,
     /// Identifies the run of the container.
     pub run: Run,
     /// Whether it was in a published snapshot.
@@ -174,8 +173,7 @@ impl Job {
             log_origin: None,
             notices: Vec::new(),
             has_health_check: false,
-            log_problem: None,
-            gpu_problem: None,
+            current_notices: BTreeMap::new(),
             run: (0, 0),
             was_published: false,
             directives: Arc::new(directives),
@@ -237,39 +235,33 @@ impl Job {
         self.notices.push(notice(level, text));
     }
 
-    /// Replaces the notice about its log.
-    pub fn log_health(&mut self, problem: Option<String>) {
-        let before = self.log_problem.take();
-        self.log_problem = self.replace_notice(before, problem);
-    }
-
-    /// Replaces the notice about its GPU.
-    pub fn gpu_health(&mut self, problem: Option<String>) {
-        let before = self.gpu_problem.take();
-        self.gpu_problem = self.replace_notice(before, problem);
-    }
-
-    fn replace_notice(&mut self, before: Option<String>, problem: Option<String>) -> Option<String> {
-        if let Some(before) = before.filter(|before| problem.as_ref() != Some(before)) {
+    /// Replaces the notice about a subject; `None` removes it.
+    pub fn set_notice(&mut self, subject: Subject, text: Option<String>) {
+        let before = self.current_notices.remove(&subject);
+        if let Some(before) = before.filter(|before| text.as_ref() != Some(before)) {
             self.notices.retain(|notice| notice.text != before);
         }
-        if let Some(text) = &problem {
-            self.add_notice(NoticeLevel::Warning, text);
+        if let Some(text) = text {
+            self.add_notice(subject.level(), &text);
+            self.current_notices.insert(subject, text);
         }
-        problem
     }
 
     /// Removes the notice that its log does not answer, because it answers.
     pub fn log_answers(&mut self, silence: &str) {
-        if self.log_problem.as_deref() == Some(silence) {
-            self.log_health(None);
+        if self.current_notices.get(&Subject::Log).is_some_and(|problem| problem == silence) {
+            self.set_notice(Subject::Log, None);
         }
     }
 
     /// Continues from where an earlier daemon stopped reading its log.
     pub fn resume_log(&mut self, position: &ReadPosition) {
         self.place = Some(position.place);
-        let checkpoint = position.checkpoint.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        // The container may have been started again meanwhile; its log continues, but its training begins anew.
+        let started = self.target.started_unix_ms;
+        let is_same_run = position.started_unix_ms.is_none_or(|known| known.abs_diff(started) <= SAME_START_MS);
+        let checkpoint = position.checkpoint.as_deref().filter(|_| is_same_run);
+        let checkpoint = checkpoint.and_then(|text| serde_json::from_str(text).ok());
         if let Some(checkpoint) = checkpoint {
             self.tracker = Tracker::resume(&self.directives, &checkpoint);
         }
@@ -313,6 +305,7 @@ impl Job {
             mark: target.mark.clone(),
             is_deferred: target.is_deferred(),
             ran_before,
+            ran_at_loss: false,
             current: target.cgroup().limits(),
             engine: self.engine_limits,
         }
@@ -321,7 +314,7 @@ impl Job {
     /// Returns its log position, for the journal.
     pub fn position(&self) -> Option<ReadPosition> {
         let checkpoint = serde_json::to_string(&self.tracker.checkpoint()).ok();
-        Some(ReadPosition { place: self.place?, checkpoint })
+        Some(ReadPosition { place: self.place?, checkpoint, started_unix_ms: Some(self.target.started_unix_ms) })
     }
 
     /// Reads its counters, and the CPU used since the last reading; a reading within [`FRESH`] is reused. `whole`: reads all that a

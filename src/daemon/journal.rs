@@ -23,6 +23,8 @@ pub(super) struct Journal {
 pub(super) struct Remembered {
     /// Originals, values written since, and adoptions.
     pub limits: Memory,
+    /// When the latest journal was damaged, Unix milliseconds: the originals of containers that ran then are lost.
+    pub lost_at_unix_ms: Option<u64>,
     /// Log positions.
     pub positions: BTreeMap<ContainerId, ReadPosition>,
     /// Curves of completed trainings, oldest first.
@@ -44,7 +46,6 @@ impl Journal {
         match Store::open(directory) {
             Ok(opened) => {
                 let mut remembered = Remembered::default();
-                remembered.limits.lost = opened.set_aside.is_some();
                 if let Some(path) = &opened.set_aside {
                     remembered.notices.push(format!(
                         "the journal was damaged and set aside as {}; containers that already run are left alone: \
@@ -53,16 +54,18 @@ impl Journal {
                     ));
                 }
                 if let Err(error) = recall(&opened.store, &mut remembered) {
-                    remembered.notices.push(error.to_string());
-                    return Ok((Journal { store: Err(error.to_string()) }, remembered));
+                    let why = until_restart(&error);
+                    remembered.notices.push(why.clone());
+                    return Ok((Journal { store: Err(why) }, remembered));
                 }
                 Ok((Journal { store: Ok(opened.store) }, remembered))
             }
             Err(error @ (StoreError::InUse { .. } | StoreError::Newer { .. })) => Err(error),
             Err(error) => {
-                let notice = format!("watching only, nothing is changed: {error}");
+                let why = until_restart(&error);
+                let notice = format!("watching only, nothing is changed: {why}");
                 let remembered = Remembered { notices: vec![notice], ..Remembered::default() };
-                Ok((Journal { store: Err(error.to_string()) }, remembered))
+                Ok((Journal { store: Err(why) }, remembered))
             }
         }
     }
@@ -173,6 +176,11 @@ impl Journal {
     }
 }
 
+/// Returns the error with the whole next step: the state directory is opened only at the start.
+fn until_restart(error: &StoreError) -> String {
+    if error.is_damage() { error.to_string() } else { format!("{error}; then restart flowcond") }
+}
+
 fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> {
     let originals = store.originals()?;
     for original in originals.readable {
@@ -183,6 +191,7 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     }
     remembered.limits.damaged = originals.damaged.into_iter().collect();
     remembered.limits.adopted = store.adopted()?;
+    remembered.lost_at_unix_ms = store.lost_at()?;
     remembered.positions = store.positions()?;
     remembered.prior_runs = store.prior_runs()?;
     remembered.may_be_frozen = !store.freezable()?.is_empty();

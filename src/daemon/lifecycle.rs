@@ -1,16 +1,15 @@
 //! Begin and end of jobs, and what is done for all of them every second. Imports: the loop, jobs, host's clock, limits, model.
 
 use super::actuator::Request;
+use super::event::Component;
 use super::governing::Governing;
 use super::job::Job;
 use super::logs::feed::LogFeed;
 use super::positions::{self, SAVED_AFTER};
+use super::subject::Subject;
 use crate::host::node;
-use crate::limits::machine;
+use crate::limits::machine::{self, Found};
 use crate::model::{ContainerId, EventKind, Millis};
-
-/// Governed jobs at most; further containers are not governed.
-const JOBS_AT_MOST: usize = 4096;
 
 /// With at most this many jobs, an extra snapshot is published for a job that was too short for a regular one.
 const SHORT_ONES_AMONG: usize = 256;
@@ -31,8 +30,9 @@ impl Governing {
             }
             self.end(id, None); // restarted without a report of its end
         }
-        if self.jobs.len() >= JOBS_AT_MOST {
-            return self.publisher.warn(&format!("more than {JOBS_AT_MOST} containers: the others are not governed"));
+        if self.jobs.len() >= self.jobs_at_most {
+            let text = format!("more than {} containers: the others are not governed", self.jobs_at_most);
+            return self.publisher.health(Component::Capacity, Some(text));
         }
         if let Some((earlier, exit_code)) = self.draining.done(id) {
             self.learn_from(&earlier, exit_code);
@@ -51,7 +51,9 @@ impl Governing {
             self.logs.follow(id, feed, job.place);
         }
         let name = job.target.name.clone();
-        let found = job.found(job.target.started_unix_ms < self.since_unix_ms);
+        let started = job.target.started_unix_ms;
+        let ran_at_loss = self.lost_at_unix_ms.is_some_and(|lost_at| started < lost_at);
+        let found = Found { ran_at_loss, ..job.found(started < self.since_unix_ms) };
         self.jobs.insert(id.clone(), Box::new(job));
         let known = if is_resumed { "; it continues from the record of another node" } else { "" };
         self.publisher.emit(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed{known}"));
@@ -106,7 +108,7 @@ impl Governing {
         self.claims.ask(&mut self.jobs, now);
         for (id, silence) in self.logs.silent() {
             if let Some(job) = self.jobs.get_mut(&id) {
-                job.log_health(Some(silence.to_owned()));
+                job.set_notice(Subject::Log, Some(silence.to_owned()));
             }
         }
     }

@@ -36,6 +36,8 @@ mod lifecycle;
 #[cfg(test)]
 mod limits_tests;
 mod logs;
+#[cfg(test)]
+mod notices_tests;
 mod observe;
 mod piece;
 mod pin;
@@ -49,12 +51,15 @@ mod scopes;
 mod share_gpus;
 mod snapshots;
 mod stop;
+mod subject;
 mod supervise;
 mod target;
 #[cfg(test)]
 mod testing;
 mod thaw;
 mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 pub use crate::limits::machine::Restored;
 pub use error::DaemonError;
@@ -84,7 +89,6 @@ use tokio::task::{AbortHandle, JoinHandle};
 const EVENTS_AT_MOST: usize = 1024;
 /// Commands that may wait; beyond, clients are asked to retry.
 const COMMANDS_AT_MOST: usize = 32;
-const SOCKET_MODE: u32 = 0o660;
 /// Every user may connect to register a command; the daemon then checks who the caller is.
 const RUN_SOCKET_MODE: u32 = 0o666;
 /// Registrations that may wait at the socket; beyond, their callers wait.
@@ -102,7 +106,7 @@ pub async fn run(
     let access = access(&settings, &admins);
     let (journal, remembered) = Journal::open(&settings.state_dir)?;
     let group = settings.group.as_deref().and_then(|name| users::gid_of(name).ok());
-    let socket = api::bind(&settings.socket, group, SOCKET_MODE)?;
+    let socket = api::bind(&settings.socket, group, access.socket_mode())?;
 
     let (events, mut inbox) = mpsc::channel(EVENTS_AT_MOST);
     let (commands, requests) = mpsc::channel(COMMANDS_AT_MOST);

@@ -30,6 +30,8 @@ pub(super) struct Publisher {
     history: History,
     /// Current problems of components of the daemon.
     problems: BTreeMap<Component, String>,
+    /// Current problems of containers that their engine cannot describe.
+    unreadable: BTreeMap<ContainerId, String>,
     sequence: u64,
     notices: VecDeque<Notice>,
 }
@@ -53,6 +55,7 @@ impl Publisher {
             history_queries,
             history,
             problems: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             sequence: 0,
             notices: VecDeque::new(),
         }
@@ -86,12 +89,24 @@ impl Publisher {
 
     /// Replaces the problem of a component; `None` clears it.
     pub fn health(&mut self, component: Component, problem: Option<String>) {
-        if let Some(text) = self.problems.remove(&component) {
+        let before = self.problems.remove(&component);
+        self.replace_warning(before, problem.as_deref());
+        self.problems.extend(problem.map(|text| (component, text)));
+    }
+
+    /// Replaces the problem of a container that its engine cannot describe; `None` clears it.
+    pub fn readable(&mut self, id: &ContainerId, problem: Option<String>) {
+        let before = self.unreadable.remove(id);
+        self.replace_warning(before, problem.as_deref());
+        self.unreadable.extend(problem.map(|text| (id.clone(), text)));
+    }
+
+    fn replace_warning(&mut self, before: Option<String>, problem: Option<&str>) {
+        if let Some(text) = before.filter(|before| problem != Some(before.as_str())) {
             self.unwarn(&text);
         }
         if let Some(text) = problem {
-            self.warn(&text);
-            self.problems.insert(component, text);
+            self.warn(text);
         }
     }
 

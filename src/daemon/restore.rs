@@ -64,7 +64,9 @@ fn open_executor(settings: &Settings) -> Result<Option<(Executor, Remembered)>, 
         EngineChoice::Auto => EngineAddress::from_config(None).ok(),
         EngineChoice::At(address) => EngineAddress::from_config(Some(address)).ok(),
     };
-    let writer = Writer::new(address.map(Engine::new), Connected::default());
+    // All calls go to one engine, even if the socket of another appears meanwhile.
+    let engine = address.map(|address| Engine::new(address.resolved()));
+    let writer = Writer::new(engine, Connected::default());
     Ok(Some((Executor { journal, writer, pulse: Pulse::default() }, remembered)))
 }
 

@@ -1,6 +1,6 @@
-//! Events of the engine and of scopes, turned into jobs.
+//! Events of the engine and of scopes, turned into jobs and warnings.
 
-use super::event::ScopeEvent;
+use super::event::{Component, ScopeEvent};
 use super::governing::Governing;
 use super::job::Job;
 use crate::config::EngineChoice;
@@ -34,8 +34,15 @@ impl Governing {
                 }
             }
             EngineEvent::Unreadable(id, text) => {
-                self.publisher.warn(&format!("container {id} is not governed: {text}"))
+                let problem = match self.jobs.get(&id) {
+                    Some(job) => {
+                        format!("{} is governed as it was when its engine last described it: {text}", job.target.name)
+                    }
+                    None => format!("container {id} is not governed: {text}"),
+                };
+                self.publisher.readable(&id, Some(problem));
             }
+            EngineEvent::Readable(id) => self.publisher.readable(&id, None),
         }
     }
 
@@ -72,6 +79,9 @@ impl Governing {
             self.found(container);
             self.renamed(&container.id, container.name.clone());
             self.pause_changed(&container.id, container.paused);
+        }
+        if self.jobs.len() < self.jobs_at_most {
+            self.publisher.health(Component::Capacity, None); // all of the list are governed
         }
         let present = present.into_iter().cloned().collect();
         self.handle_limits(machine::Event::Listed(present));

@@ -9,13 +9,14 @@ use super::duty::turns;
 use super::event::Component;
 use super::governing::Governing;
 use super::job::Job;
+use super::subject::Subject;
 use crate::config::GpuControl;
 use crate::host::freezer::{self, Plan};
 use crate::host::node;
 use crate::host::store::Freezable;
-use crate::model::{ContainerId, ContainerPlan, Millis, NoticeLevel, PolicyName, RunState};
+use crate::model::{ContainerId, ContainerPlan, Millis, PolicyName, RunState};
 use crate::policy::GpuJob;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 const NOTICE: &str = "it shares a GPU with a favoured job and is frozen for part of the time (gpu.control); \
@@ -32,7 +33,8 @@ impl Governing {
             return;
         }
         let now = node::now();
-        let wanted = if is_on { self.parts_frozen(now) } else { BTreeMap::new() };
+        self.thaw_again();
+        let (wanted, exempt) = if is_on { self.parts_frozen(now) } else { Default::default() };
         for id in wanted.keys() {
             self.record_freezable(id);
         }
@@ -47,46 +49,74 @@ impl Governing {
         let followed = self.duty.guard.follow(&plan);
         self.publisher.health(Component::Freeze, followed.as_ref().err().cloned());
         let Ok(followed) = followed else {
-            return self.duty.planned.clear();
+            self.duty.planned.clear();
+            return self.update_notices(&wanted, &exempt, &BTreeMap::new());
         };
+        let mut problems = BTreeMap::new();
         if let Some(report) = followed.report {
-            for (id, problem) in self.duty.reported(&report, now) {
-                if let Some(job) = self.jobs.get_mut(&id) {
-                    job.add_notice(NoticeLevel::Warning, &problem);
-                }
-            }
+            problems = self.duty.reported(&report, now);
             // The report belongs to the plan before this one.
             for id in self.duty.let_go() {
-                if !wanted.contains_key(&id) && self.actuator.request(Request::Thawed(id.clone())) {
+                let is_wanted = wanted.contains_key(&id) || self.duty.unthawed.contains_key(&id);
+                if !is_wanted && self.actuator.request(Request::Thawed(id.clone())) {
                     self.duty.recorded.remove(&id);
                 }
             }
         }
-        if !followed.is_sent {
-            return;
+        if followed.is_sent {
+            self.duty.leave.clear();
+            self.duty.planned = parts.into_iter().map(|(id, ..)| id).collect();
         }
-        self.duty.leave.clear();
-        self.duty.planned = parts.into_iter().map(|(id, ..)| id).collect();
+        self.update_notices(&wanted, &exempt, &problems);
+    }
+
+    /// Updates what each job shows about freezing. `problems`: news of the guard.
+    pub(super) fn update_notices(
+        &mut self,
+        wanted: &BTreeMap<ContainerId, f64>,
+        exempt: &BTreeSet<ContainerId>,
+        problems: &BTreeMap<ContainerId, Option<String>>,
+    ) {
+        self.duty.has_notices = !wanted.is_empty() || !exempt.is_empty() || !self.duty.planned.is_empty();
         for (id, job) in &mut self.jobs {
             job.frozen = self.duty.share(id);
-        }
-        for id in &self.duty.planned {
-            if let Some(job) = self.jobs.get_mut(id) {
-                job.add_notice(NoticeLevel::Info, NOTICE);
+            let is_planned = self.duty.planned.contains(id);
+            let notice = if is_planned { Some(NOTICE) } else { exempt.contains(id).then_some(NO_FREEZE) };
+            job.set_notice(Subject::Freezing, notice.map(str::to_owned));
+            match problems.get(id) {
+                _ if !is_planned => job.set_notice(Subject::FreezeProblem, None),
+                Some(problem) => job.set_notice(Subject::FreezeProblem, problem.clone()),
+                None => {}
+            }
+            if !wanted.contains_key(id) {
+                job.set_notice(Subject::FreezeRecord, None);
             }
         }
     }
 
-    /// Returns the share of the time for which the policy wants each job frozen.
-    fn parts_frozen(&mut self, now: Millis) -> BTreeMap<ContainerId, f64> {
+    /// Thaws jobs that could not be thawed before. Jobs with turns are left to the guard.
+    fn thaw_again(&mut self) {
+        for (id, cgroup) in std::mem::take(&mut self.duty.unthawed) {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            if self.duty.planned.contains(&id) || freezer::thaw(&cgroup).is_ok() {
+                job.set_notice(Subject::Thaw, None);
+            } else {
+                self.duty.unthawed.insert(id, cgroup);
+            }
+        }
+    }
+
+    /// Returns the share of the time for which the policy wants each job frozen, and the jobs that are exempt because of a health check.
+    fn parts_frozen(&mut self, now: Millis) -> (BTreeMap<ContainerId, f64>, BTreeSet<ContainerId>) {
         let is_plain = self.blocks.now(&self.settings.policy, now).is_some_and(|block| block.plain);
         let (_, uses) = self.gpus.observed(&self.jobs);
         let mut gpu_jobs: BTreeMap<u32, Vec<GpuJob>> = BTreeMap::new();
+        let mut exempt = BTreeSet::new();
         for (id, parts) in uses {
             let is_held = self.limits.hold(&id, now).is_some();
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if job.has_health_check {
-                job.add_notice(NoticeLevel::Info, NO_FREEZE);
+                exempt.insert(id.clone());
             }
             let Some(plan) = &job.plan else { continue };
             if is_held || job.has_health_check || job.state != RunState::Running {
@@ -108,7 +138,7 @@ impl Governing {
                 *most = most.max(part);
             }
         }
-        wanted
+        (wanted, exempt)
     }
 
     /// Has the journal record that a job may be frozen, once.
@@ -125,17 +155,13 @@ impl Governing {
     /// Handles the journal's answer to such a request.
     pub(super) fn may_freeze(&mut self, record: Freezable, problem: Option<String>) {
         let is_requested = self.duty.requested.remove(&record.id);
-        match problem {
-            None if record.is_paused || !is_requested => {}
-            None => drop(self.duty.recorded.insert(record.id.clone(), record)),
-            Some(why) => {
-                if let Some(job) = self.jobs.get_mut(&record.id) {
-                    job.add_notice(
-                        NoticeLevel::Warning,
-                        &format!("it is not frozen, because the journal cannot record it: {why}"),
-                    );
-                }
-            }
+        let notice = problem.map(|why| format!("it is not frozen, because the journal cannot record it: {why}"));
+        let is_recorded = notice.is_none() && !record.is_paused && is_requested;
+        if let Some(job) = self.jobs.get_mut(&record.id) {
+            job.set_notice(Subject::FreezeRecord, notice);
+        }
+        if is_recorded {
+            self.duty.recorded.insert(record.id.clone(), record);
         }
     }
 
@@ -147,13 +173,20 @@ impl Governing {
         let cgroup = PathBuf::from(&record.cgroup);
         if is_paused {
             duty.leave.push(cgroup);
+            duty.unthawed.remove(id); // the engine unpauses it
             duty.paused.insert(id.clone(), record.clone());
         } else {
             duty.leave.retain(|path| *path != cgroup);
             // The guard may have frozen it again after the engine unpaused it.
             if let Err(error) = freezer::thaw(&cgroup) {
-                self.publisher
-                    .health(Component::Freeze, Some(format!("{}: {error}; run `flowcond restore`", record.name)));
+                let problem = format!(
+                    "it is frozen although its engine unpaused it, and cannot be thawed: {error}; this is tried again every \
+                     second, and when flowcond is restarted"
+                );
+                duty.unthawed.insert(id.clone(), cgroup);
+                if let Some(job) = self.jobs.get_mut(id) {
+                    job.set_notice(Subject::Thaw, Some(problem));
+                }
             }
         }
         let was_requested = self.actuator.request(Request::MayFreeze(record));

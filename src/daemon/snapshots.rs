@@ -4,6 +4,7 @@ use super::event::Component;
 use super::governing::Governing;
 use super::journal::unix_ms;
 use super::observe::{observe, status_of};
+use super::subject::Subject;
 use crate::host::node;
 use crate::host::systemd;
 use crate::model::{self, ContainerObservation, EventKind, GpuUse, Millis, NodeObservation, NodeStatus};
@@ -33,7 +34,7 @@ impl Governing {
             let others = others.map(|other| -> &[GpuUse] { &other.gpus });
             let full = model::nearly_full(&container.gpus, others, &node.gpus);
             if let Some(job) = self.jobs.get_mut(&container.id) {
-                job.gpu_health(full);
+                job.set_notice(Subject::Gpu, full);
             }
         }
     }

@@ -1,11 +1,14 @@
 //! The handle on a job's limits, shared by the loop, which reads them, and the actuator, which writes them.
 
-use crate::host::cgroup::Cgroup;
+use crate::host::cgroup::{Cgroup, LimitWriter};
 use crate::host::docker::EngineName;
 use crate::host::node;
 use crate::model::{ContainerId, EngineMark, Runtime};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Start times that differ by no more belong to the same run: the start of a command is known only to a clock tick.
+pub(super) const SAME_START_MS: u64 = 3_000;
 
 /// Handle for reading and writing one container's limits. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -42,10 +45,15 @@ impl Target {
         self.runtime == Runtime::Docker || self.unit.is_some()
     }
 
-    /// Locks the cgroup, for a few reads or one write of control files.
+    /// Locks the cgroup, for a few reads of control files. A write may take seconds, so it uses [`Target::writer`].
     pub fn cgroup(&self) -> MutexGuard<'_, Cgroup> {
         // Control files have no state that a panic could leave half-changed.
         self.cgroup.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a writer of the limits that leaves the cgroup unlocked.
+    pub fn writer(&self) -> LimitWriter {
+        self.cgroup().writer()
     }
 }
 

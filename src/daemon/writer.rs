@@ -1,5 +1,5 @@
-//! Writes limits through the engine, systemd or the cgroup, whichever a container needs. Imports: host's engine and systemd, limits,
-//! targets, model.
+//! Writes limits through the engine, systemd or the cgroup, whichever a container needs, and restores the engine's record of it.
+//! Imports: host's engine and systemd, limits, targets, model.
 
 use super::target::Target;
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
@@ -10,6 +10,7 @@ use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 /// Time before a bus that did not reply is tried again.
@@ -65,9 +66,23 @@ impl Writer {
         }
     }
 
-    /// Writes `settings`; `original`: the container's limits in the engine's units.
-    pub async fn write(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) -> WriteResult {
+    /// Writes `settings`; `original`: the container's limits in the engine's units; `forgotten`: values of ours that the journal will
+    /// forget afterwards.
+    pub async fn write(
+        &self,
+        target: &Target,
+        original: &EngineLimits,
+        settings: &[Setting],
+        forgotten: &[Setting],
+    ) -> WriteResult {
         let mut failed = None;
+        let by_systemd = settings.iter().copied().find(|setting| self.is_systemds(target, *setting));
+        if let Some(restored) = by_systemd {
+            match self.correct_record(target, original, restored, forgotten).await {
+                Err(error) if error.is_gone() => return WriteResult::Gone,
+                corrected => failed = corrected.err().map(|error| error.to_string()),
+            }
+        }
         match self.write_by_engine(target, original, settings).await {
             Ok(rest) => {
                 for setting in rest {
@@ -95,11 +110,10 @@ impl Writer {
     ) -> Result<Vec<Setting>, EngineError> {
         let (Runtime::Docker, false) = (target.runtime, target.gpu_hook) else { return Ok(settings.to_vec()) };
         let Some(engine) = &self.engine else { return Ok(settings.to_vec()) };
-        let conversion = self.info().map_or(Conversion::expected(1, None), |info| info.conversion);
         let (mut rest, by_engine): (Vec<Setting>, Vec<Setting>) =
             settings.iter().partition(|setting| self.is_systemds(target, **setting));
         if !by_engine.is_empty() {
-            rest.extend(engine.update(&target.id, original, conversion, &by_engine).await?.not_by_engine);
+            rest.extend(engine.update(&target.id, original, self.conversion(), &by_engine).await?.not_by_engine);
         }
         Ok(rest)
     }
@@ -107,6 +121,35 @@ impl Writer {
     /// Whether systemd must write this setting: it reverts an I/O weight that the engine wrote at the next change of any property.
     fn is_systemds(&self, target: &Target, setting: Setting) -> bool {
         self.systemd.is_some() && target.unit.is_some() && matches!(setting, Setting::IoWeight(_))
+    }
+
+    /// Replaces an I/O weight of ours in the record of a running container's engine, which would start the next run with it. It went
+    /// through the engine while systemd did not answer. The engine writes the cgroup too, so systemd restores the weight afterwards.
+    pub(super) async fn correct_record(
+        &self,
+        target: &Target,
+        original: &EngineLimits,
+        restored: Setting,
+        forgotten: &[Setting],
+    ) -> Result<(), EngineError> {
+        let is_engines = target.runtime == Runtime::Docker && !target.gpu_hook;
+        let Some(engine) = self.engine.as_ref().filter(|_| is_engines) else { return Ok(()) };
+        let ours: Vec<Setting> =
+            forgotten.iter().copied().filter(|setting| setting.kind() == restored.kind()).collect();
+        if ours.is_empty() {
+            return Ok(());
+        }
+        let conversion = self.conversion();
+        let (record, _) = engine.record(&target.id).await?;
+        if ours.into_iter().any(|ours| in_record(ours, original, conversion, &record) == Recorded::Set) {
+            engine.update(&target.id, original, conversion, &[restored]).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the engine's conversion of weights, as far as it is known.
+    fn conversion(&self) -> Conversion {
+        self.info().map_or(Conversion::expected(1, None), |info| info.conversion)
     }
 
     async fn by_cgroup(&self, target: &Target, setting: Setting) -> Result<(), String> {
@@ -121,7 +164,9 @@ impl Writer {
                 }
             }
         }
-        target.cgroup().write(setting).map_err(|error| error.to_string())?;
+        // The loop reads the same cgroup, and must not wait for it.
+        let limits = target.writer();
+        block_in_place(|| limits.write(setting)).map_err(|error| error.to_string())?;
         let is_silent =
             self.bus_is_silent.load(Ordering::Relaxed) || self.silent_until.is_some_and(|until| Instant::now() < until);
         match &target.unit {
@@ -151,34 +196,17 @@ impl Writer {
         }
     }
 
-    /// Returns the values of `written` that an engine may keep, its limits, and whether the container runs.
-    async fn record(
-        &self,
-        original: &Original,
-        written: &[Setting],
-        info: &EngineInfo,
-    ) -> Result<(Vec<Setting>, EngineLimits, bool), EngineError> {
-        let (Some(engine), by_systemd) = (&self.engine, info.cgroup_driver == "systemd") else {
-            return Ok((Vec::new(), EngineLimits::default(), false));
-        };
-        // If systemd manages the cgroups, the I/O weight was never written to the engine's record.
-        let is_recorded = |s: &&Setting| !by_systemd || !matches!(s, Setting::IoWeight(_));
-        let written = written.iter().filter(is_recorded).copied().collect();
-        let (record, runs) = engine.record(&original.id).await?;
-        Ok((written, record, runs))
-    }
-
     /// Whether the engine keeps one of these values for the next run of a container; also `true` if it cannot be asked.
     pub async fn is_in_record(&self, original: &Original, written: &[Setting]) -> bool {
-        let Some(info) = self.info() else { return true };
+        let (Some(engine), Some(info)) = (&self.engine, self.info()) else { return true };
         if of_another_engine(original, &info).is_some() {
             return true;
         }
         let limits = original.engine.unwrap_or_default();
-        match self.record(original, written, &info).await {
-            Ok((written, record, _)) => written
-                .into_iter()
-                .any(|setting| in_record(setting, &limits, info.conversion, &record) == Recorded::Set),
+        match engine.record(&original.id).await {
+            Ok((record, _)) => {
+                written.iter().any(|setting| in_record(*setting, &limits, info.conversion, &record) == Recorded::Set)
+            }
             Err(error) => !(error.is_missing() && self.is_of_this_engine(original).await),
         }
     }
@@ -200,9 +228,9 @@ impl Writer {
         if let Some(why) = of_another_engine(original, &info) {
             return RecordResult::Failed(why);
         }
-        let (written, record) = match self.record(original, written, &info).await {
-            Ok((.., true)) => return RecordResult::RunsAgain,
-            Ok((written, record, false)) => (written, record),
+        let record = match engine.record(&original.id).await {
+            Ok((_, true)) => return RecordResult::RunsAgain,
+            Ok((record, false)) => record,
             Err(error) if error.is_missing() && self.is_of_this_engine(original).await => {
                 return RecordResult::Restored(Vec::new());
             }

@@ -46,6 +46,17 @@ impl Holds {
         self.unwritable = Some((why.to_owned(), now.after(wait)));
     }
 
+    /// Forgets failed writes that were not tried again within the longest interval since they could be: they are not wanted any more,
+    /// or took effect late. Returns whether there were any.
+    pub(super) fn forget_old_failure(&mut self, now: Millis, longest: Millis) -> bool {
+        let is_old = self.unwritable.as_ref().is_some_and(|(_, until)| now > until.after(longest));
+        if is_old {
+            self.unwritable = None;
+            self.failing.clear();
+        }
+        is_old
+    }
+
     /// Returns the strongest reason at `now`.
     pub fn strongest(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
         if self.operator || everything_paused {

@@ -376,6 +376,11 @@ impl Ledger {
         self.holds.unwritable = Some((why.to_owned(), until));
     }
 
+    /// Forgets failed writes that were not tried again for longer than the longest interval. Returns whether there were any.
+    pub fn forget_old_failure(&mut self, now: Millis, longest: Millis) -> bool {
+        self.holds.forget_old_failure(now, longest)
+    }
+
     /// Ends every hold but the one for foreign limits, which ends once nothing of ours is in force. Returns whether there is such a hold.
     pub fn release(&mut self) -> bool {
         let foreign = self.holds.foreign.take();

@@ -158,3 +158,15 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     ledger.release();
     assert_eq!(ledger.check(false, NOW, false, INTERVALS), Verdict::Fine);
 }
+
+#[test]
+fn only_a_restore_after_which_the_journal_forgets_needs_the_engines_record_to_forget() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    written(&mut ledger, &[weight(40)]);
+    let forgotten = |then: AfterRestore| Restore::begin(&ledger, true, then).0.forgotten().to_vec();
+    assert_eq!(forgotten(AfterRestore::Keep), []);
+    assert_eq!(forgotten(AfterRestore::Forget), [weight(40)]);
+    assert_eq!(forgotten(AfterRestore::Accept), [weight(40)]);
+    let (change, _) = Change::begin(&ledger, vec![weight(60)]);
+    assert_eq!(change.forgotten(), []);
+}

@@ -150,6 +150,10 @@ impl Restore {
 }
 
 impl Operation for Restore {
+    fn forgotten(&self) -> &[Setting] {
+        if self.then == AfterRestore::Keep { &[] } else { &self.known }
+    }
+
     fn answer(mut self, answer: Answer) -> Step<Restore> {
         match (self.stage, answer) {
             (Stage::Reading, Answer::Read { runs: false, .. }) if self.then == AfterRestore::Keep => {

@@ -76,6 +76,11 @@ pub enum RecordResult {
 pub trait Operation: Sized {
     /// Returns the next step after this result.
     fn answer(self, answer: Answer) -> Step<Self>;
+
+    /// Returns values of ours that the journal forgets at the end, so that the engine's record must not keep one for the next run.
+    fn forgotten(&self) -> &[Setting] {
+        &[]
+    }
 }
 
 /// The next step of an operation, or its outcome.

@@ -121,6 +121,7 @@ impl Node {
             mark,
             is_deferred: true,
             ran_before: false,
+            ran_at_loss: false,
             current,
             engine: None,
         };
@@ -235,7 +236,7 @@ impl Node {
                     self.runs.retain(|container, _| host.containers[*container].id != id);
                 }
                 Effect::Stopped => self.has_stopped = true,
-                Effect::Emit { .. } | Effect::Notice(..) | Effect::Warn(_) | Effect::DecideNow => {}
+                Effect::Emit { .. } | Effect::Notice(..) | Effect::RestoreProblem(_) | Effect::DecideNow => {}
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::noise::{Measure, cores_between, node_changed, worth};
 use super::windows::Windows;
+use crate::daemon::target::SAME_START_MS;
 use crate::host::store::history::HistoryBatch;
 use crate::model::{
     ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobRecord, JobStatus, Learning, NodeSample, NodeStatus,
@@ -9,8 +10,6 @@ use crate::model::{
 };
 use std::collections::BTreeMap;
 
-/// Start times that differ by no more belong to the same run: the start of a command is known only to a clock tick.
-const SAME_START_MS: u64 = 3_000;
 /// A job of the previous daemon that is not found again within this time ended while no daemon ran.
 const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
 /// Rows that may wait for the disk; further rows are left out.

@@ -129,9 +129,7 @@ impl LogReader {
             LogFeed::JsonFile(path) | LogFeed::Plain(Source::Host(path)) => Some(LogOrigin::File(path.clone())),
             LogFeed::Plain(Source::Handed(_)) => None,
             LogFeed::Plain(Source::Inside(file)) => Some(LogOrigin::Inside { pid, path: file.path().to_owned() }),
-            LogFeed::Api(_) => {
-                self.engine.as_ref().map(|engine| LogOrigin::Engine(engine.address().socket().to_owned()))
-            }
+            LogFeed::Api(_) => self.engine.as_ref().map(|engine| LogOrigin::Engine(engine.socket())),
         }
     }
 

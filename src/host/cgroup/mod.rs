@@ -38,6 +38,7 @@ use directory::{Directories, Directory};
 use hierarchy::{Controller, Hierarchies};
 use network::Network;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use usage::Meter;
 
 /// The cgroup of one container in every relevant hierarchy, kept open.
@@ -48,9 +49,27 @@ use usage::Meter;
 pub struct Cgroup {
     /// The process through which it was located.
     pid: u32,
-    directories: Directories,
+    directories: Arc<Directories>,
     meter: Meter,
     network: Option<Network>,
+}
+
+/// Writes limits of a cgroup, independently of the [`Cgroup`] that it was taken from. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LimitWriter {
+    directories: Arc<Directories>,
+}
+
+impl LimitWriter {
+    /// Writes one limit, reads it back and returns the new value, which the kernel may have rounded. The kernel may reclaim memory first,
+    /// which can take seconds.
+    ///
+    /// # Errors
+    /// [`CgroupError::Own`] if this process is in that cgroup, [`CgroupError::Unsupported`] if the kernel does not support the limit,
+    /// [`CgroupError::Write`] with the error of the kernel.
+    pub fn write(&self, setting: Setting) -> Result<Setting, CgroupError> {
+        write::write(&self.directories, setting)
+    }
 }
 
 impl Cgroup {
@@ -63,7 +82,8 @@ impl Cgroup {
     /// [`CgroupError::ProcessGone`] if the process ended or its id was reused; [`CgroupError::Root`] if it is in the root cgroup;
     /// [`CgroupError::NotVisible`] if its cgroup is not visible to this process.
     pub fn of_process(pid: u32, expected: Option<StartTime>) -> Result<Cgroup, CgroupError> {
-        Cgroup::locate(pid, expected, None)
+        let (directories, network) = locate(pid, expected, None)?;
+        Ok(Cgroup::new(pid, directories, network))
     }
 
     /// Opens the cgroup of container `id`, to which process `pid` belongs. The process may be in a cgroup below it, as created by crun or
@@ -72,14 +92,7 @@ impl Cgroup {
     /// # Errors
     /// As [`Cgroup::of_process`].
     pub fn of_container(pid: u32, id: &str) -> Result<Cgroup, CgroupError> {
-        Cgroup::locate(pid, None, Some(id))
-    }
-
-    fn locate(pid: u32, expected: Option<StartTime>, container: Option<&str>) -> Result<Cgroup, CgroupError> {
-        let before = process::living(pid, expected)?;
-        let directories = Hierarchies::of_host()?.directories_of(pid, container)?;
-        let network = Network::of_process(pid);
-        process::living(pid, Some(before))?;
+        let (directories, network) = locate(pid, None, Some(id))?;
         Ok(Cgroup::new(pid, directories, network))
     }
 
@@ -89,9 +102,12 @@ impl Cgroup {
     /// # Errors
     /// As [`Cgroup::of_process`]; [`CgroupError::Root`] if there is no cgroup of that name.
     pub fn of_scope(pid: u32, expected: Option<StartTime>, name: &str) -> Result<Cgroup, CgroupError> {
-        let mut cgroup = Cgroup::of_process(pid, expected)?;
-        cgroup.directories.keep_named(name);
-        if cgroup.directories.all().next().is_none() { Err(CgroupError::Root { pid }) } else { Ok(cgroup) }
+        let (mut directories, network) = locate(pid, expected, None)?;
+        directories.keep_named(name);
+        if directories.all().next().is_none() {
+            return Err(CgroupError::Root { pid });
+        }
+        Ok(Cgroup::new(pid, directories, network))
     }
 
     /// Like [`Cgroup::of_scope`], but tries all processes in these directories: the first process of a scope may have ended.
@@ -104,7 +120,7 @@ impl Cgroup {
     }
 
     fn new(pid: u32, directories: Directories, network: Option<Network>) -> Cgroup {
-        Cgroup { pid, directories, meter: Meter::default(), network }
+        Cgroup { pid, directories: Arc::new(directories), meter: Meter::default(), network }
     }
 
     /// Opens a directory with files of version 2, for tests.
@@ -137,13 +153,17 @@ impl Cgroup {
         limits::read(&self.directories)
     }
 
-    /// Writes one limit, reads it back and returns the new value, which the kernel may have rounded.
+    /// Writes one limit; see [`LimitWriter::write`].
     ///
     /// # Errors
-    /// [`CgroupError::Own`] if this process is in that cgroup, [`CgroupError::Unsupported`] if the kernel does not support the limit,
-    /// [`CgroupError::Write`] with the error of the kernel.
+    /// As [`LimitWriter::write`].
     pub fn write(&self, setting: Setting) -> Result<Setting, CgroupError> {
-        write::write(&self.directories, setting)
+        self.writer().write(setting)
+    }
+
+    /// Returns a writer of its limits, for a caller that must not keep this cgroup locked while it writes.
+    pub fn writer(&self) -> LimitWriter {
+        LimitWriter { directories: Arc::clone(&self.directories) }
     }
 
     /// Returns its directories, one per hierarchy.
@@ -183,6 +203,19 @@ impl Cgroup {
         let main = self.directories.of(Controller::Cpu).or_else(|| self.directories.all().next());
         main.map_or(Path::new("(no cgroup)"), Directory::path)
     }
+}
+
+/// Opens the directories of a process, which must be the same before and after, and its network counters.
+fn locate(
+    pid: u32,
+    expected: Option<StartTime>,
+    container: Option<&str>,
+) -> Result<(Directories, Option<Network>), CgroupError> {
+    let before = process::living(pid, expected)?;
+    let directories = Hierarchies::of_host()?.directories_of(pid, container)?;
+    let network = Network::of_process(pid);
+    process::living(pid, Some(before))?;
+    Ok((directories, network))
 }
 
 impl Directories {

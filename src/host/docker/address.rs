@@ -61,9 +61,20 @@ impl EngineAddress {
         !named && !STANDARD_SOCKETS.iter().any(|path| Path::new(path).exists())
     }
 
-    /// Returns the first candidate that exists now, or the first one if none does. Evaluated anew for each connection.
+    /// Returns the first candidate that exists now, or the first one if none does. Evaluated anew by each call.
     pub fn socket(&self) -> &Path {
         self.candidates.iter().find(|path| path.exists()).unwrap_or(&self.candidates[0])
+    }
+
+    /// Returns the address of that socket alone, for several calls to the same engine.
+    pub fn resolved(&self) -> EngineAddress {
+        EngineAddress { candidates: vec![self.socket().to_owned()] }
+    }
+
+    /// Returns an address with these candidates, for tests.
+    #[cfg(test)]
+    pub(super) fn of_sockets(candidates: Vec<PathBuf>) -> EngineAddress {
+        EngineAddress { candidates }
     }
 }
 
@@ -114,11 +125,13 @@ mod tests {
     fn the_first_candidate_that_exists_at_the_time_of_the_call_is_used() {
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (dir.path().join("first"), dir.path().join("second"));
-        let address = EngineAddress { candidates: vec![first.clone(), second.clone()] };
+        let address = EngineAddress::of_sockets(vec![first.clone(), second.clone()]);
         assert_eq!(address.socket(), first);
         std::fs::write(&second, "").unwrap();
         assert_eq!(address.socket(), second);
+        let resolved = address.resolved();
         std::fs::write(&first, "").unwrap();
         assert_eq!(address.socket(), first);
+        assert_eq!(resolved.socket(), second);
     }
 }

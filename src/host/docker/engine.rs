@@ -20,7 +20,8 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
 /// Description of an engine.
@@ -58,12 +59,19 @@ pub struct Updated {
 }
 
 /// A client of one engine. Cheap to clone; it keeps no connection between calls.
+///
+/// While [`super::watch()`] runs on one of its clones, all clones call the engine to which the watcher connected last, whichever sockets
+/// exist: what is known of the engine is then true of every call.
 #[derive(Clone)]
 pub struct Engine {
     address: EngineAddress,
+    /// The socket of the engine to which the watcher connected last, shared by all clones.
+    pinned: Pinned,
     bollard: Docker,
     permits: Arc<Semaphore>,
 }
+
+type Pinned = Arc<Mutex<Option<PathBuf>>>;
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,10 +82,11 @@ impl std::fmt::Debug for Engine {
 impl Engine {
     /// Creates a client for the engine at `address`. No request is sent, and the engine need not be running.
     pub fn new(address: EngineAddress) -> Engine {
-        let target = address.clone();
+        let (target, pinned) = (address.clone(), Pinned::default());
+        let pinned_by_watcher = pinned.clone();
         let transport = move |request: BollardRequest| {
-            let target = target.clone();
-            async move { transport::send(&target, request, Bound::Answer).await.map_err(bollard::errors::Error::from) }
+            let socket = socket_of(&target, &pinned_by_watcher);
+            async move { transport::send(&socket, request, Bound::Answer).await.map_err(bollard::errors::Error::from) }
         };
         let bollard = Docker::connect_with_custom_transport(
             transport,
@@ -86,7 +95,22 @@ impl Engine {
             API_DEFAULT_VERSION,
         )
         .expect("a custom transport does not connect yet, so it cannot fail");
-        Engine { address, bollard, permits: Arc::new(Semaphore::new(CALLS_AT_ONCE)) }
+        Engine { address, pinned, bollard, permits: Arc::new(Semaphore::new(CALLS_AT_ONCE)) }
+    }
+
+    /// Creates a client for the engine whose socket is the first candidate now; it stays with that engine.
+    pub(super) fn resolved(&self) -> Engine {
+        Engine { permits: self.permits.clone(), ..Engine::new(self.address.resolved()) }
+    }
+
+    /// Directs all clones of this client to the socket of `connected` from now on.
+    pub(super) fn pin(&self, connected: &Engine) {
+        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = Some(connected.socket());
+    }
+
+    /// Returns the socket that the next call uses.
+    pub fn socket(&self) -> PathBuf {
+        socket_of(&self.address, &self.pinned)
     }
 
     /// Returns the address.
@@ -99,8 +123,8 @@ impl Engine {
         let version = self.typed("query the engine's version", self.bollard.version()).await?;
         let info: Info = self.call("query the engine's info", Method::GET, "/info", None).await?;
         let mut described = describe(version, info);
-        let socket = self.address.socket();
-        described.mark.socket = socket.canonicalize().unwrap_or_else(|_| socket.to_owned()).display().to_string();
+        let socket = self.socket();
+        described.mark.socket = socket.canonicalize().unwrap_or(socket).display().to_string();
         Ok(described)
     }
 
@@ -127,12 +151,13 @@ impl Engine {
         self.inspected(operation, id.as_str(), engine).await
     }
 
-    /// Returns the limits in the engine's record of a container, and whether it is running.
+    /// Returns the limits in the engine's record of a container, and whether it is running. While it waits for its next restart, it is
+    /// not: it has no process, and an update changes only the record.
     pub async fn record(&self, id: &ContainerId) -> Result<(EngineLimits, bool), EngineError> {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
         let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
-        let runs = found.state.as_ref().is_some_and(|state| state.running == Some(true));
+        let runs = found.state.is_some_and(|state| state.running == Some(true) && state.restarting != Some(true));
         Ok((container::limits(&found.host_config.unwrap_or_default()), runs))
     }
 
@@ -203,7 +228,8 @@ impl Engine {
 
     /// Opens an endless response: events or logs.
     pub(super) async fn open(&self, operation: &str, path: &str) -> Result<Response<Incoming>, EngineError> {
-        let opened = transport::send(&self.address, request(Method::GET, path, None), Bound::Stream);
+        let socket = self.socket();
+        let opened = transport::send(&socket, request(Method::GET, path, None), Bound::Stream);
         let response = self.in_time(operation, opened).await?.map_err(|error| self.unreachable(operation, &error))?;
         if response.status().is_success() {
             return Ok(response);
@@ -221,7 +247,7 @@ impl Engine {
         body: Option<Vec<u8>>,
     ) -> Result<T, EngineError> {
         let exchange = async {
-            let response = transport::send(&self.address, request(method, path, body), Bound::Answer).await?;
+            let response = transport::send(&self.socket(), request(method, path, body), Bound::Answer).await?;
             let status = response.status();
             io::Result::Ok((status, transport::whole_body(response).await?))
         };
@@ -268,10 +294,15 @@ impl Engine {
     pub(super) fn unreachable(&self, operation: &str, error: &(dyn std::error::Error + 'static)) -> EngineError {
         EngineError::Unreachable {
             operation: operation.to_owned(),
-            socket: self.address.socket().to_owned(),
+            socket: self.socket(),
             why: shortened(&root_cause(error)),
         }
     }
+}
+
+fn socket_of(address: &EngineAddress, pinned: &Pinned) -> PathBuf {
+    let pinned = pinned.lock().unwrap_or_else(PoisonError::into_inner);
+    pinned.clone().unwrap_or_else(|| address.socket().to_owned())
 }
 
 /// The fields used of `/info`. Docker before 20.10 does not report a cgroup version: it is 1.

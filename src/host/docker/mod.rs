@@ -8,13 +8,17 @@ mod container;
 mod cpu_shares;
 mod engine;
 mod error;
+mod event_stream;
 mod events;
 mod log_messages;
 mod log_pieces;
 mod logs;
+mod seen_on;
 mod transport;
 mod update;
 mod watch;
+#[cfg(test)]
+mod watch_tests;
 
 pub use address::{AddressError, EngineAddress};
 pub use container::{EngineContainer, EngineMount, Listed, LogSource};

@@ -2,7 +2,6 @@
 //!
 //! bollard uses this transport too, because its own one accepts responses of any size. Imports: hyper, tokio.
 
-use super::EngineAddress;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{HOST, HeaderValue};
@@ -10,6 +9,7 @@ use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -28,17 +28,13 @@ pub(super) enum Bound {
 }
 
 /// Sends one request on a new connection. The connection is closed when the body of the response is dropped.
-pub(super) async fn send<B>(
-    address: &EngineAddress,
-    request: Request<B>,
-    bound: Bound,
-) -> io::Result<Response<Incoming>>
+pub(super) async fn send<B>(socket: &Path, request: Request<B>, bound: Bound) -> io::Result<Response<Incoming>>
 where
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let stream = UnixStream::connect(address.socket()).await?;
+    let stream = UnixStream::connect(socket).await?;
     let left = match bound {
         Bound::Answer => LARGEST_RESPONSE,
         Bound::Stream => u64::MAX,

@@ -2,19 +2,20 @@
 //!
 //! Guarantees: it subscribes before it lists, and lists again every 30 s and after every unknown event, so a container is missed for at
 //! most 30 s. It runs until the receiver is dropped, and never panics. Because an inspection costs the engine far more than an entry of its
-//! list, a known container is inspected again only after an unknown event, or if its entry or its first process differs. Caveats: events
-//! can be repeated and late ([`watch`] drops the end of an earlier run of the same container); a list is older than the events that follow
-//! it.
+//! list, a known container is inspected again only after an unknown event, or if its entry or its first process differs. A connection keeps
+//! to the engine that it began with, and only the engine in which an adopted container was seen reports that it was removed. Caveats:
+//! events can be repeated and late ([`watch`] drops the end of an earlier run of the same container); a list is older than the events
+//! that follow it.
 
 use super::EngineName;
 use super::container::{EngineContainer, Listed};
-use super::engine::{Engine, EngineInfo, percent_encoded};
+use super::engine::{Engine, EngineInfo};
 use super::error::EngineError;
-use super::events::{Change, Lines, parse};
-use crate::model::ContainerId;
+use super::event_stream::{EventStream, next_of_either};
+use super::events::Change;
+use super::seen_on::SeenOn;
+use crate::model::{ContainerId, EngineMark};
 use futures_util::StreamExt;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -52,8 +53,10 @@ pub enum EngineEvent {
     Updated(ContainerId),
     /// An adopted container does not exist any more.
     Removed(ContainerId),
-    /// A wanted container is running but cannot be inspected; sent once per error. It is not governed.
+    /// A wanted container is running but cannot be inspected; sent once per error. A list still has it as it was last inspected.
     Unreadable(ContainerId, String),
+    /// A container that could not be inspected can be inspected again, or has ended.
+    Readable(ContainerId),
 }
 
 /// Selects the containers to watch.
@@ -95,7 +98,9 @@ impl From<EngineError> for ConnectionEnd {
 
 /// Watches the wanted containers until the receiver of `sender` is dropped.
 pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEvent>) {
-    let mut watcher = Watcher { engine, wanted, sender, known: BTreeMap::new(), unreadable: BTreeMap::new() };
+    let (current, seen) = (engine.resolved(), SeenOn::default());
+    let (known, unreadable) = (BTreeMap::new(), BTreeMap::new());
+    let mut watcher = Watcher { engine, current, wanted, sender, known, unreadable, seen };
     let mut loss_reported = false;
     let mut back_off = BACK_OFF_FIRST;
     loop {
@@ -123,13 +128,17 @@ pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEv
 }
 
 struct Watcher {
+    /// The client whose clones others have.
     engine: Engine,
+    /// The engine of the current connection.
+    current: Engine,
     wanted: Wanted,
     sender: mpsc::Sender<EngineEvent>,
     /// The last known state of each container, used while a container cannot be inspected.
     known: BTreeMap<ContainerId, Known>,
     /// Errors that were reported, so that each is reported once.
     unreadable: BTreeMap<ContainerId, String>,
+    seen: SeenOn,
 }
 
 /// A container as last inspected.
@@ -162,13 +171,16 @@ impl Watcher {
     }
 
     async fn follow(&mut self, connected: &mut bool) -> Result<std::convert::Infallible, ConnectionEnd> {
-        let info = self.engine.info().await?;
+        self.current = self.engine.resolved();
+        let info = self.current.info().await?;
         let mut adoptions = self.wanted.adopted.clone();
         adoptions.mark_unchanged();
-        let mut events = self.subscribe("label", &[&self.wanted.label]).await?;
+        let mut events = EventStream::subscribe(&self.current, "label", &[&self.wanted.label]).await?;
         let mut of_adopted = self.subscribe_to_adopted().await?;
-        let name = info.name;
+        let (name, mark) = (info.name, info.mark.clone());
         *connected = true;
+        self.engine.pin(&self.current);
+        self.seen.connected(&mark);
         self.send(EngineEvent::Connected(info)).await?;
         let mut next_list = Instant::now();
         let mut earliest_relist = next_list;
@@ -182,7 +194,7 @@ impl Watcher {
                     next_list = Instant::now();
                 }
                 () = sleep_until(next_list) => {
-                    self.list(name, std::mem::replace(&mut certainty, Certainty::Certain)).await?;
+                    self.list(name, &mark, std::mem::replace(&mut certainty, Certainty::Certain)).await?;
                     next_list = Instant::now() + RELIST_EVERY;
                     earliest_relist = Instant::now() + UNCERTAIN_RELIST_AFTER;
                 }
@@ -204,30 +216,24 @@ impl Watcher {
         if adopted.is_empty() {
             return Ok(None);
         }
-        self.subscribe("container", &adopted.iter().map(ContainerId::as_str).collect::<Vec<_>>()).await.map(Some)
+        let ids: Vec<&str> = adopted.iter().map(ContainerId::as_str).collect();
+        EventStream::subscribe(&self.current, "container", &ids).await.map(Some)
     }
 
     fn adopted(&self) -> BTreeSet<ContainerId> {
         self.wanted.adopted.borrow().clone()
     }
 
-    async fn subscribe(&self, filter: &str, values: &[&str]) -> Result<EventStream, EngineError> {
-        let filters = serde_json::json!({"type": ["container"], filter: values});
-        let path = format!("/events?filters={}", percent_encoded(&filters.to_string()));
-        let response = self.engine.open(SUBSCRIBE, &path).await?;
-        Ok(EventStream { engine: self.engine.clone(), body: response.into_body(), lines: Lines::default() })
-    }
-
-    async fn list(&mut self, name: EngineName, certainty: Certainty) -> Result<(), ConnectionEnd> {
-        let mut listed = self.engine.list(&self.wanted.label).await?;
-        listed.extend(self.list_adopted(&listed).await?);
+    async fn list(&mut self, name: EngineName, mark: &EngineMark, certainty: Certainty) -> Result<(), ConnectionEnd> {
+        let mut listed = self.current.list(&self.wanted.label).await?;
+        listed.extend(self.list_adopted(&listed, mark).await?);
         let (mut same, mut to_inspect) = (Vec::new(), Vec::new());
         for row in listed {
             let is_same =
                 certainty == Certainty::Certain && self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
             if is_same { same.push(row.id) } else { to_inspect.push(row.id) }
         }
-        let engine = &self.engine;
+        let engine = &self.current;
         let inspected: Vec<(ContainerId, Result<EngineContainer, EngineError>)> =
             futures_util::stream::iter(to_inspect)
                 .map(|id| async move { (id.clone(), engine.inspect(&id, name).await) })
@@ -253,21 +259,25 @@ impl Watcher {
                 }
             }
         }
-        self.unreadable.retain(|id, _| failed.contains(id));
+        let readable: Vec<ContainerId> = self.unreadable.keys().filter(|id| !failed.contains(*id)).cloned().collect();
+        for id in readable {
+            self.report_readable(id).await?;
+        }
         self.known = containers;
         self.send(EngineEvent::Listed(self.known.values().map(|known| known.container.clone()).collect())).await?;
         Ok(())
     }
 
-    /// Lists adopted containers that are alive and not listed yet, and reports those that do not exist any more.
-    async fn list_adopted(&self, listed: &[Listed]) -> Result<Vec<Listed>, ConnectionEnd> {
+    /// Lists adopted containers that are alive and not listed yet, and reports those of this engine that do not exist any more.
+    async fn list_adopted(&mut self, listed: &[Listed], mark: &EngineMark) -> Result<Vec<Listed>, ConnectionEnd> {
         let adopted = self.adopted();
         if adopted.is_empty() {
             return Ok(Vec::new());
         }
-        let mut existing = self.engine.existing(&adopted).await?;
-        for id in adopted.iter().filter(|id| !existing.iter().any(|row| row.id == **id)) {
-            self.send(EngineEvent::Removed(id.clone())).await?;
+        let mut existing = self.current.existing(&adopted).await?;
+        let exist = existing.iter().map(|row| row.id.clone()).collect();
+        for id in self.seen.removed(&adopted, &exist, mark) {
+            self.send(EngineEvent::Removed(id)).await?;
         }
         existing
             .retain(|row| row.lives() && adopted.contains(&row.id) && !listed.iter().any(|other| other.id == row.id));
@@ -300,10 +310,11 @@ impl Watcher {
     }
 
     async fn started(&mut self, id: ContainerId, name: EngineName) -> Result<Certainty, ConnectionEnd> {
-        match self.engine.inspect(&id, name).await {
+        match self.current.inspect(&id, name).await {
             // It was already listed.
             Ok(container) if self.known.get(&id).is_some_and(|known| known.container == container) => {}
             Ok(container) => {
+                self.report_readable(id.clone()).await?;
                 self.known.insert(id, Known::new(container.clone()));
                 self.send(EngineEvent::Started(container)).await?;
             }
@@ -325,7 +336,7 @@ impl Watcher {
             return Ok(());
         }
         self.known.remove(&id);
-        self.unreadable.remove(&id);
+        self.report_readable(id.clone()).await?;
         self.send(EngineEvent::Ended(id, exit_code)).await
     }
 
@@ -335,6 +346,14 @@ impl Watcher {
             return Ok(());
         }
         self.send(EngineEvent::Unreadable(id, text)).await
+    }
+
+    /// Reports that the last error of an inspection does not hold any more, if there was one.
+    async fn report_readable(&mut self, id: ContainerId) -> Result<(), ReceiverDropped> {
+        match self.unreadable.remove(&id) {
+            Some(_) => self.send(EngineEvent::Readable(id)).await,
+            None => Ok(()),
+        }
     }
 
     async fn send(&self, event: EngineEvent) -> Result<(), ReceiverDropped> {
@@ -349,50 +368,9 @@ enum Certainty {
     Uncertain,
 }
 
-const SUBSCRIBE: &str = "subscribe to the engine's events";
-
 /// Waits for a change of the set of adopted containers; for ever if there can be none.
 async fn changed(adoptions: &mut watch::Receiver<BTreeSet<ContainerId>>) {
     if adoptions.changed().await.is_err() {
         std::future::pending::<()>().await;
-    }
-}
-
-/// Returns the changes in the next piece of either stream. Cancel safe.
-async fn next_of_either(
-    labelled: &mut EventStream,
-    adopted: &mut Option<EventStream>,
-) -> Result<Vec<Change>, EngineError> {
-    let Some(adopted) = adopted else { return labelled.next().await };
-    tokio::select! {
-        changes = labelled.next() => changes,
-        changes = adopted.next() => changes,
-    }
-}
-
-struct EventStream {
-    engine: Engine,
-    body: Incoming,
-    lines: Lines,
-}
-
-impl EventStream {
-    /// Returns the changes in the next piece of the stream; its end is an error. Cancel safe.
-    async fn next(&mut self) -> Result<Vec<Change>, EngineError> {
-        let frame = match self.body.frame().await {
-            Some(Ok(frame)) => frame,
-            Some(Err(error)) => return Err(self.engine.unreachable(SUBSCRIBE, &error)),
-            None => {
-                let ended = std::io::Error::other("the engine closed the stream");
-                return Err(self.engine.unreachable(SUBSCRIBE, &ended));
-            }
-        };
-        let mut changes = Vec::new();
-        let Some(bytes) = frame.data_ref() else { return Ok(changes) };
-        self.lines.push(bytes, |line| changes.push(parse(line))).map_err(|_| EngineError::InvalidResponse {
-            operation: SUBSCRIBE.to_owned(),
-            why: "an event is larger than 1 MiB".to_owned(),
-        })?;
-        Ok(changes)
     }
 }

@@ -28,6 +28,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const DATABASE: &str = "flowcon.db";
 /// Page cache of SQLite in KiB; small, because rows are rewritten often and hardly ever read.
@@ -46,8 +47,7 @@ pub struct Store {
 pub struct Opened {
     /// The store.
     pub store: Store,
-    /// New path of a damaged database. Its originals are lost: containers that may already run under our limits must be left alone until
-    /// they are restarted or an operator decides.
+    /// New path of a damaged database; see [`Store::lost_at`].
     pub set_aside: Option<PathBuf>,
 }
 
@@ -66,8 +66,9 @@ impl Store {
             Ok(connection) => Ok(Opened { store: Store { connection, path, _lock: lock }, set_aside: None }),
             Err(error) if error.is_damage() => {
                 let set_aside = set_aside(&path)?;
-                let connection = open_database(&path)?;
-                Ok(Opened { store: Store { connection, path, _lock: lock }, set_aside: Some(set_aside) })
+                let mut store = Store { connection: open_database(&path)?, path, _lock: lock };
+                store.record_loss()?;
+                Ok(Opened { store, set_aside: Some(set_aside) })
             }
             Err(error) => Err(error),
         }
@@ -81,6 +82,21 @@ impl Store {
     /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn record_loss(&mut self) -> Result<(), StoreError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        self.durably("record that a database was damaged", |connection| {
+            connection.execute("INSERT INTO loss VALUES (?1)", [number(now)])
+        })
+    }
+
+    /// Returns when the latest damaged database was set aside, Unix milliseconds. The originals in it are lost: containers that ran then may
+    /// run under our limits, and must be left alone until they are restarted or an operator decides.
+    pub fn lost_at(&self) -> Result<Option<u64>, StoreError> {
+        let latest = self.connection.query_row("SELECT max(unix_ms) FROM loss", [], |row| row.get::<_, Option<i64>>(0));
+        let latest = latest.map_err(|error| self.error("read when a database was damaged", error))?;
+        Ok(latest.and_then(|unix_ms| u64::try_from(unix_ms).ok()))
     }
 
     /// Runs `change`, and returns when it is on disk.

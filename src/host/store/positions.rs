@@ -49,6 +49,8 @@ pub struct ReadPosition {
     pub place: LogPlace,
     /// The tracker's state at that position, as JSON. Untrusted: it must be validated.
     pub checkpoint: Option<String>,
+    /// When the run began that the checkpoint belongs to, Unix milliseconds; `None` = an earlier version did not store it.
+    pub started_unix_ms: Option<u64>,
 }
 
 impl Store {
@@ -63,8 +65,17 @@ impl Store {
                 let (source, [first, second, third, fourth]) = columns(position.place);
                 let checkpoint = position.checkpoint.as_deref().filter(|text| text.len() <= CHECKPOINT_LONGEST);
                 transaction
-                    .prepare_cached("INSERT OR REPLACE INTO position VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-                    .execute(params![id.as_str(), source, first, second, third, fourth, checkpoint])?;
+                    .prepare_cached("INSERT OR REPLACE INTO position VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
+                    .execute(params![
+                        id.as_str(),
+                        source,
+                        first,
+                        second,
+                        third,
+                        fourth,
+                        checkpoint,
+                        position.started_unix_ms.map(number)
+                    ])?;
             }
             transaction.commit()
         })
@@ -117,5 +128,6 @@ fn parsed(row: &Row<'_>) -> Option<(ContainerId, ReadPosition)> {
     };
     let checkpoint = row.get::<_, Option<String>>("checkpoint").ok()?;
     let checkpoint = checkpoint.filter(|text| text.len() <= CHECKPOINT_LONGEST);
-    Some((ContainerId::new(&row.get::<_, String>("id").ok()?), ReadPosition { place, checkpoint }))
+    let started_unix_ms = natural("started_unix_ms");
+    Some((ContainerId::new(&row.get::<_, String>("id").ok()?), ReadPosition { place, checkpoint, started_unix_ms }))
 }

@@ -1,7 +1,7 @@
 //! The tables of the database, by version. Imports: nothing.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 6] = [
+pub(super) const STEPS: [&str; 7] = [
     "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
@@ -88,6 +88,12 @@ pub(super) const STEPS: [&str; 6] = [
         -- 1: its engine has paused it, as far as is known.
         paused  INTEGER NOT NULL
     ) STRICT;
+",
+    "
+    -- When a damaged database was set aside: the originals of containers that ran then are lost.
+    CREATE TABLE loss (unix_ms INTEGER NOT NULL) STRICT;
+    -- When the run began that the checkpoint belongs to; NULL: written by an earlier version.
+    ALTER TABLE position ADD COLUMN started_unix_ms INTEGER;
 ",
 ];
 

@@ -76,6 +76,7 @@ impl Machine {
         }
         if id.is_none() {
             self.paused = false;
+            self.effects.push(Effect::RestoreProblem(None)); // it is governed again
         }
         let ids: Vec<ContainerId> =
             id.as_ref().map_or_else(|| self.containers.keys().cloned().collect(), |id| vec![id.clone()]);
@@ -85,7 +86,9 @@ impl Machine {
             }
             let Some(container) = self.containers.get_mut(&id) else { continue };
             // A hold for foreign limits ends once nothing of ours is in force.
-            if container.ledger.release() {
+            let is_foreign = container.ledger.release();
+            self.remove_notices(&id, false);
+            if is_foreign {
                 self.restore_limits(vec![id], AfterRestore::Accept);
             }
         }
@@ -120,6 +123,9 @@ impl Machine {
         }
         self.read(readings);
         let Restored { back, left, failed, .. } = restored;
+        if failed.is_empty() {
+            self.effects.push(Effect::RestoreProblem(None));
+        }
         let result = if failed.is_empty() {
             let left = if left.is_empty() { String::new() } else { format!("; left alone: {}", left.join("; ")) };
             Ok(format!("restored {} and released{left}; `flowctl govern --all` governs again", back.len()))
@@ -136,10 +142,22 @@ impl Machine {
             // The client already got the reply that it takes longer.
             (None, Ok(text)) => self.emit(EventKind::Command, None, text),
             (None, Err(refusal)) => {
-                self.effects.push(Effect::Warn(format!("not everything is restored: {refusal}")));
+                self.effects.push(Effect::RestoreProblem(Some(format!("not everything is restored: {refusal}"))));
             }
         }
         self.answer_waiting(at);
+    }
+
+    /// Withdraws the warning of an incomplete restore once what failed was restored.
+    pub(super) fn check_restored(&mut self) {
+        // Beside an owner's limits, the engine may keep a value of ours for the next run.
+        let is_restored = |Container { ledger, .. }: &Container| {
+            ledger.leftover().is_empty() && (ledger.holds().foreign.is_none() || !ledger.may_need_restore())
+        };
+        let all_run = self.originals.keys().all(|id| self.containers.contains_key(id));
+        if self.paused && all_run && self.containers.values().all(is_restored) {
+            self.effects.push(Effect::RestoreProblem(None));
+        }
     }
 
     fn wait(&mut self, request: RequestId, awaited: Awaited, at: At) {

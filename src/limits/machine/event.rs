@@ -2,8 +2,7 @@
 
 use crate::limits::{Ask, Change, Journalled, Outcome, Restore};
 use crate::model::{
-    Adoption, ContainerId, EngineLimits, EngineMark, EventKind, LimitChange, Limits, Millis, NoticeLevel, Refusal,
-    Runtime, Setting,
+    Adoption, ContainerId, EngineLimits, EngineMark, EventKind, LimitChange, Limits, Millis, Refusal, Runtime, Setting,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -144,6 +143,8 @@ pub struct Found {
     pub is_deferred: bool,
     /// Whether it ran before the daemon started.
     pub ran_before: bool,
+    /// Whether it ran when a journal was damaged, so that its original limits may be lost.
+    pub ran_at_loss: bool,
     /// Current limits.
     pub current: Limits,
     /// The limits in the engine's units.
@@ -181,8 +182,6 @@ pub struct Memory {
     pub originals: BTreeMap<ContainerId, Remembered>,
     /// Containers whose rows are damaged.
     pub damaged: BTreeSet<ContainerId>,
-    /// Whether the whole journal was damaged: the originals of containers that run already are unknown.
-    pub lost: bool,
     /// Containers that an operator adopted.
     pub adopted: BTreeMap<ContainerId, Adoption>,
 }
@@ -258,6 +257,15 @@ pub enum Work {
     },
 }
 
+/// A notice about the limits of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitNotice {
+    /// They could not be written.
+    Write,
+    /// Somebody else changed them.
+    Others,
+}
+
 /// An effect for the runner to carry out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -272,10 +280,10 @@ pub enum Effect {
         /// Text of the event.
         text: String,
     },
-    /// Add a notice to a container.
-    Notice(ContainerId, NoticeLevel, String),
-    /// Add a warning to the node.
-    Warn(String),
+    /// Replace a notice about the limits of a container; `None` removes it.
+    Notice(ContainerId, LimitNotice, Option<String>),
+    /// Replace the node's warning that not everything could be restored; `None` removes it.
+    RestoreProblem(Option<String>),
     /// Reply to a command.
     Reply {
         /// Client that waits for the reply.

@@ -1,9 +1,9 @@
 //! Changes that the policy decided, their outcomes, and changes by others. Imports: events, state, ledger and operations, model.
 
-use super::event::{At, ContainerOutcome, Effect, Piece, Readings, Work};
+use super::event::{At, ContainerOutcome, Effect, LimitNotice, Piece, Readings, Work};
 use super::state::{Container, Machine, WORK_AT_MOST};
 use crate::limits::{AfterRestore, Change, End, Report, Verdict};
-use crate::model::{ContainerId, DriftBy, EventKind, LimitChange, Millis, NoticeLevel, Setting};
+use crate::model::{ContainerId, DriftBy, EventKind, LimitChange, Millis, Setting};
 use std::collections::BTreeMap;
 
 impl Machine {
@@ -46,6 +46,7 @@ impl Machine {
         self.read(readings);
         if is_last {
             self.answer_waiting(at);
+            self.check_restored();
         }
     }
 
@@ -64,6 +65,10 @@ impl Machine {
         let report = container.ledger.record_outcome(outcome, at.now, self.intervals.longest);
         let name = container.name.clone();
         let about = Some((id.clone(), name.clone()));
+        // Once an operator has released it and nothing of ours is in force, a failed write does not matter any more.
+        let is_released = self.paused || container.ledger.holds().operator;
+        let is_over = is_released && matches!(outcome.end, End::Restored { .. });
+        self.remove_notices(id, is_over);
         match report {
             Report::Quiet => {}
             Report::Wrote(current) => {
@@ -72,9 +77,22 @@ impl Machine {
             }
             Report::Failed(why) => {
                 self.emit(EventKind::Hold, about, format!("{name}: left alone: {why}"));
-                self.notice(id, NoticeLevel::Warning, why);
+                self.notice(id, LimitNotice::Write, Some(why));
             }
             Report::Accepted => self.effects.push(Effect::DecideNow),
+        }
+    }
+
+    /// Removes the notices about the limits of a container whose causes are gone. `writes_are_over`: also that of a failed write.
+    pub(super) fn remove_notices(&mut self, id: &ContainerId, writes_are_over: bool) {
+        let Some(container) = self.containers.get(id) else { return };
+        let holds = container.ledger.holds();
+        let (can_write, is_ours) = (writes_are_over || holds.unwritable.is_none(), holds.foreign.is_none());
+        if can_write {
+            self.notice(id, LimitNotice::Write, None);
+        }
+        if is_ours {
+            self.notice(id, LimitNotice::Others, None);
         }
     }
 
@@ -83,6 +101,12 @@ impl Machine {
         if self.in_flight > 0 {
             return;
         }
+        let longest = self.intervals.longest;
+        let has_ended = |(id, container): (&ContainerId, &mut Container)| {
+            container.ledger.forget_old_failure(at.now, longest).then(|| id.clone())
+        };
+        let ended: Vec<ContainerId> = self.containers.iter_mut().filter_map(has_ended).collect();
+        ended.iter().for_each(|id| self.remove_notices(id, false));
         let needs_restore = |(id, container): (&ContainerId, &Container)| {
             container.ledger.needs_restore(at.now, self.paused).then(|| id.clone())
         };
@@ -114,7 +138,7 @@ impl Machine {
         let name = container.name.clone();
         let text = format!("somebody else changed a limit: {text}");
         let notice = format!("{text}; left alone until `flowctl govern {name}`");
-        self.notice(id, NoticeLevel::Info, notice);
+        self.notice(id, LimitNotice::Others, Some(notice));
         self.emit(EventKind::Hold, Some((id.clone(), name.clone())), format!("{name}: left alone: {text}"));
         // Our other values are restored, so that all its limits are the owner's.
         self.restore_limits(vec![id.clone()], AfterRestore::Keep);

@@ -16,7 +16,7 @@ mod handle;
 mod state;
 
 pub use event::{
-    At, Candidate, Command, ContainerOutcome, Effect, Event, Found, Intervals, Memory, Piece, Readings, Remembered,
-    RequestId, Restored, Run, Work,
+    At, Candidate, Command, ContainerOutcome, Effect, Event, Found, Intervals, LimitNotice, Memory, Piece, Readings,
+    Remembered, RequestId, Restored, Run, Work,
 };
 pub use state::{Machine, WORK_AT_MOST};

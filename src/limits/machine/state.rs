@@ -1,8 +1,8 @@
 //! State of the machine, and what its parts share. Imports: events, ledger and operations, model.
 
-use super::event::{Effect, Intervals, Memory, Piece, Readings, Remembered, RequestId, Run, Work};
+use super::event::{Effect, Intervals, LimitNotice, Memory, Piece, Readings, Remembered, RequestId, Run, Work};
 use crate::limits::{AfterRestore, LastRun, Ledger, Restore};
-use crate::model::{Adoption, ContainerId, EngineMark, EventKind, Hold, Millis, NoticeLevel, Refusal, Runtime};
+use crate::model::{Adoption, ContainerId, EngineMark, EventKind, Hold, Millis, Refusal, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Work items that may be open at once; beyond, they are requested again later.
@@ -26,7 +26,6 @@ pub struct Machine {
     /// Content of the journal, as far as it is known.
     pub(super) originals: BTreeMap<ContainerId, Remembered>,
     pub(super) damaged: BTreeSet<ContainerId>,
-    pub(super) lost: bool,
     /// Last runs of containers whose next run the engine may start with our values.
     pub(super) ended: BTreeMap<ContainerId, LastRun>,
     pub(super) adoptions: Adoptions,
@@ -80,7 +79,6 @@ impl Machine {
             containers: BTreeMap::new(),
             originals: memory.originals,
             damaged: memory.damaged,
-            lost: memory.lost,
             ended: BTreeMap::new(),
             adoptions: Adoptions { known: memory.adopted, ..Adoptions::default() },
             engine: None,
@@ -140,8 +138,8 @@ impl Machine {
         self.effects.push(Effect::Emit { kind, about, text });
     }
 
-    pub(super) fn notice(&mut self, id: &ContainerId, level: NoticeLevel, text: String) {
-        self.effects.push(Effect::Notice(id.clone(), level, text));
+    pub(super) fn notice(&mut self, id: &ContainerId, about: LimitNotice, text: Option<String>) {
+        self.effects.push(Effect::Notice(id.clone(), about, text));
     }
 
     pub(super) fn with_name(&self, id: &ContainerId) -> Option<(ContainerId, String)> {

@@ -1,0 +1,33 @@
+//! Subjects of notices about a job. Imports: model.
+
+use crate::model::NoticeLevel;
+
+/// What a notice is about that is removed when it does not hold any more. A job has at most one notice about each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// A problem with its log.
+    Log,
+    /// A problem with its GPU.
+    Gpu,
+    /// Its limits could not be written.
+    Write,
+    /// Somebody else changed its limits.
+    OtherLimits,
+    /// It is frozen for part of the time, or exempt.
+    Freezing,
+    /// A problem with freezing it.
+    FreezeProblem,
+    /// The journal cannot record that it may be frozen.
+    FreezeRecord,
+    /// It could not be thawed.
+    Thaw,
+}
+
+impl Subject {
+    pub fn level(self) -> NoticeLevel {
+        match self {
+            Subject::OtherLimits | Subject::Freezing => NoticeLevel::Info,
+            _ => NoticeLevel::Warning,
+        }
+    }
+}

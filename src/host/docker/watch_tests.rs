@@ -1,0 +1,131 @@
+//! The watcher on two engines whose sockets come and go.
+
+use super::{Engine, EngineAddress, EngineEvent, Wanted, watch};
+use crate::model::ContainerId;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+const ID: &str = "449e1d56655b86cfb98f8a89e3609ecfab2019fc1609fbc25ceea3c54f9cbd3c";
+
+/// An engine without labelled containers, until it is dropped.
+struct FakeEngine {
+    socket: PathBuf,
+    accepting: JoinHandle<()>,
+}
+
+impl FakeEngine {
+    /// `existing`: its list of adopted containers.
+    fn start(socket: &Path, id: &'static str, existing: String) -> FakeEngine {
+        let listener = UnixListener::bind(socket).unwrap();
+        let accepting = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(answer(stream, id, existing.clone()));
+            }
+        });
+        FakeEngine { socket: socket.to_owned(), accepting }
+    }
+}
+
+impl Drop for FakeEngine {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        let _ = std::fs::remove_file(&self.socket); // its directory may be gone
+    }
+}
+
+async fn answer(mut stream: UnixStream, id: &'static str, existing: String) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let Ok(byte) = stream.read_u8().await else { return };
+        head.push(byte);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let body = match head.split_whitespace().nth(1).unwrap_or("") {
+        path if path.ends_with("/version") => r#"{"Version":"28.0","ApiVersion":"1.48"}"#.to_owned(),
+        path if path.ends_with("/info") => format!(r#"{{"ID":"{id}"}}"#),
+        path if path.contains("/events?") => {
+            let endless = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+            let _ = stream.write_all(endless.as_bytes()).await; // the watcher may be gone
+            return std::future::pending().await;
+        }
+        path if path.contains("all=true") => existing,
+        _ => "[]".to_owned(),
+    };
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+}
+
+/// A client whose first candidate is `first.sock` and whose second is `second.sock`, in a directory.
+fn client(dir: &TempDir) -> (Engine, PathBuf, PathBuf) {
+    let (first, second) = (dir.path().join("first.sock"), dir.path().join("second.sock"));
+    (Engine::new(EngineAddress::of_sockets(vec![first.clone(), second.clone()])), first, second)
+}
+
+async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
+    timeout(Duration::from_secs(60), events.recv()).await.expect("an event in time").expect("the watcher never ends")
+}
+
+async fn connected(events: &mut mpsc::Receiver<EngineEvent>) -> Option<String> {
+    match next(events).await {
+        EngineEvent::Connected(info) => info.mark.id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn lost(events: &mut mpsc::Receiver<EngineEvent>) {
+    let event = next(events).await;
+    assert!(matches!(event, EngineEvent::Lost(_)), "{event:?}");
+}
+
+#[tokio::test]
+async fn all_calls_go_to_the_engine_of_the_connection_even_if_the_socket_of_another_appears() {
+    let dir = TempDir::new().unwrap();
+    let (engine, first, second) = client(&dir);
+    let two = FakeEngine::start(&second, "two", "[]".to_owned());
+    let (sender, mut events) = mpsc::channel(16);
+    tokio::spawn(watch(engine.clone(), Wanted::labelled("flowcon.enable=true"), sender));
+    assert_eq!(connected(&mut events).await.as_deref(), Some("two"));
+    assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
+
+    let _one = FakeEngine::start(&first, "one", "[]".to_owned());
+    assert_eq!(engine.info().await.unwrap().mark.id.as_deref(), Some("two"));
+    assert_eq!(engine.socket(), second);
+
+    drop(two);
+    lost(&mut events).await;
+    assert_eq!(connected(&mut events).await.as_deref(), Some("one"));
+    assert_eq!(engine.info().await.unwrap().mark.id.as_deref(), Some("one"));
+}
+
+#[tokio::test]
+async fn an_adopted_container_of_an_engine_that_is_gone_is_not_reported_as_removed_by_another() {
+    let dir = TempDir::new().unwrap();
+    let (engine, first, second) = client(&dir);
+    let exists = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"exited"}}]"#);
+    let one = FakeEngine::start(&first, "one", exists);
+    let (sender, mut events) = mpsc::channel(16);
+    let (_adoptions, adopted) = tokio::sync::watch::channel(BTreeSet::from([ContainerId::new(ID)]));
+    tokio::spawn(watch(engine, Wanted { label: "flowcon.enable=true".to_owned(), adopted }, sender));
+    assert_eq!(connected(&mut events).await.as_deref(), Some("one"));
+    assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
+
+    drop(one);
+    let two = FakeEngine::start(&second, "two", "[]".to_owned());
+    lost(&mut events).await;
+    assert_eq!(connected(&mut events).await.as_deref(), Some("two"));
+    assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()), "not Removed");
+
+    drop(two);
+    let _one = FakeEngine::start(&first, "one", "[]".to_owned());
+    lost(&mut events).await;
+    assert_eq!(connected(&mut events).await.as_deref(), Some("one"));
+    assert_eq!(next(&mut events).await, EngineEvent::Removed(ContainerId::new(ID)), "its own engine does not have it");
+}
