@@ -62,16 +62,15 @@ const CASES: &[Case] = &[
         "Epoch {i}: 100%|██████████| 469/469 [00:10<00:00, 45.2it/s, v_num=0, train_loss_step={L}, train_acc_step=0.{A}]",
         "train_loss_step",
         DOWN,
-        Some((20.0, None)),
+        Some((19.0, None)),
     ),
     (
         "",
         "Epoch {i}: 100%|██████████| 469/469 [00:10<00:00, 45.2it/s, v_num=0, train_loss_epoch={L}]",
         "train_loss_epoch",
         DOWN,
-        Some((20.0, None)),
+        Some((19.0, None)),
     ),
-    ("", "{i}:\tlearn: 0.{A}\ttotal: 3.2ms\tremaining: 1.2s", "learn", UP, Some((19.0, None))),
     ("", "steps: {s} loss: {L} iter time (s): 0.5{A} samples/sec: 12.{i}", "loss", DOWN, Some((1900.0, None))),
     (
         "",

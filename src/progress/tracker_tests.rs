@@ -210,6 +210,20 @@ fn files_of_metrics_are_read_like_logs() {
 }
 
 #[test]
+fn a_name_of_any_metric_follows_the_trend_of_its_values() {
+    let direction = |value: fn(u32) -> u32| {
+        let log: String =
+            (0..30).map(|i| format!("{i}:\tlearn: 0.{}\ttotal: 3.2ms\tremaining: 1.2s\n", value(i))).collect();
+        let mut survey = Survey::new(&Directives::default());
+        survey.push(log.as_bytes());
+        survey.finish();
+        survey.reading().direction
+    };
+    assert_eq!(direction(|i| 650 + 9 * i), Some(Direction::Up), "CatBoost with AUC");
+    assert_eq!(direction(|i| 650 - 9 * i), Some(Direction::Down), "CatBoost with Logloss");
+}
+
+#[test]
 fn a_validation_that_a_bar_draws_again_is_one_value() {
     let mut log = String::new();
     for epoch in 0..4 {

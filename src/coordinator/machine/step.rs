@@ -278,9 +278,11 @@ impl Machine {
 
     /// Records the exit of a job.
     fn end(&mut self, id: &ServiceId, job: &Job, exit: i64, past: Vec<Arc<str>>, at: At) {
+        // The node's latest report may have been made after the end.
+        let last_report = self.seen.get(id).and_then(|seen| seen.memory.last_report.as_ref());
         if exit == 0
             && job.record.moves == 0
-            && let Some(work) = self.worker_of(id, job).and_then(|worker| worker.cpu_time_s)
+            && let Some(work) = last_report.and_then(|worker| worker.cpu_time_s)
         {
             self.usual_work.add(work);
         }
