@@ -17,7 +17,6 @@ mod history;
 mod job_log;
 mod logs;
 mod metrics;
-mod past;
 mod ps;
 mod record;
 mod report;
@@ -268,7 +267,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
         Verb::Ps(args) => block_on(commands::ps(&client, &args, &screen))?,
-        Verb::Explain { job, at: Some(at), .. } => block_on(past::explain(&client, &job, at, &screen))?,
+        Verb::Explain { job, at: Some(at), .. } => block_on(explain::at_time::explain(&client, &job, at, &screen))?,
         Verb::Report(args) => block_on(report::report(&client, &args))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,
         Verb::Explain { job, repeat, .. } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,

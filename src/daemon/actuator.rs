@@ -7,7 +7,7 @@
 use super::event::{Component, Event};
 use super::executor::Executor;
 use super::journal::Journal;
-use super::piece::Piece;
+use super::operation::Piece;
 use super::pulse::Pulse;
 use super::restore;
 use super::target::Target;

@@ -4,7 +4,7 @@
 //! at once. The order of steps is decided in `limits`. Imports: limits, the journal, the writer, targets.
 
 use super::journal::{Journal, original_of};
-use super::piece::Piece;
+use super::operation::Piece;
 use super::pulse::Pulse;
 use super::target::Target;
 use super::writer::Writer;

@@ -1,16 +1,16 @@
 //! The event loop: owns the governor and the jobs, handles events, decides, sends work to the actuator, and publishes.
 
 use super::actuator::Actuator;
-use super::carried::Carried;
 use super::claims::ClaimReader;
 use super::draining::Draining;
-use super::duty::{self, Duty};
 use super::error::DaemonError;
 use super::event::{Component, Event};
+use super::gpu_duty_state::{self as duty, Duty};
 use super::gpus::Gpus;
 use super::holdback::Blocks;
 use super::job::Jobs;
 use super::journal::{Remembered, unix_ms};
+use super::learning_records::Carried;
 use super::library::Library;
 use super::logs::LogReader;
 use super::observe::Node;

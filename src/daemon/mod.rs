@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! engine, scopes, logs, commands, signals ──► Event ──► one loop (governing)
-//!     observe ─► Governor::tick ─► diff ─► limits::Machine ─► Effect (effects) ─► actuator (a task: `piece` ─► `executor`) ─► Event
+//!     observe ─► Governor::tick ─► diff ─► limits::Machine ─► Effect (effects) ─► actuator (a task: `operation` ─► `executor`) ─► Event
 //!                                                    publish ─► API, metrics, systemd
 //! ```
 //!
@@ -11,26 +11,27 @@
 //! other. Imports: every room but `sim`, `cli` and `workload`.
 
 mod actuator;
-mod carried;
-#[cfg(test)]
-mod carried_tests;
 mod claim_schedule;
 mod claims;
 mod commands;
 #[cfg(test)]
 mod disasters;
 mod draining;
-mod duty;
 mod effects;
 mod error;
 mod event;
 mod executor;
 mod governing;
+mod gpu_duty_cycle;
+mod gpu_duty_state;
 mod gpus;
 mod history;
 mod holdback;
 mod job;
 mod journal;
+mod learning_records;
+#[cfg(test)]
+mod learning_records_tests;
 mod library;
 mod lifecycle;
 #[cfg(test)]
@@ -39,7 +40,7 @@ mod logs;
 #[cfg(test)]
 mod notices_tests;
 mod observe;
-mod piece;
+mod operation;
 mod pin;
 mod positions;
 mod publish;
@@ -48,7 +49,6 @@ mod record;
 mod restore;
 mod runtimes;
 mod scopes;
-mod share_gpus;
 mod snapshots;
 mod stop;
 mod subject;

@@ -5,7 +5,7 @@
 
 use super::executor::Executor;
 use super::journal::{Journal, Remembered, journalled_of};
-use super::piece::Piece;
+use super::operation::Piece;
 use super::pulse::Pulse;
 use super::target::{Target, unit, unit_of_scope};
 use super::thaw::thaw_all;

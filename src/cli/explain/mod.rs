@@ -2,6 +2,7 @@
 //!
 //! Pure. Imports: wire types, text, table.
 
+pub(super) mod at_time;
 mod gpu;
 
 use crate::api::wire::{

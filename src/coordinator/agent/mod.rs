@@ -4,14 +4,13 @@
 //! wire        the closed list of requests              client    for managers, and for agents that fetch a volume
 //! connection_pool  with keepalive                      server    TLS and routes; guard: authorisation and limits
 //! report      flowcond's jobs by Swarm service         lease     leases on disk; expiry: stops jobs whose lease has expired
-//! carry       transfers volumes between nodes
+//! transfer    of volumes between nodes
 //! pack        a folder as a tar stream; unpack: back into a volume; attributes: times and extended attributes
 //! record      flowcond's job record, transferred with the volume
 //! ```
 //! It changes only volumes that a manager told it to fetch, and stops only jobs whose lease has expired. Imports: host, api.
 
 mod attributes;
-mod carry;
 mod client;
 mod connection_pool;
 mod expiry;
@@ -21,6 +20,7 @@ mod pack;
 mod record;
 mod report;
 mod server;
+mod transfer;
 mod unpack;
 mod wire;
 

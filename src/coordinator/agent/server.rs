@@ -1,11 +1,11 @@
 //! Server of the agent: TLS, and a closed list of requests. Imports: host, siblings.
 
-use super::carry::Carriages;
 use super::connection_pool::{RENEWED_AFTER, watch};
 use super::expiry;
 use super::guard::{Denied, Places, guarded};
 use super::lease::{Leases, boot_clock};
 use super::report::report;
+use super::transfer::Carriages;
 use super::unpack::Bounds;
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
 use crate::coordinator::settings::Settings;

@@ -8,17 +8,16 @@
 //! handle    updates the state by an event
 //! jobs      services → jobs: labels and spec, or why a service is rejected       labels, job
 //! command   commands of operators: what each changes, and the names in them      command, names
-//! step      each job's next action, from its labels alone                        step, proof, carry, manual, writes
+//! step      each job's next action, from its labels alone                        step, proof, transfer, manual, writes
 //! poll      reports of agents, and leases of jobs that may be started elsewhere   leases
 //! plan      the policy's decisions: starts, stops, moves                         observe, plan
-//! rent      opens rented nodes for waiting jobs, and closes idle ones            rented, rental
+//! rent      opens rented nodes for waiting jobs, and closes idle ones            open_close, rented_node
 //! publish   the status: why each job is where it is                              status
 //! ```
 //!
 //! The only durable state is labels of services; all other state may be lost at any time. Each phase of a move is written to the labels
 //! before it is acted on, by compare-and-swap on the service version of the decision. Imports: as its parts.
 
-mod carry;
 mod command;
 mod event;
 mod handle;
@@ -28,16 +27,17 @@ mod leases;
 mod manual;
 mod names;
 mod observe;
+mod open_close;
 mod plan;
 mod proof;
 mod record;
-mod rental;
-mod rented;
+mod rented_node;
 mod state;
 mod status;
 mod step;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod writes;
 
 pub use event::{At, Command, CommandId, CoordinatorSettings, Effect, Event, LOOKS_VALID, Question, RentSettings};

@@ -1,11 +1,11 @@
 //! State of the machine, and what all its parts do with it. All of it may be lost: durable state is in the services' labels.
 //!
-//! Imports: event, job, record, rental, model, policy.
+//! Imports: event, job, record, rented_node, model, policy.
 
 use super::event::{At, Command, CommandId, CoordinatorSettings, Effect, LOOKS_VALID};
 use super::job::{Job, Rejection};
 use super::record::JobPhase;
-use super::rental::Rental;
+use super::rented_node::Rental;
 use crate::model::Millis;
 use crate::model::cluster::{ClusterReason, NodeState, Resources, Why, WhyKind};
 use crate::model::swarm::{

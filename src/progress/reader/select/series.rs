@@ -374,14 +374,8 @@ mod tests {
     use super::*;
 
     fn loss(values: impl IntoIterator<Item = f64>) -> Series {
-        let named = Named {
-            place: 0,
-            name: "loss",
-            split: Split::Unsaid,
-            signature: 1,
-            direction: Some(Direction::Down),
-            weight: 1.0,
-        };
+        let direction = Some(Direction::Down);
+        let named = Named { place: 0, name: "loss", split: Split::Unsaid, signature: 1, direction, weight: 1.0 };
         let mut series = Series::new(&named, 1, 1);
         values.into_iter().zip(1..).for_each(|(value, line)| series.take(value, line));
         series

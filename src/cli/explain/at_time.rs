@@ -2,9 +2,9 @@
 //!
 //! Imports: the API's client, wire types, text.
 
-use super::history::cores_between;
 use crate::api::client::{Client, segment};
 use crate::api::wire::{JobRecord, JobSnapshot, Sample};
+use crate::cli::history::cores_between;
 use crate::term::exit::Failure;
 use crate::term::screen::{Format, Look, Screen, Tone};
 use crate::term::text::{self, clean};

@@ -5,9 +5,9 @@
 //! is no longer to be frozen is thawed. Imports: the loop, the actuator, jobs, GPUs, host's freezer and store, policy, model.
 
 use super::actuator::Request;
-use super::duty::turns;
 use super::event::Component;
 use super::governing::Governing;
+use super::gpu_duty_state::turns;
 use super::job::Job;
 use super::subject::Subject;
 use crate::config::GpuControl;

@@ -1,4 +1,4 @@
-//! State of the duty cycles of frozen jobs, as known to the journal and the guard; [`super::share_gpus`] keeps it between two looks.
+//! State of the duty cycles of frozen jobs, as known to the journal and the guard; [`super::gpu_duty_cycle`] keeps it between two looks.
 //!
 //! Imports: host's freezer and store, policy, model.
 

@@ -6,13 +6,13 @@
 //!
 //! Each stage is a label of the node. It is written by compare-and-swap, together with the availability, before its command runs. A command
 //! whose result was lost is run again. Only worker nodes with the label `flowcon.rented=true` are touched. Imports: state, event, observe,
-//! labels, record, rental, model, policy.
+//! labels, record, rented_node, model, policy.
 
 use super::event::{At, Effect};
 use super::labels::{STAGE, bounded};
 use super::observe::Observed;
 use super::record::JobPhase;
-use super::rental::{STAGES, Stage, stage};
+use super::rented_node::{STAGES, Stage, stage};
 use super::state::{Machine, SeenNode};
 use crate::model::cluster::{ClusterPlan, NodeState};
 use crate::model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId};
