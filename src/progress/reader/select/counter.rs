@@ -57,6 +57,9 @@ pub struct Counter {
     /// Number of other increases.
     #[serde(default)]
     pub irregular: u32,
+    /// Number of updates of all counters until its last one.
+    #[serde(skip)]
+    pub turn: u64,
 }
 
 impl Counter {
@@ -82,6 +85,7 @@ impl Counter {
             stride: 0.0,
             regular: 0,
             irregular: 0,
+            turn: 0,
         }
     }
 
@@ -162,6 +166,12 @@ impl Counter {
         !self.count.is_outer() && self.count != Count::Percent && self.restarts >= ROUNDS && self.total.is_some()
     }
 
+    /// Whether it is a full progress bar, and a longer one has moved since: a check before the training, drawn on the same line.
+    pub fn is_followed_by(&self, other: &Counter) -> bool {
+        let is_full = self.count == Count::Pair && self.total.is_some_and(|total| self.current >= total);
+        is_full && other.count == Count::Pair && other.turn > self.turn && other.total > self.total && other.moves()
+    }
+
     /// Whether it restarts about whenever `other` advances, and `other` restarts far less often: `iteration:3 step:40/100`.
     pub fn restarts_with(&self, other: &Counter) -> bool {
         let counts =
@@ -186,7 +196,7 @@ impl Counter {
         self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
     }
 
-    pub fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64) -> f64 {
+    pub fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64, is_over: bool) -> f64 {
         let kind = match self.count {
             Count::Fold => 1.1,
             Count::Epoch => 1.0,
@@ -209,7 +219,7 @@ impl Counter {
         };
         let nested = has_outer && !self.count.is_outer() && !self.outlives;
         let constant = if self.distinct < 2 { 0.2 } else { 0.0 };
-        let ended = if self.last_line < since { 1.2 } else { 0.0 };
+        let ended = if self.last_line < since || is_over { 1.2 } else { 0.0 };
         // Among equals the one with more values wins: training has a longer bar than evaluation.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         let context = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };

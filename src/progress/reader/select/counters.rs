@@ -30,6 +30,9 @@ pub struct Counters {
     /// Cached outermost counter; cleared when the result may change.
     #[serde(skip)]
     outer: Cell<Option<(Beside, usize)>>,
+    /// Number of updates of all counters.
+    #[serde(skip)]
+    turns: u64,
     /// Index after the counter that was printed last.
     #[serde(skip)]
     latest: usize,
@@ -62,6 +65,8 @@ impl Counters {
         let counter = &mut self.counters[slot];
         let before = counter.rank_inputs();
         counter.updates += 1;
+        self.turns += 1;
+        counter.turn = self.turns;
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && !counted.count.is_outer());
         counter.total = total.or(counter.total);
@@ -167,7 +172,8 @@ impl Counters {
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;
-            counter.rank(self.total_of(counter).is_some(), has_outer, is_beside, beside.first_line)
+            let is_over = self.counters.iter().any(|other| counter.is_followed_by(other));
+            counter.rank(self.total_of(counter).is_some(), has_outer, is_beside, beside.first_line, is_over)
         };
         let ranked = (0..self.counters.len()).map(|slot| (rank(slot), slot));
         let (_, best) = ranked.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(rank, _)| *rank > 0.0)?;
@@ -287,6 +293,18 @@ mod tests {
             }
             assert!(done >= latest);
             latest = done;
+        }
+    }
+
+    #[test]
+    fn a_full_bar_is_over_once_a_longer_one_moves() {
+        let mut counters = Counters::default();
+        for (total, until) in [(2.0, 3), (400.0, 10), (20.0, 5)] {
+            for at in 0..until {
+                counters.advance(plain(Count::Pair), f64::from(at).min(total), Some(total), 1, false);
+            }
+            let whole = counters.outermost(Beside::default()).and_then(|counter| counter.total);
+            assert_eq!(whole, Some(total.max(if total == 20.0 { 400.0 } else { 0.0 })), "a shorter one does not count");
         }
     }
 
