@@ -112,10 +112,13 @@ fn a_job_is_named_by_a_unique_prefix_of_its_id() {
     assert!(why.contains("resnet (k3v9x0aaaaaa), bert (k3v9x0bbbbbb)"), "{why}");
 }
 
+/// A change of the cluster, and the expected refusal.
+type Case<'a> = (&'a dyn Fn(&mut Bench), &'a str);
+
 #[test]
 fn a_move_to_a_node_that_can_never_run_the_job_is_refused_at_once() {
     let mut bench = running();
-    let cases: [(&dyn Fn(&mut Bench), &str); 4] = [
+    let cases: [Case<'_>; 4] = [
         (
             &|bench| {
                 let (label, value) = ("gpu".into(), "a100".into());
