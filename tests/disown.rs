@@ -59,7 +59,9 @@ fn adopting_and_disowning_need_write_access() {
     let flowctl = public_flowctl(programs.path()).display().to_string();
     let socket = daemon.socket().display().to_string();
     let request = |(user, group): (u32, u32), words: &[&str]| {
-        as_user(user, group, None, &[&[flowctl.as_str(), "--socket", &socket], words].concat()).output().unwrap()
+        as_user(user, group, None, &[&[flowctl.as_str(), "--timeout", "60", "--socket", &socket], words].concat())
+            .output()
+            .unwrap()
     };
     let http = |(user, group): (u32, u32), path: &str| {
         let url = format!("http://flowcond/v1/containers/{path}");
@@ -68,7 +70,8 @@ fn adopting_and_disowning_need_write_access() {
         String::from_utf8(as_user(user, group, None, &curl).output().unwrap().stdout).unwrap()
     };
     let (reader, stranger) = ((OTHER_USER, READERS.1), (OTHER_USER, OTHER_USER));
-    assert!(request(reader, &["status"]).status.success(), "{} may read", READERS.0);
+    let status = request(reader, &["status"]);
+    assert!(status.status.success(), "{} may read: {}", READERS.0, String::from_utf8_lossy(&status.stderr));
     for unprivileged in [reader, stranger] {
         for (verb, name) in
             [("adopt", "free"), ("disown", "taken"), ("adopt", "taken"), ("adopt", "nobody"), ("disown", "nobody")]
