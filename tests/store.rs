@@ -218,11 +218,10 @@ fn a_database_of_a_later_version_is_rejected_and_kept() {
     sql(dir.path(), "PRAGMA user_version = 99");
     let error = Store::open(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
-    let older = "ALTER TABLE original DROP COLUMN engine_id; ALTER TABLE original DROP COLUMN engine_socket";
-    sql(
-        dir.path(),
-        &format!("{older}; DROP TABLE adopted; DROP TABLE precedent; DROP TABLE freezable; PRAGMA user_version = 1"),
-    );
+    let later_columns = "ALTER TABLE original DROP COLUMN engine_id; ALTER TABLE original DROP COLUMN engine_socket; \
+                         ALTER TABLE position DROP COLUMN started_unix_ms";
+    let later_tables = "DROP TABLE adopted; DROP TABLE precedent; DROP TABLE freezable; DROP TABLE loss";
+    sql(dir.path(), &format!("{later_columns}; {later_tables}; PRAGMA user_version = 1"));
     let unmarked = Original { mark: None, ..original("a") };
     assert_eq!(open(dir.path()).originals().unwrap().readable, [unmarked]);
 }
