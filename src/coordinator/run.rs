@@ -10,7 +10,7 @@ use super::publish::Publisher;
 use super::settings::{Settings, SettingsError};
 use crate::api::cluster::{ClusterRequest, Wanted};
 use crate::api::{self, Access, ApiLimits, BindError};
-use crate::host::users;
+use crate::host::{node, users};
 use crate::model::cluster::Submission;
 use crate::model::swarm::{Attestation, ChangeOutcome, TransferOutcome};
 use crate::model::{Millis, Refusal};
@@ -258,9 +258,6 @@ async fn bounded<T>(within: Duration, work: impl Future<Output = T>) -> Result<T
 }
 
 fn now() -> At {
-    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let boot = Duration::new(u64::try_from(boot.tv_sec).unwrap_or(0), u32::try_from(boot.tv_nsec).unwrap_or(0));
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let millis = |duration: Duration| Millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
-    At { now: millis(boot), unix: millis(unix) }
+    At { now: node::now(), unix: Millis(u64::try_from(unix.as_millis()).unwrap_or(u64::MAX)) }
 }

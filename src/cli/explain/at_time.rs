@@ -2,6 +2,7 @@
 //!
 //! Imports: the API's client, wire types, text.
 
+use super::LABEL;
 use crate::api::client::{Client, segment};
 use crate::api::wire::{JobRecord, JobSnapshot, Sample};
 use crate::cli::history::cores_between;
@@ -10,9 +11,6 @@ use crate::term::screen::{Format, Look, Screen, Tone};
 use crate::term::text::{self, clean};
 use crate::term::when;
 use std::fmt::Write as _;
-
-/// Columns of the labels on the left.
-const LABEL: usize = 12;
 
 /// Fetches and prints the decision in force at `at`, Unix time in milliseconds.
 pub async fn explain(client: &Client, job: &str, at: u64, screen: &Screen) -> Result<(), Failure> {

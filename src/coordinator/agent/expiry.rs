@@ -1,7 +1,8 @@
 //! Enforces leases: stops all jobs whose lease has expired, each at once. Imports: host, lease, settings.
 
-use super::lease::{Leases, boot_clock};
+use super::lease::Leases;
 use crate::coordinator::settings::STOPPED_WITHIN;
+use crate::host::node;
 use crate::host::swarm::{Engine, LocalWorker};
 use crate::model::swarm::ServiceId;
 use std::collections::BTreeMap;
@@ -43,7 +44,7 @@ pub(super) async fn enforce(engine: Engine, leases: Arc<Mutex<Leases>>) {
         }
         let expired = {
             let mut leases = lock(&leases);
-            let now = boot_clock();
+            let now = node::now();
             let expired = running(&known, |service| leases.has_expired(service, now));
             leases.remember(expired.iter().map(|worker| worker.task.clone()));
             expired
@@ -134,7 +135,7 @@ mod tests {
         tokio::spawn(async move { axum::serve(listener, Router::new().fallback(reply)).await });
         let mut leases = Leases::open(folder.path().join("leases.json"));
         let services = ["a", "b", "c"].map(|name| ServiceId(name.into()));
-        leases.update(&services, Millis(0), &[], boot_clock()).expect("written");
+        leases.update(&services, Millis(0), &[], node::now()).expect("written");
         let leases = Arc::new(Mutex::new(leases));
         let engine = Engine::at(Some(&socket.display().to_string())).expect("an address");
         let enforcing = tokio::spawn(enforce(engine, leases.clone()));

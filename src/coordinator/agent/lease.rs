@@ -3,8 +3,9 @@
 //! A manager renews leases when it requests the node's report. The clock counts suspended time. A lease is on disk before the response, so a
 //! restarted agent still enforces it. An expired lease remains until a manager renews or releases it: a task that is still preparing would
 //! otherwise run without a lease. The tasks that were stopped are remembered, because Swarm reports a job that saves and exits with code 0
-//! on SIGTERM as complete. Imports: model.
+//! on SIGTERM as complete. Imports: host, model.
 
+use crate::host::node;
 use crate::model::Millis;
 use crate::model::swarm::{HeldLease, ServiceId};
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,7 @@ struct LeaseFile {
 impl Leases {
     /// Loads the leases of the previous agent process.
     pub(super) fn open(file: PathBuf) -> Leases {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+        let boot = node::boot_id().unwrap_or_default();
         let kept = fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<LeaseFile>(&text).ok());
         let mut kept = kept.unwrap_or_default();
         if kept.boot != boot {
@@ -123,13 +124,6 @@ impl Leases {
         });
         written.and_then(|()| fs::rename(&new, &self.file)).map_err(|error| message(&error))
     }
-}
-
-/// CLOCK_BOOTTIME: leases also expire while the machine is suspended.
-pub(super) fn boot_clock() -> Millis {
-    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let (seconds, nanos) = (u64::try_from(boot.tv_sec).unwrap_or(0), u64::try_from(boot.tv_nsec).unwrap_or(0));
-    Millis(seconds * 1000 + nanos / 1_000_000)
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 use super::connection_pool::{RENEWED_AFTER, watch};
 use super::expiry;
 use super::guard::{Denied, Places, guarded};
-use super::lease::{Leases, boot_clock};
+use super::lease::Leases;
 use super::report::report;
 use super::transfer::Carriages;
 use super::unpack::Bounds;
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
 use crate::coordinator::settings::Settings;
 use crate::coordinator::{Control, CoordinatorError};
+use crate::host::node;
 use crate::host::swarm::{Certificates, Engine, Identity, Peer, Role, peer_of};
 use crate::model::Millis;
 use crate::model::swarm::{Attestation, Transfer};
@@ -188,7 +189,7 @@ struct LeaseStart(Arc<AtomicU64>);
 struct SendsVolume(Arc<AtomicBool>);
 
 async fn converse(stream: TcpStream, agent: Arc<Agent>, handshake: OwnedSemaphorePermit, places: Arc<Places>) {
-    let since = LeaseStart(Arc::new(boot_clock().0.into()));
+    let since = LeaseStart(Arc::new(node::now().0.into()));
     if watch(&stream).is_err() {
         return; // closed already
     }
@@ -258,7 +259,7 @@ async fn answer_report(
     report.held = leases().held();
     report.stopped = leases().stopped();
     let answer = json(&report);
-    since.store(boot_clock().0, Ordering::Relaxed);
+    since.store(node::now().0, Ordering::Relaxed);
     Ok(answer)
 }
 

@@ -1,6 +1,7 @@
 //! Tests of commands: ended and paused jobs, gangs, names, targets of moves, drained and rented nodes. Imports: the machine, the model, and
 //! the simulated Swarm of the other tests.
 
+use super::together::renting;
 use super::*;
 use crate::model::cluster::Constraint;
 
@@ -174,16 +175,7 @@ fn a_node_is_not_empty_while_a_rejected_service_runs_there() {
 #[test]
 fn a_former_leader_runs_no_command_of_a_rented_node() {
     let mut bench = Bench::with(Vec::new());
-    let command = |word: &str| vec![word.to_owned()];
-    bench.machine = Machine::new(CoordinatorSettings {
-        rent: Some(RentSettings {
-            close_after: Millis::from_secs(60),
-            open_command: command("open"),
-            close_command: command("close"),
-            command_within: Millis::from_secs(5),
-        }),
-        ..CoordinatorSettings::default()
-    });
+    bench.machine = renting();
     bench.swarm.nodes[1].labels.insert(labels::STAGE.into(), "opening".into());
     bench.swarm.is_leader = false;
     bench.passes(30);

@@ -24,11 +24,10 @@ fn a_gang_that_lacks_a_worker_stops_as_a_whole_and_resumes_as_a_whole() {
     assert_eq!(states(&bench), [JobState::Refused, JobState::Running, JobState::Running]);
 }
 
-#[test]
-fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
-    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+/// A machine that opens and closes rented nodes.
+pub(super) fn renting() -> Machine {
     let command = |word: &str| vec![word.to_owned()];
-    bench.machine = Machine::new(CoordinatorSettings {
+    Machine::new(CoordinatorSettings {
         rent: Some(RentSettings {
             close_after: Millis::from_secs(60),
             open_command: command("open"),
@@ -36,7 +35,13 @@ fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
             command_within: Millis::from_secs(5),
         }),
         ..CoordinatorSettings::default()
-    });
+    })
+}
+
+#[test]
+fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    bench.machine = renting();
     bench.swarm.nodes[1].labels.insert(labels::RENTED.into(), "true".into());
     bench.swarm.nodes[0].labels.insert(labels::RENTED.into(), "true".into());
     bench.passes(200);
