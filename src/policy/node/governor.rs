@@ -175,31 +175,17 @@ impl Governor {
 
     /// Like [`Self::is_disturbed`], but without control periods: their begin and end do not end a back-off.
     fn jobs_disturb(&self, observation: &NodeObservation) -> bool {
-        self.set_changed(observation)
-            || (self.backoff.is_backing_off(&self.settings) && self.situation_changed(observation))
-            || self.squeeze_must_end(observation)
-    }
-
-    fn set_changed(&self, observation: &NodeObservation) -> bool {
-        let containers = &observation.containers;
-        !self.remembered.is_of(containers)
-            || self.remembered.of(containers).any(|(container, memory)| {
+        let Some(mut jobs) = self.remembered.of(&observation.containers) else { return true };
+        let is_backing_off = self.backoff.is_backing_off(&self.settings);
+        let limit = self.settings.memory_pressure_limit;
+        (is_backing_off && self.backoff.pressure_changed(observation.pressure))
+            || jobs.any(|(container, memory)| {
                 let has_moved = !Arc::ptr_eq(&memory.place, &container.place) && memory.place != container.place;
-                memory.state != Some(container.state) || has_moved
+                memory.state != Some(container.state)
+                    || has_moved
+                    || (is_backing_off && memory.situation.changed(Situation::of(container)))
+                    || (memory.planned.is_squeezing() && !memory::is_calm(observation, container, limit))
             })
-    }
-
-    fn situation_changed(&self, observation: &NodeObservation) -> bool {
-        let mut known = self.remembered.of(&observation.containers);
-        self.backoff.pressure_changed(observation.pressure)
-            || known.any(|(container, memory)| memory.situation.changed(Situation::of(container)))
-    }
-
-    fn squeeze_must_end(&self, observation: &NodeObservation) -> bool {
-        self.remembered.of(&observation.containers).any(|(container, memory)| {
-            memory.planned.is_squeezing()
-                && !memory::is_calm(observation, container, self.settings.memory_pressure_limit)
-        })
     }
 
     /// Takes out the state of each container, in the order of the observation; a new container starts empty, in the New list.

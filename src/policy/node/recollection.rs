@@ -19,17 +19,17 @@ impl<M> Default for Recollection<M> {
 
 impl<M: Default> Recollection<M> {
     /// Whether these are the containers of the last tick, in its order.
-    pub fn is_of(&self, containers: &[ContainerObservation]) -> bool {
+    fn is_of(&self, containers: &[ContainerObservation]) -> bool {
         self.0.len() == containers.len() && self.0.iter().zip(containers).all(|((id, _), now)| *id == now.id)
     }
 
-    /// Iterates over the containers with their states; empty unless they are the containers of the last tick.
+    /// Iterates over the containers with their states; `None` unless they are the containers of the last tick, in its order.
     pub fn of<'a>(
         &'a self,
         containers: &'a [ContainerObservation],
-    ) -> impl Iterator<Item = (&'a ContainerObservation, &'a M)> {
-        let known = if self.is_of(containers) { self.0.as_slice() } else { &[] };
-        containers.iter().zip(known).map(|(container, (_, memory))| (container, memory.as_ref()))
+    ) -> Option<impl Iterator<Item = (&'a ContainerObservation, &'a M)>> {
+        let each = || containers.iter().zip(&self.0).map(|(container, (_, memory))| (container, memory.as_ref()));
+        self.is_of(containers).then(each)
     }
 
     /// Returns the state of one container.

@@ -108,7 +108,7 @@ fn overlap(one: Option<&Numbers>, other: Option<&Numbers>) -> bool {
 
 fn domain(node: &NodeObservation, classes: &[&Class<'_>]) -> Domain {
     let mut members: Vec<usize> = classes.iter().flat_map(|class| class.members.iter().copied()).collect();
-    members.sort_unstable();
+    members.sort();
     let cpus = classes.iter().map(|class| class.place.cpus.as_ref()).collect::<Option<Vec<_>>>().map(|sets| {
         let mut all = Numbers::default();
         sets.into_iter().for_each(|set| all.extend(set.iter()));
@@ -146,11 +146,13 @@ fn atoms(node: &NodeObservation, classes: &[&Class<'_>], members: &[usize]) -> V
             None => {}
         }
     }
-    let member = |index: &usize| members.binary_search(index).expect("each class's containers are the domain's");
+    let mut member_of = vec![0; node.containers.len()];
+    members.iter().enumerate().for_each(|(member, &index)| member_of[index] = member);
     let atom = |(users, cores): (Vec<bool>, f64)| {
         let using = classes.iter().zip(users).filter(|(_, uses)| *uses);
-        let mut members: Vec<usize> = using.flat_map(|(class, _)| class.members.iter().map(member)).collect();
-        members.sort_unstable();
+        let indices = using.flat_map(|(class, _)| &class.members);
+        let mut members: Vec<usize> = indices.map(|&index| member_of[index]).collect();
+        members.sort();
         Atom { cores, members }
     };
     let mut atoms: Vec<Atom> = found.into_iter().map(atom).collect();

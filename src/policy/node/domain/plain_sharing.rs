@@ -34,23 +34,38 @@ impl Domain {
 
     /// The kinds, and the kind of each member.
     fn kinds(&self, node: &NodeObservation) -> (Vec<Kind>, Vec<usize>) {
-        let mut used: Vec<Vec<usize>> = vec![Vec::new(); self.members.len()];
-        for (number, atom) in self.atoms.iter().enumerate() {
-            atom.members.iter().for_each(|&member| used[member].push(number));
-        }
+        let (groups, group_of) = self.groups();
         let mut kinds: Vec<Kind> = Vec::new();
-        let mut known: BTreeMap<(Vec<usize>, u64, bool), usize> = BTreeMap::new();
-        let mut kind_of = Vec::with_capacity(used.len());
-        for (container, used) in self.containers(node).zip(used) {
+        let mut known: BTreeMap<(usize, u64, bool), usize> = BTreeMap::new();
+        let mut kind_of = Vec::with_capacity(group_of.len());
+        for (container, group) in self.containers(node).zip(group_of) {
             let (weight, runs) = (importance(container), container.state == RunState::Running);
-            let number = *known.entry((used, weight.to_bits(), runs)).or_insert_with_key(|(used, ..)| {
-                kinds.push(Kind { weight, running: 0.0, spread: self.evenly(used) });
+            let number = *known.entry((group, weight.to_bits(), runs)).or_insert_with(|| {
+                kinds.push(Kind { weight, running: 0.0, spread: self.evenly(&groups[group]) });
                 kinds.len() - 1
             });
             kinds[number].running += f64::from(u8::from(runs));
             kind_of.push(number);
         }
         (kinds, kind_of)
+    }
+
+    /// Groups the members by the atoms that they may use: the atoms of each group, and the group of each member.
+    fn groups(&self) -> (Vec<Vec<usize>>, Vec<usize>) {
+        let mut groups = vec![Vec::new()];
+        let mut group_of = vec![0; self.members.len()];
+        for (number, atom) in self.atoms.iter().enumerate() {
+            // Those of a group that use this atom too become a group of their own.
+            let mut joined: BTreeMap<usize, usize> = BTreeMap::new();
+            for &member in &atom.members {
+                let group = group_of[member];
+                group_of[member] = *joined.entry(group).or_insert_with(|| {
+                    groups.push([groups[group].as_slice(), &[number]].concat());
+                    groups.len() - 1
+                });
+            }
+        }
+        (groups, group_of)
     }
 
     /// Spreads a weight over the used atoms in proportion to their cores, as if there were no other containers.
