@@ -1,7 +1,8 @@
 //! Tests of following many logs with the real inotify and clock: prompt for quiet logs, cheap for busy ones, fair to all.
 
-use flowcon::host::tail::{Budget, JsonLog, Source, Start, Tailer};
+use flowcon::host::tail::{Budget, Source, Start, Tailer};
 use flowcon::model::ContainerId;
+use flowcon::progress::JsonFile;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -137,8 +138,8 @@ fn an_engines_log_is_decoded_to_the_containers_output() {
         append(&log, &format!("{entry}\n"));
     }
     reader.until("three entries", |read| read[&id].iter().filter(|byte| **byte == b'\n').count() == 3);
-    let (mut decoder, mut out) = (JsonLog::default(), Vec::new());
-    decoder.push(&reader.read[&id], &mut out);
+    let mut out = Vec::new();
+    JsonFile::default().push(&reader.read[&id], |_, text| out.extend_from_slice(text));
     assert_eq!(String::from_utf8(out).unwrap(), "Epoch 1\nEpoch 2\nEpoch 3\n");
 }
 

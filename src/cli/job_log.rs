@@ -1,7 +1,7 @@
 //! Reads the log of a governed job: the daemon returns its address, and flowctl reads it there.
 //!
 //! The daemon returns no contents: the permissions of the file or the engine decide who may read a log.
-//! Imports: api, config, host, model.
+//! Imports: api, config, host, model, progress.
 
 use super::block_on;
 use crate::api::client::{Client, ClientError, segment};
@@ -9,8 +9,9 @@ use crate::api::wire::{ContainerDetail, LogAddress};
 use crate::config;
 use crate::host::docker::{Engine, EngineAddress, EngineError, LogFormat, LogPiece, LogPosition, logs, logs_so_far};
 use crate::host::scope::{ScopeError, output};
-use crate::host::tail::{self, ContainerFile, JsonLog};
+use crate::host::tail::{self, ContainerFile};
 use crate::model::{ContainerId, Directives};
+use crate::progress::JsonFile;
 use crate::term::exit::{Exit, Failure};
 use futures_util::{Stream, StreamExt};
 use std::fs::File;
@@ -123,11 +124,11 @@ impl JobLog {
 
     /// Decoder that removes the engine's wrapping of each line.
     pub fn decoder(&self) -> impl FnMut(&[u8]) -> Vec<u8> + use<> {
-        let mut decoder = self.wrapped.then(JsonLog::default);
+        let mut decoder = self.wrapped.then(JsonFile::default);
         move |bytes| match &mut decoder {
             Some(decoder) => {
                 let mut lines = Vec::new();
-                decoder.push(bytes, &mut lines);
+                decoder.push(bytes, |_, text| lines.extend_from_slice(text));
                 lines
             }
             None => bytes.to_vec(),

@@ -21,6 +21,7 @@ mod tracker;
 mod tracker_tests;
 
 pub use prior_run::PriorRun;
+pub use reader::JsonFile;
 pub use record::LearningRecord;
 pub use survey::{LogReading, Observation, PrintedProgress, RankedSeries, Survey};
 pub use tracker::{Checkpoint, Tracker};

@@ -7,8 +7,8 @@
 use crate::api::wire::ContainerDetail;
 use crate::config;
 use crate::host::scope::output;
-use crate::host::tail::{self, ContainerFile, JsonLog};
-use crate::progress::Survey;
+use crate::host::tail::{self, ContainerFile};
+use crate::progress::{JsonFile, Survey};
 use crate::term::text;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -70,7 +70,7 @@ fn end_of_log(job: &ContainerDetail) -> Option<Vec<u8>> {
         return Some(bytes);
     }
     let mut decoded = Vec::new();
-    JsonLog::default().push(&bytes, &mut decoded);
+    JsonFile::default().push(&bytes, |_, text| decoded.extend_from_slice(text));
     Some(decoded)
 }
 

@@ -6,12 +6,13 @@
 //! tried again once that thread has returned, in a thread of its own until it answers.
 //!
 //! Guarantees: no byte of the other logs is lost or sent twice. The number of threads is bounded; logs beyond it stay unread.
-//! [`Files::supervise`] itself touches no log. Imports: the worker, host's tail, model.
+//! [`Files::supervise`] itself touches no log. Imports: the worker, host's tail, model, progress.
 
-use super::worker::{Follow, Places, Worker};
+use super::worker::{Follow, Place, Places, Worker};
 use crate::daemon::event::Event;
 use crate::host::tail::{Position, Source, Start};
 use crate::model::ContainerId;
+use crate::progress::JsonFile;
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -40,7 +41,8 @@ enum Reader {
 struct Log {
     serial: u64,
     source: Source,
-    json: bool,
+    /// Decoder at `start`.
+    decoder: Option<JsonFile>,
     start: Start,
     /// Whether it has answered since it is followed.
     has_answered: bool,
@@ -49,8 +51,8 @@ struct Log {
 
 impl Log {
     fn follow(&self, id: &ContainerId) -> Follow {
-        let Log { serial, source, json, start, .. } = self;
-        Follow { id: id.clone(), serial: *serial, source: source.clone(), json: *json, start: *start }
+        let Log { serial, source, decoder, start, .. } = self;
+        Follow { id: id.clone(), serial: *serial, source: source.clone(), decoder: *decoder, start: *start }
     }
 
     fn device(&self) -> Option<u64> {
@@ -86,7 +88,7 @@ impl Files {
     }
 
     pub fn follow(&mut self, follow: Follow) {
-        let Follow { id, serial, source, json, start } = follow;
+        let Follow { id, serial, source, decoder, start } = follow;
         self.unfollow(&id);
         // The paths of engines and of flowcon are on local disks; a path that a job names may be on a file system that does not answer.
         let trusted = self.held.is_empty() || matches!(source, Source::Host(_));
@@ -95,7 +97,7 @@ impl Files {
             false if trusted => Reader::Common,
             false => Reader::None,
         };
-        let log = Log { serial, source, json, start, has_answered: false, reader };
+        let log = Log { serial, source, decoder, start, has_answered: false, reader };
         if let (Reader::Common, Some(common)) = (reader, &self.common) {
             common.follow(log.follow(&id));
         }
@@ -165,15 +167,12 @@ impl Files {
 
     /// Records the positions up to which a retired thread had sent.
     fn record_positions(&mut self, places: Places) {
-        for (id, (serial, position)) in places {
+        for (id, Place { serial, position, decoder }) in places {
             let Some(log) = self.logs.get_mut(&id).filter(|log| log.serial == serial) else { continue };
             log.has_answered = true;
-            log.start = match position {
-                // An entry of the JSON format is parsed whole or not at all; of a plain line, the part that was sent is known.
-                Some(position) if log.json => Start::At(position),
-                Some(position) => Start::On(position),
-                None => log.start,
-            };
+            if let Some(position) = position {
+                (log.start, log.decoder) = (Start::On(position), decoder);
+            }
         }
     }
 

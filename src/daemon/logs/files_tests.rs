@@ -75,9 +75,13 @@ impl Loop {
 
     /// Follows a log from its beginning.
     fn follow(&mut self, id: &str, source: Source) {
+        self.follow_with(None, id, source);
+    }
+
+    fn follow_with(&mut self, decoder: Option<JsonFile>, id: &str, source: Source) {
         self.serial += 1;
-        let (id, serial, json, start) = (ContainerId::new(id), self.serial, false, Start::Beginning);
-        self.files.follow(Follow { id, serial, source, json, start });
+        let (id, serial, start) = (ContainerId::new(id), self.serial, Start::Beginning);
+        self.files.follow(Follow { id, serial, source, decoder, start });
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&Loop) -> bool) {
@@ -121,18 +125,24 @@ fn a_log_that_does_not_answer_blocks_no_other_and_is_read_when_it_does() {
     let Some(mut hung) = Hung::mount(&dir.path().join("network")) else { return };
     let log = |name: &str| dir.path().join(name);
     let mut running = Loop::start();
-    // Half a line is read when the thread is retired: nothing of it may be lost or sent twice.
+    // Half a line, and half an entry, are read when the thread is retired: nothing of it may be lost or sent twice.
     append(&log("a"), "a 1\na ");
     append(&log("c"), "c 1\n");
+    append(&log("json"), "{\"log\":\"j 1\\n\"}\n{\"log\":\"j \\u00");
     running.follow("a", Source::Host(log("a")));
     running.follow("c", inside(&log("c")));
-    running.until("both are read", |it| it.text("a") == "a 1\na " && it.text("c") == "c 1\n");
+    running.follow_with(Some(JsonFile::default()), "json", Source::Host(log("json")));
+    running.until("all are read", |it| {
+        it.text("a") == "a 1\na " && it.text("c") == "c 1\n" && it.text("json") == "j 1\nj "
+    });
 
     running.follow("b", inside(&dir.path().join("network/log")));
     running.until("the silence is reported", |it| it.silent.contains(&ContainerId::new("b")));
     append(&log("a"), "2\n");
     append(&log("c"), "c 2\n");
+    append(&log("json"), "e9 2\\n\"}\n");
     running.until("the others are read on", |it| it.text("a") == "a 1\na 2\n" && it.text("c") == "c 1\nc 2\n");
+    running.until("and the entry from its middle", |it| it.text("json") == "j 1\nj é 2\n");
     append(&log("d"), "d 1\n");
     running.follow("d", inside(&log("d")));
     running.until("one that comes later is read too", |it| it.text("d") == "d 1\n");

@@ -16,6 +16,7 @@ use crate::host::docker::{Engine, LogFormat};
 use crate::host::store::LogPlace;
 use crate::host::tail::{Position, Source, Start};
 use crate::model::{ContainerId, LogOrigin, Millis, NoticeLevel};
+use crate::progress::JsonFile;
 use allowance::Allowance;
 use feed::LogFeed;
 use files::{Files, PATIENCE};
@@ -115,9 +116,10 @@ impl LogReader {
         let id = id.clone();
         match feed {
             LogFeed::JsonFile(path) => {
-                self.files.follow(Follow { id, serial, source: Source::Host(path), json: true, start })
+                let (source, decoder) = (Source::Host(path), Some(JsonFile::default()));
+                self.files.follow(Follow { id, serial, source, decoder, start });
             }
-            LogFeed::Plain(source) => self.files.follow(Follow { id, serial, source, json: false, start }),
+            LogFeed::Plain(source) => self.files.follow(Follow { id, serial, source, decoder: None, start }),
             LogFeed::Api(format) => self.stream(id, serial, format, place),
         }
     }

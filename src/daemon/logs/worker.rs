@@ -1,12 +1,14 @@
 //! A thread that reads log files and sends new bytes, until it is told to end or is retired.
 //!
 //! It publishes which log it touches, and the positions up to which bytes were sent: after it is retired, others continue there.
+//! Imports: events, the journal, host's tail, model, progress.
 
 use super::feed::GROWS_TOO_FAST;
 use crate::daemon::event::{Component, Event, LogChunk};
 use crate::daemon::journal::file_place;
-use crate::host::tail::{Budget, JsonLog, Position, Source, Start, Tailer, Touch};
+use crate::host::tail::{Budget, Position, Source, Start, Tailer, Touch};
 use crate::model::ContainerId;
+use crate::progress::JsonFile;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc as std_mpsc;
@@ -25,7 +27,8 @@ pub(super) struct Follow {
     pub id: ContainerId,
     pub serial: u64,
     pub source: Source,
-    pub json: bool,
+    /// Decoder at `start`, for logs in the engine's JSON format only.
+    pub decoder: Option<JsonFile>,
     pub start: Start,
 }
 
@@ -34,8 +37,16 @@ enum Request {
     Unfollow(ContainerId),
 }
 
-/// Serial number, and the position up to which bytes were sent; `None` = nothing was opened yet.
-pub(super) type Places = BTreeMap<ContainerId, (u64, Option<Position>)>;
+/// Where others continue a log.
+pub(super) struct Place {
+    pub serial: u64,
+    /// Position up to which bytes were sent; `None` = nothing was opened yet.
+    pub position: Option<Position>,
+    /// Decoder at that position.
+    pub decoder: Option<JsonFile>,
+}
+
+pub(super) type Places = BTreeMap<ContainerId, Place>;
 
 /// State shared by thread and handle.
 #[derive(Default)]
@@ -112,7 +123,7 @@ impl Worker {
 struct Log {
     serial: u64,
     /// Decoder, for logs in the engine's JSON format only.
-    decoder: Option<JsonLog>,
+    decoder: Option<JsonFile>,
     /// Problem as last reported.
     problem: Option<String>,
 }
@@ -148,8 +159,8 @@ impl Reading {
 
     fn handle(&mut self, request: Request) {
         match request {
-            Request::Follow(Follow { id, serial, source, json, start }) => {
-                let log = Log { serial, decoder: json.then(JsonLog::default), problem: None };
+            Request::Follow(Follow { id, serial, source, decoder, start }) => {
+                let log = Log { serial, decoder, problem: None };
                 self.logs.insert(id.clone(), log);
                 self.tailer.follow(id, source, start);
             }
@@ -168,7 +179,7 @@ impl Reading {
         let rest = self.tailer.poll(&mut |id, bytes| {
             let out = read.entry(id.clone()).or_default();
             match logs.get_mut(id).and_then(|log| log.decoder.as_mut()) {
-                Some(decoder) => decoder.push(bytes, out),
+                Some(decoder) => decoder.push(bytes, |_, text| out.extend_from_slice(text)),
                 None => out.extend_from_slice(bytes),
             }
         });
@@ -194,7 +205,8 @@ impl Reading {
         }
         for id in self.tailer.looked() {
             if let Some(log) = self.logs.get(id) {
-                sent.places.insert(id.clone(), (log.serial, self.tailer.position(id)));
+                let (serial, position, decoder) = (log.serial, self.tailer.position(id), log.decoder);
+                sent.places.insert(id.clone(), Place { serial, position, decoder });
             }
         }
         Some(rest)

@@ -12,7 +12,6 @@
 //! Imports: model only.
 
 mod follow;
-mod json_log;
 mod open;
 mod rotated;
 mod source;
@@ -20,7 +19,6 @@ mod touch;
 mod watch;
 
 pub use follow::{Budget, Health, Start};
-pub use json_log::JsonLog;
 pub use open::{ContainerFile, TailError, open_on_host};
 pub use rotated::{files_since, is_same_file};
 pub use source::{Position, Source};

@@ -22,6 +22,7 @@ mod state;
 
 pub(super) use core::{ReadEvent, Sample, View};
 pub(super) use decode::Rendering;
+pub use decode::json_file::JsonFile;
 pub(super) use select::choice::{Candidate, Choice, CountReading, ReaderOptions};
 pub(super) use select::series::SeriesKey;
 pub(super) use state::ReaderState;
