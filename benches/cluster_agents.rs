@@ -14,7 +14,7 @@ mod served;
 
 use agents::{Authority, Flowcoord, INFO, engine, eventually};
 use axum::body::Bytes;
-use cost::{cpu_of, private, resident};
+use cost::{number, percent_of_a_core, private, resident};
 use flowcon::api::client::Client as Api;
 use flowcon::coordinator::agent::{self, Client, ConnectionPool};
 use flowcon::coordinator::{AgentSettings, Settings};
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 const PORT: u16 = 17_951;
@@ -61,6 +61,7 @@ fn main() {
         Err(_) => {}
     }
     let seconds = number("SECONDS", 60);
+    let over = Duration::from_secs(seconds);
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::in_folder(folder.path());
     authority.issue("n0", "swarm-manager");
@@ -82,7 +83,7 @@ fn main() {
         agents(),
         POLL_EVERY.as_secs()
     );
-    let (percent, mib) = (cpu_percent(coordinator.0.id(), seconds), resident(coordinator.0.id()));
+    let (percent, mib) = (percent_of_a_core(&[coordinator.0.id()], over), resident(coordinator.0.id()));
     println!(
         "  flowcoord run, complete        {percent:.2} % of a core, {mib:.1} MiB resident (target: {TARGET_PERCENT} %)"
     );
@@ -92,14 +93,8 @@ fn main() {
     for (role, description) in [("reuse", "only requests, reused"), ("new", "a new connection for each")] {
         let poller = Role::start(role, folder.path());
         std::thread::sleep(Duration::from_secs(30));
-        println!("  {description:<29}  {:.2} % of a core", cpu_percent(poller.0.id(), seconds));
+        println!("  {description:<29}  {:.2} % of a core", percent_of_a_core(&[poller.0.id()], over));
     }
-}
-
-fn cpu_percent(process: u32, seconds: u64) -> f64 {
-    let (began, before) = (Instant::now(), cpu_of(&[process]));
-    std::thread::sleep(Duration::from_secs(seconds));
-    (cpu_of(&[process]) - before) / began.elapsed().as_secs_f64() * 100.0
 }
 
 fn status(socket: &Path) -> Option<Value> {
@@ -107,12 +102,8 @@ fn status(socket: &Path) -> Option<Value> {
     runtime.block_on(Api::new(socket, Duration::from_secs(5)).get("/v1/cluster")).ok()
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 fn agents() -> usize {
-    number("AGENTS", 1000) as usize
+    number("AGENTS", 1000)
 }
 
 fn name(node: usize) -> String {

@@ -11,6 +11,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::cost::median;
 use support::swarm::{IMAGE, RESTARTS, TestSwarm};
 
 const REPEATS: usize = 5;
@@ -143,9 +144,4 @@ fn move_by_hand(swarm: &TestSwarm, from: usize, to: usize) {
             "by-hand",
         ],
     );
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

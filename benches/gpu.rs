@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use support::cost::{cpu_of, resident};
+use support::cost::{number, percents_of_a_core, resident};
 use support::daemon::{Daemon, eventually};
 use support::gpu::StandIn;
 
@@ -31,7 +31,7 @@ impl Drop for Sleepers {
 }
 
 fn main() {
-    let seconds = std::env::var("SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(120);
+    let seconds = number("SECONDS", 120);
     let processes: Vec<Child> = (0..GPUS * PROCESSES)
         .map(|_| Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap())
         .collect();
@@ -53,10 +53,8 @@ fn main() {
         (status["node"]["gpus"].as_array().is_some_and(|gpus| gpus.len() == GPUS)).then_some(())
     });
     sleep(Duration::from_secs(5));
-    let before = [&with_gpus, &without_gpus].map(|daemon| cpu_of(&[daemon.pid()]));
-    sleep(Duration::from_secs(seconds));
-    let cost = |daemon: &Daemon, before: f64| (cpu_of(&[daemon.pid()]) - before) / seconds as f64 * 100.0;
-    let (with, without) = (cost(&with_gpus, before[0]), cost(&without_gpus, before[1]));
+    let over = Duration::from_secs(seconds);
+    let [with, without] = percents_of_a_core([&[with_gpus.pid()], &[without_gpus.pid()]], over);
     println!("{GPUS} GPUs with {PROCESSES} processes each, {seconds} s:");
     println!("  reading GPUs      {with:.3} % of a core, {:.1} MiB resident", resident(with_gpus.pid()));
     println!("  not reading GPUs  {without:.3} % of a core, {:.1} MiB resident", resident(without_gpus.pid()));

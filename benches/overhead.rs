@@ -7,10 +7,10 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
-use support::cost::{cpu_of, resident};
+use std::time::Duration;
+use support::cost::{docker_stats, number, percents_of_a_core, resident};
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, RunSpec};
 
@@ -19,7 +19,7 @@ const LINE_PER_SECOND: &str =
 const MEASURED: Duration = Duration::from_secs(60);
 
 fn main() {
-    let containers: usize = std::env::var("CONTAINERS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    let containers: usize = number("CONTAINERS", 200);
     let engine = Engine::start();
     let policy = std::env::var("POLICY").unwrap_or_else(|_| "balanced".to_owned());
     let daemon = Daemon::start(&engine.address(), &[&format!("policy.name={policy}")]);
@@ -38,15 +38,10 @@ fn main() {
     });
     sleep(Duration::from_secs(25)); // until the decisions caused by the starts are over
 
-    let engines = || cpu_of(&pids("dockerd")) + cpu_of(&pids("containerd"));
-    let daemon_cost = measure(|| cpu_of(&[daemon.pid()]), &engines);
-    let mut stats = Command::new("docker")
-        .args(["--host", &engine.address(), "stats", "--format", "{{.Name}} {{.CPUPerc}}"])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    sleep(Duration::from_secs(3));
-    let stats_cost = measure(|| cpu_of(&[stats.id()]), &engines);
+    let engines = [pids("dockerd"), pids("containerd")].concat();
+    let [daemon_cost, engine_alone] = percents_of_a_core([&[daemon.pid()], &engines], MEASURED);
+    let mut stats = docker_stats(&engine.address());
+    let [stats_cost, engine_asked] = percents_of_a_core([&[stats.id()], &engines], MEASURED);
     stats.kill().unwrap();
     stats.wait().unwrap();
 
@@ -55,19 +50,10 @@ fn main() {
         MEASURED.as_secs()
     );
     println!(
-        "  flowcond      {:.2} % of a core, {:.1} MiB resident (targets: 1 %, 40 MiB)",
-        daemon_cost.0,
+        "  flowcond      {daemon_cost:.2} % of a core, {:.1} MiB resident (targets: 1 %, 40 MiB)",
         resident(daemon.pid())
     );
-    println!("  docker stats  {:.2} % of a core, and the engine {:+.1} %", stats_cost.0, stats_cost.1 - daemon_cost.1);
-}
-
-/// The CPU use of a program and of the engine over [`MEASURED`], in percent of a core.
-fn measure(program: impl Fn() -> f64, engine: &impl Fn() -> f64) -> (f64, f64) {
-    let (began, before, engine_before) = (Instant::now(), program(), engine());
-    sleep(MEASURED);
-    let seconds = began.elapsed().as_secs_f64();
-    ((program() - before) / seconds * 100.0, (engine() - engine_before) / seconds * 100.0)
+    println!("  docker stats  {stats_cost:.2} % of a core, and the engine {:+.1} %", engine_asked - engine_alone);
 }
 
 fn pids(program: &str) -> Vec<u32> {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::cost::{cpu_of, resident};
+use support::cost::{cpu_of, docker_stats, number, percent_of_a_core, resident};
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, Options, RunSpec};
 
@@ -27,9 +27,10 @@ const FOUND_WITHIN: Duration = Duration::from_secs(180);
 const MEASURED: Duration = Duration::from_secs(60);
 
 fn main() {
-    let [scopes, containers, minutes] = [("SCOPES", 500), ("CONTAINERS", 50), ("MINUTES", 20)].map(number);
+    let (scopes, containers): (usize, usize) = (number("SCOPES", 500), number("CONTAINERS", 50));
+    let minutes: u64 = number("MINUTES", 20);
     let mut machine = Machine::new();
-    let idle = cpu_percent(|| cpu_of(&[machine.daemon.pid()]));
+    let idle = percent_of_a_core(&[machine.daemon.pid()], MEASURED);
     let idle_resident = resident(machine.daemon.pid());
     let half = scopes / 2;
     (0..half).for_each(|_| machine.start_scope());
@@ -46,7 +47,7 @@ fn main() {
         MEASURED.as_secs()
     );
     let jobs = (scopes + containers) as f64;
-    let loaded = cpu_percent(|| cpu_of(&[machine.daemon.pid()]));
+    let loaded = percent_of_a_core(&[machine.daemon.pid()], MEASURED);
     let loaded_resident = resident(machine.daemon.pid());
     println!(
         "  flowcond      {loaded:.2} % of a core, {loaded_resident:.1} MiB resident (without jobs {idle:.2} %, {idle_resident:.1} MiB)"
@@ -64,7 +65,7 @@ fn main() {
     println!("{minutes} minutes of churn:\n  minute  jobs  resident MiB  descriptors  threads  CPU %  done so far");
     let (began, mut previous_cpu) = (Instant::now(), cpu_of(&[machine.daemon.pid()]));
     for minute in 1..=minutes {
-        while began.elapsed() < Duration::from_secs(60 * minute as u64) {
+        while began.elapsed() < Duration::from_secs(60 * minute) {
             machine.churn();
         }
         let pid = machine.daemon.pid();
@@ -87,12 +88,8 @@ fn main() {
         "  at the end    {:.1} MiB resident, {} descriptors; {:.2} % of a core at rest",
         resident(pid),
         count_entries(&format!("/proc/{pid}/fd")),
-        cpu_percent(|| cpu_of(&[pid]))
+        percent_of_a_core(&[pid], MEASURED)
     );
-}
-
-fn number((name, default): (&str, usize)) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// The engine, the daemon, and the jobs that the daemon should know.
@@ -197,13 +194,8 @@ impl Machine {
     }
 
     fn compare_docker_stats(&self) {
-        let mut stats = Command::new("docker")
-            .args(["--host", &self.engine.address(), "stats", "--format", "{{.Name}} {{.CPUPerc}}"])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        sleep(Duration::from_secs(3));
-        let cost = cpu_percent(|| cpu_of(&[stats.id()]));
+        let mut stats = docker_stats(&self.engine.address());
+        let cost = percent_of_a_core(&[stats.id()], MEASURED);
         end_with(&mut stats, "KILL");
         println!(
             "  docker stats  {cost:.2} % of a core for the {} containers, without the engine's part",
@@ -236,7 +228,7 @@ impl Machine {
             .unwrap();
         sleep(Duration::from_secs(60)); // netdata looks up the name of each cgroup once
         let processes = process_tree(netdata.id());
-        let cost = cpu_percent(|| cpu_of(&processes));
+        let cost = percent_of_a_core(&processes, MEASURED);
         let alive = processes.iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
         let memory: f64 = alive.map(|pid| resident(*pid)).sum();
         end_with(&mut netdata, "TERM");
@@ -287,13 +279,6 @@ fn end(mut child: Child) {
 fn end_with(child: &mut Child, signal: &str) {
     Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
     child.wait().unwrap();
-}
-
-/// The CPU use over [`MEASURED`], in percent of a core.
-fn cpu_percent(cpu: impl Fn() -> f64) -> f64 {
-    let (began, before) = (Instant::now(), cpu());
-    sleep(MEASURED);
-    (cpu() - before) / began.elapsed().as_secs_f64() * 100.0
 }
 
 fn count_entries(folder: &str) -> usize {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! model  ←  policy, limits, progress, config  ←  daemon, coordinator, sim
-//! model  ←  host, api, chart, term            ←  daemon, lab, cli      bin → one run() each
+//! model  ←  host, api, chart, term            ←  daemon, lab, sim, cli bin → one run() each
 //! ```
 //!
 //! | room | what is in it |

@@ -15,7 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("api", &["model"]),
     ("chart", &[]),
     ("term", &["model", "api"]),
-    ("sim", &["model", "policy", "progress", "chart"]),
+    ("sim", &["model", "policy", "progress", "chart", "term"]),
     ("daemon", &["model", "policy", "limits", "progress", "config", "host", "api"]),
     ("coordinator", &["model", "policy", "config", "host", "api"]),
     ("lab", &["model", "progress", "config", "host", "api", "chart", "term", "daemon"]),

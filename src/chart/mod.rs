@@ -8,7 +8,7 @@ mod contrast_tests;
 mod page;
 mod svg;
 
-pub use page::document;
+pub use page::{document, legend, section};
 pub use svg::{Margins, Plot, series};
 
 /// Style sheet with the colours of the classes, for light and dark pages.

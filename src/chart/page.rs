@@ -1,5 +1,6 @@
-//! The HTML page around charts and tables: one file without scripts or external resources. Imports: its styles.
+//! The HTML page around charts and tables: one file without scripts or external resources. Imports: its styles and series.
 
+use super::svg::series;
 use super::{STYLE, escaped};
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -14,4 +15,17 @@ pub fn document(title: &str, body: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><link rel=\"icon\" href=\"data:,\">\
          <title>{title}</title><style>{STYLE}{PAGE_STYLE}</style></head><body>{body}</body></html>\n"
     )
+}
+
+/// A section with this title; `content` is HTML.
+pub fn section(title: &str, content: &str) -> String {
+    format!("<section><h2>{}</h2>{content}</section>", escaped(title))
+}
+
+/// Names with the colours of their series, in this order.
+pub fn legend(names: &[String]) -> String {
+    let item =
+        |(number, name): (usize, &String)| format!("<li><i class=\"{}\"></i>{}</li>", series(number), escaped(name));
+    let items: String = names.iter().enumerate().map(item).collect();
+    format!("<ul class=\"legend\" aria-label=\"Colours\">{items}</ul>")
 }

@@ -1,8 +1,8 @@
 //! Drawing primitives: a plot with axes, lines, areas, bars and labels, written as SVG text.
 //!
-//! Every mark may carry a title, which browsers show under the pointer. Imports: its styles.
+//! Every mark may carry a title, which browsers show under the pointer. Imports: nothing.
 
-use super::{STYLE, escaped};
+use super::escaped;
 use std::fmt::Write;
 
 /// Number of series colours; further series reuse them with a dashed line.
@@ -150,48 +150,20 @@ impl Plot {
         let _ = write!(self.body, r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{}</text>"#, escaped(text));
     }
 
-    /// Draws names with their colours in rows below the plot area, from `top` pixels on; returns the height used.
-    pub fn legend(&mut self, top: f64, names: &[String]) -> f64 {
-        let (mut x, mut y) = (self.margins.left, top);
-        for (number, name) in names.iter().enumerate() {
-            let wide = 22.0 + 6.2 * name.chars().count() as f64;
-            if x + wide > self.width && x > self.margins.left {
-                (x, y) = (self.margins.left, y + 16.0);
-            }
-            let _ = write!(
-                self.body,
-                r#"<rect class="bar {}" x="{x:.1}" y="{:.1}" width="10" height="10" rx="2"/>"#,
-                series(number),
-                y - 9.0,
-            );
-            self.text(x + 14.0, y, "label", name);
-            x += wide;
-        }
-        y + 16.0 - top
-    }
-
-    /// The SVG for a page that includes [`STYLE`].
+    /// The SVG for a page that includes [`STYLE`](super::STYLE).
     pub fn inline(self, title: &str) -> String {
         let Plot { width, height, body, .. } = self;
         let title = escaped(title);
         format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}">{body}</svg>"#)
     }
 
-    /// The SVG for a page that includes [`STYLE`], with a title and a description for screen readers.
+    /// The SVG for a page that includes [`STYLE`](super::STYLE), with a title and a description for screen readers.
     pub fn described(self, id: &str, title: &str, description: &str) -> String {
         let Plot { width, height, body, .. } = self;
         let (id, title, description) = (escaped(id), escaped(title), escaped(description));
         format!(
             r#"<svg viewBox="0 0 {width} {height}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{title}</title><desc id="{id}-d">{description}</desc>{body}</svg>"#
         )
-    }
-
-    /// The SVG as a separate file, including [`STYLE`].
-    pub fn standalone(self, title: &str) -> String {
-        let (width, height) = (self.width, self.height);
-        let open = format!(r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}""#);
-        let style = format!("<style>{STYLE}</style><rect class=\"page\" width=\"{width}\" height=\"{height}\"/>");
-        self.inline(title).replacen("<svg", &open, 1).replacen('>', &format!(">{style}"), 1)
     }
 
     fn path(&self, points: &[(f64, f64)]) -> String {
@@ -224,18 +196,5 @@ mod tests {
         let around_zero = Scale::new(-0.3, 0.3, 0.0, 1.0).ticks(6);
         assert_eq!(around_zero.len(), 7);
         assert!(around_zero.iter().zip(-3..).all(|(tick, n)| (tick - 0.1 * f64::from(n)).abs() < 1e-12));
-    }
-
-    #[test]
-    fn a_standalone_svg_includes_its_style() {
-        let margins = Margins { top: 0.0, right: 0.0, bottom: 0.0, left: 0.0 };
-        let mut plot = Plot::new(100.0, 50.0, margins, (0.0, 10.0), (0.0, 1.0));
-        plot.line(&[(0.0, 0.0), (10.0, 1.0)], "s0", "a > b");
-        let svg = plot.standalone("two");
-        assert!(
-            svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100\" height=\"50\" viewBox="),
-            "{svg}"
-        );
-        assert!(svg.contains("<style>") && svg.contains("d=\"M0.0 50.0L100.0 0.0\"") && svg.contains("a &gt; b"));
     }
 }

@@ -4,6 +4,7 @@
 
 use super::cluster::ClusterArguments;
 use super::deadlines::DeadlinesArguments;
+use super::options::ComparisonOptions;
 use super::paper::PaperArguments;
 use super::trace::{Discipline, Gpus};
 use clap::{Args, Parser, Subcommand};
@@ -48,21 +49,9 @@ pub struct RunArguments {
     /// Compares all policies.
     #[arg(long, conflicts_with = "policy")]
     pub compare: bool,
-    /// Number of schedules to draw; results are means over them.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub seeds: u64,
-    /// Sets a policy setting or `node.cores`, `node.memory`, `node.contention`.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Prints one JSON object instead of the table.
-    #[arg(long)]
-    pub json: bool,
-    /// Writes an HTML report with charts of one seed.
-    #[arg(long, value_name = "PATH")]
-    pub report: Option<PathBuf>,
-    /// The seed that the report's charts show.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
-    pub report_seed: u64,
+    /// Options of every comparison.
+    #[command(flatten)]
+    pub options: ComparisonOptions,
     /// Records the ticks of the first product policy in the list on seed 0, for `flowsim replay FILE`.
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,

@@ -5,7 +5,7 @@
 use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
 use super::compare::{Change, Comparison, PolicyRuns, Summary, compare};
 use super::node::{Keep, simulate};
-use super::output::write_whole;
+use super::output::{json, read_text, table, write_whole};
 use super::replay::{self, Difference};
 use super::report::{self, Report};
 use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
@@ -14,9 +14,7 @@ use super::variant::{Decider, VARIANTS, Variant};
 use super::{cluster, deadlines, overrides, paper, trace};
 use crate::model::PolicySettings;
 use clap::{CommandFactory, Parser};
-use comfy_table::{CellAlignment, Table, presets};
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// The policies that are compared by default.
@@ -60,7 +58,8 @@ fn print(text: &str) -> Result<(), String> {
 fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     let mut scenario = Scenario::open(&arguments.scenario)?;
     let mut settings = PolicySettings::default();
-    for assignment in &arguments.set {
+    let options = &arguments.options;
+    for assignment in &options.set {
         overrides::apply(assignment, &mut settings, &mut scenario.node)?;
     }
     let variants: Result<Vec<_>, _> =
@@ -69,17 +68,12 @@ fn run_scenario(arguments: &RunArguments) -> Result<String, String> {
     if let Some(path) = &arguments.record {
         write_whole(path, recording(&scenario, &variants)?.as_bytes())?;
     }
-    let comparison = compare(&scenario, &variants, arguments.seeds);
-    if let Some(path) = &arguments.report {
-        let report = Report::of_seed(&scenario, &variants, &comparison, arguments.report_seed);
+    let comparison = compare(&scenario, &variants, options.seeds);
+    if let Some(path) = &options.report {
+        let report = Report::of_seed(&scenario, &variants, &comparison, options.report_seed);
         write_whole(path, report::html(&report).as_bytes())?;
     }
-    if !arguments.json {
-        return Ok(comparison_table(&comparison));
-    }
-    let json =
-        serde_json::to_string(&comparison).map_err(|error| format!("cannot write the result as JSON: {error}"))?;
-    Ok(json + "\n")
+    if options.json { json(&comparison) } else { Ok(comparison_table(&comparison)) }
 }
 
 fn policy_names(arguments: &RunArguments, uses_gpus: bool) -> Vec<&str> {
@@ -136,15 +130,6 @@ fn run_trace(arguments: &TraceArguments) -> Result<String, String> {
     }
 }
 
-/// Returns the file's name and its text.
-fn read_text(file: &Path, what: &str) -> Result<(String, String), String> {
-    let path = file.display().to_string();
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok((path, text)),
-        Err(error) => Err(format!("{path}: cannot read {what}: {error}; check the path and its permissions")),
-    }
-}
-
 fn trace_lines(jobs: &[TraceJob], outcome: &TraceOutcome) -> String {
     let mut lines = String::from("job_id,start_s,end_s\n");
     for (job, span) in jobs.iter().zip(&outcome.spans) {
@@ -170,13 +155,11 @@ fn trace_summary(jobs: &[TraceJob], outcome: &TraceOutcome) -> String {
 }
 
 fn comparison_table(comparison: &Comparison) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["policy", "completion", "p95", "to 95 % quality", "makespan", "worst vs fair", "faster"]);
-    for PolicyRuns { name, summary, .. } in &comparison.policies {
+    let titles = ["policy", "completion", "p95", "to 95 % quality", "makespan", "worst vs fair", "faster"];
+    let rows = comparison.policies.iter().map(|PolicyRuns { name, summary, .. }| {
         let fair = Some(&comparison.fair).filter(|_| name != "fair");
         let seconds = |of: fn(&Summary) -> f64| with_change(of(summary), fair.map(of));
-        table.add_row([
+        vec![
             name.clone(),
             seconds(|summary| summary.mean_completion_s),
             seconds(|summary| summary.p95_completion_s),
@@ -184,13 +167,11 @@ fn comparison_table(comparison: &Comparison) -> String {
             seconds(|summary| summary.makespan_s),
             Change(summary.worst_vs_fair).to_string(),
             format!("{:.1}", summary.jobs_faster),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+        ]
+    });
+    let table = table(&titles, 1, rows);
     let (name, seeds) = (&comparison.scenario, comparison.seeds);
-    format!("{name}, means over {seeds} seeds, seconds; in brackets: change against fair\n{table}\n")
+    format!("{name}, means over {seeds} seeds, seconds; in brackets: change against fair\n{table}")
 }
 
 fn with_change(seconds: f64, fair: Option<f64>) -> String {

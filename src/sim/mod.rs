@@ -2,7 +2,7 @@
 //!
 //! Code map: `scenario` draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`variant`] → `compare` averages over seeds →
 //! `report` shows the results. [`policy::Governor::tick`](crate::policy::Governor::tick) and [`diff`](crate::policy::diff) are the daemon's
-//! own code; the simulator makes no decisions of its own. Imports: model, policy, progress.
+//! own code; the simulator makes no decisions of its own. Imports: model, policy, progress, chart, term.
 
 mod args;
 pub mod cluster;
@@ -12,6 +12,7 @@ pub mod curve;
 pub mod deadlines;
 pub mod job;
 mod node;
+mod options;
 mod outcome;
 mod output;
 mod overrides;

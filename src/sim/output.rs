@@ -1,10 +1,43 @@
-//! Writes a result file atomically.
+//! Input files as text, and results as tables, JSON, and files that are replaced atomically.
 //!
-//! Imports: nothing.
+//! Imports: term.
 
+use crate::term::screen::Look;
+use crate::term::table::{self, Cell, Column};
+use serde::Serialize;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+/// Returns the file's name and its text.
+///
+/// # Errors
+/// Names the path and `what` it should contain.
+pub fn read_text(file: &Path, what: &str) -> Result<(String, String), String> {
+    let path = file.display().to_string();
+    match fs::read_to_string(file) {
+        Ok(text) => Ok((path, text)),
+        Err(error) => Err(format!("{path}: cannot read {what}: {error}; check the path and its permissions")),
+    }
+}
+
+/// Formats a table: the first `left` columns are left-aligned, the others right-aligned, and nothing is cut off.
+pub fn table(titles: &[&'static str], left: usize, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let (to_left, to_right) = titles.split_at(left);
+    let to_right = to_right.iter().copied().map(Column::right);
+    let columns: Vec<Column> = to_left.iter().copied().map(Column::left).chain(to_right).collect();
+    let rows: Vec<Vec<Cell>> = rows.map(|row| row.iter().map(|text| Cell::plain(text)).collect()).collect();
+    table::table(&columns, &rows, &Look { columns: None, color: false })
+}
+
+/// A result as one line of JSON.
+///
+/// # Errors
+/// If it has no form in JSON.
+pub fn json(result: &impl Serialize) -> Result<String, String> {
+    let line = serde_json::to_string(result);
+    line.map(|line| line + "\n").map_err(|error| format!("cannot write the result as JSON: {error}"))
+}
 
 /// Writes `bytes` to a temporary file beside `path` and renames it: a reader sees the old file or the new one.
 ///

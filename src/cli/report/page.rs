@@ -7,7 +7,7 @@ use super::data::{Data, Series};
 use super::estimate::Range;
 use super::measured;
 use super::tables::{INSTANTS, decisions, jobs_table, over_time, pressure, safe};
-use crate::chart::{document, series};
+use crate::chart::{document, legend};
 use crate::term::text;
 use crate::term::when;
 
@@ -140,11 +140,6 @@ fn completion(data: &Data, drawn: &Drawn) -> String {
 
 fn charts(data: &Data, drawn: &Drawn) -> String {
     let names = drawn.names();
-    let legend: String = names
-        .iter()
-        .enumerate()
-        .map(|(place, name)| format!("<li><i class=\"{}\"></i>{}</li>", series(place), safe(name)))
-        .collect();
     let others = data.jobs.len() - names.len();
     let omitted = if others > 0 {
         format!(
@@ -189,10 +184,7 @@ fn charts(data: &Data, drawn: &Drawn) -> String {
             &pressure(data),
         ),
     ];
-    format!(
-        "{omitted}<ul class=\"legend\" aria-label=\"Colours of the jobs\">{legend}</ul><div class=\"grid2\">{}</div>",
-        figures.concat()
-    )
+    format!("{omitted}{}<div class=\"grid2\">{}</div>", legend(&names), figures.concat())
 }
 
 fn figure(title: &str, note: &str, picture: &str, table: &str) -> String {

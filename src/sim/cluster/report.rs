@@ -7,7 +7,7 @@ use super::scenario::ClusterScenario;
 use super::submission::Submission;
 use super::variant::ClusterVariant;
 use super::world::{ClusterOutcome, Stay};
-use crate::chart::{Margins, Plot, document, escaped, series};
+use crate::chart::{Margins, Plot, document, escaped, legend, section, series};
 use crate::sim::compare::Change;
 use crate::sim::report::cell_against;
 
@@ -51,10 +51,6 @@ pub(super) fn html(
             .to_owned(),
     ];
     Ok(document(&format!("flowsim: {name}"), &format!("<main>{}</main>", body.concat())))
-}
-
-fn section(title: &str, content: &str) -> String {
-    format!("<section><h2>{}</h2>{content}</section>", escaped(title))
 }
 
 /// The table of means over all seeds, against the baseline.
@@ -154,12 +150,6 @@ fn lanes(stays: &[Stay], nodes: usize) -> Vec<usize> {
         lane
     };
     stays.iter().map(lane).collect()
-}
-
-fn legend(names: &[String]) -> String {
-    let item =
-        |(number, name): (usize, &String)| format!("<li><i class=\"{}\"></i>{}</li>", series(number), escaped(name));
-    format!("<ul class=\"legend\">{}</ul>", names.iter().enumerate().map(item).collect::<String>())
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use super::instance::{Instance, Tables, read};
 use super::policy::Solver;
 use super::summary::{Comparison, compare};
 use crate::policy::cluster::deadlines::{self, LearnedTime};
+use crate::sim::options::seconds_up_to;
+use crate::sim::output::{self, read_text};
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use std::path::{Path, PathBuf};
 
 /// Default names of the files with run times and prices, in the directory of the jobs and in `../traces`.
@@ -58,7 +59,7 @@ pub struct DeadlinesArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub controllers: u32,
     /// Seconds without progress when a job is moved, stopped or resized.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds_up_to(1e9))]
     pub restart_cost: f64,
     /// The seed of the randomised policies.
     #[arg(long, default_value_t = 0)]
@@ -77,11 +78,6 @@ fn learned(text: &str) -> Result<(String, PathBuf), String> {
         .filter(|(gpu_type, file)| !gpu_type.is_empty() && !file.is_empty())
         .ok_or_else(|| "expected TYPE=FILE, as in K80=node-1.json".to_owned())?;
     Ok((gpu_type.to_owned(), file.into()))
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.parse().ok().filter(|seconds: &f64| (0.0..=1e9).contains(seconds));
-    number.ok_or_else(|| "expected seconds from 0 to 1000000000".to_owned())
 }
 
 /// Runs `flowsim deadlines` and returns its output.
@@ -128,16 +124,16 @@ fn solvers(arguments: &DeadlinesArguments) -> Result<Vec<(String, Solver)>, Stri
 }
 
 fn instances(arguments: &DeadlinesArguments) -> Result<Vec<Instance>, String> {
-    let jobs = text_of(&arguments.file, "the jobs")?;
+    let jobs = read_text(&arguments.file, "the jobs")?;
     let times = beside(arguments.times.as_deref(), &arguments.file, &TIMES, "--times");
     let times = match times {
         // The learned run times may be the only ones.
         Err(_) if !arguments.learned.is_empty() => ("--learned".to_owned(), NO_TIMES.to_owned()),
-        found => text_of(&found?, "the run times")?,
+        found => read_text(&found?, "the run times")?,
     };
     let learned = learned_times(&arguments.learned)?;
     let prices = beside(arguments.prices.as_deref(), &arguments.file, &PRICES, "--prices")?;
-    let prices = text_of(&prices, "the prices")?;
+    let prices = read_text(&prices, "the prices")?;
     let all = arguments.gpu_types.iter().any(|name| name == "all");
     let tables = Tables {
         jobs: (&jobs.0, &jobs.1),
@@ -159,7 +155,7 @@ fn instances(arguments: &DeadlinesArguments) -> Result<Vec<Instance>, String> {
 }
 
 fn learned_times(nodes: &[(String, PathBuf)]) -> Result<Vec<LearnedTime>, String> {
-    let read = nodes.iter().map(|(gpu_type, file)| Ok((text_of(file, "the node's history")?, gpu_type)));
+    let read = nodes.iter().map(|(gpu_type, file)| Ok((read_text(file, "the node's history")?, gpu_type)));
     let read: Vec<((String, String), &String)> = read.collect::<Result<_, String>>()?;
     let nodes: Vec<NodeHistory<'_>> =
         read.iter().map(|((path, text), gpu_type)| (path.as_str(), text.as_str(), gpu_type.as_str())).collect();
@@ -180,23 +176,11 @@ fn beside(given: Option<&Path>, jobs: &Path, names: &[&str], option: &str) -> Re
     })
 }
 
-/// Returns the file's name and its text.
-fn text_of(file: &Path, what: &str) -> Result<(String, String), String> {
-    let path = file.display().to_string();
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok((path, text)),
-        Err(error) => Err(format!("{path}: cannot read {what}: {error}; check the path and its permissions")),
-    }
-}
-
 fn table(comparison: &Comparison, instances: &[Instance], order: &[String], bound: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let mut header = vec!["policy", "cost", "nodes", "lateness", "late jobs", "ms per step"];
-    header.extend(bound.then_some("over bound"));
-    table.set_header(header);
-    for name in order {
-        let Some(figures) = comparison.policies.get(name) else { continue };
+    let mut titles = vec!["policy", "cost", "nodes", "lateness", "late jobs", "ms per step"];
+    titles.extend(bound.then_some("over bound"));
+    let rows = order.iter().filter_map(|name| {
+        let figures = comparison.policies.get(name)?;
         let mut row = vec![
             name.clone(),
             format!("{:.2}", figures.cost),
@@ -206,11 +190,9 @@ fn table(comparison: &Comparison, instances: &[Instance], order: &[String], boun
             format!("{:.3}", figures.ms_a_step),
         ];
         row.extend(bound.then(|| format!("{:.3}", figures.over_lower_bound)));
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+        Some(row)
+    });
+    let table = output::table(&titles, 1, rows);
     let jobs: usize = instances.iter().map(|instance| instance.jobs.len()).sum();
     let loads = || comparison.load.values().copied();
     let (least, most) = (loads().fold(f64::INFINITY, f64::min), loads().fold(0.0, f64::max));
@@ -218,5 +200,5 @@ fn table(comparison: &Comparison, instances: &[Instance], order: &[String], boun
     if bound {
         text += &format!(", lower bound {:.2}; over bound: geometric mean", comparison.lower_bound);
     }
-    format!("{text}\n{table}\n")
+    format!("{text}\n{table}")
 }

@@ -2,37 +2,14 @@
 //!
 //! As in the papers, jobs on a node slow each other down ([`CONTENTION`]), and a move costs [`QUICK_MOVE_S`]. Imports: model.
 
-use super::{CONTENTION, Evaluation, Row, mean_and_range};
+use super::{CONTENTION, Evaluation, Experiment, Pair, Row, Run, spread};
 use crate::model::PolicySettings;
 use crate::model::cluster::QueueRule;
-use crate::sim::cluster::{ClusterOutcome, ClusterScenario, ClusterVariant, Costs, simulate};
-use crate::sim::compare::{Change, each_seed};
+use crate::sim::cluster::{ClusterScenario, ClusterVariant, Costs, simulate};
+use crate::sim::compare::each_seed;
 
 /// Seconds of a move, as measured by SpeCon.
 const QUICK_MOVE_S: f64 = 5.0;
-
-/// Results of one schedule under the baseline and under another policy.
-struct Pair {
-    base: ClusterOutcome,
-    after: ClusterOutcome,
-}
-
-impl Pair {
-    fn mean(&self) -> f64 {
-        let sum = |outcome: &ClusterOutcome| outcome.completions_s.iter().sum::<f64>();
-        Change::between(sum(&self.base), sum(&self.after)).0
-    }
-
-    fn makespan(&self) -> f64 {
-        Change::between(self.base.makespan_s, self.after.makespan_s).0
-    }
-
-    /// Change of the job that gained most.
-    fn best(&self) -> f64 {
-        let each = self.base.completions_s.iter().zip(&self.after.completions_s);
-        each.map(|(base, after)| Change::between(*base, *after).0).fold(0.0, f64::min)
-    }
-}
 
 /// A quantity with its function, and the published figure.
 type Figure = (&'static str, fn(&Pair) -> f64, &'static str);
@@ -53,16 +30,14 @@ fn rows(
         let run = |policy: &ClusterVariant, contention: f64, move_s: f64| {
             pairs(name, base, policy, contention, move_s, seeds)
         };
-        let assumed = run(policy, CONTENTION, QUICK_MOVE_S)?;
         let usual = Costs::default().move_s;
-        let (honest, ours) = (run(policy, 0.0, usual)?, run(&default, 0.0, usual)?);
-        rows.extend(figures.iter().map(|(what, of, published)| Row {
-            source: (*source).to_owned(),
-            what,
-            published: (*published).to_owned(),
-            assumed: spread(&assumed, *of),
-            honest: spread(&honest, *of),
-            default: spread(&ours, *of),
+        let experiment = Experiment {
+            assumed: run(policy, CONTENTION, QUICK_MOVE_S)?,
+            honest: run(policy, 0.0, usual)?,
+            default: run(&default, 0.0, usual)?,
+        };
+        rows.extend(figures.iter().map(|&(what, of, published)| {
+            experiment.row((*source).to_owned(), what, published, |pairs| spread(pairs, of))
         }));
     }
     Ok(rows)
@@ -81,15 +56,13 @@ fn pairs(
     let costs = Costs { move_s, plan_every_s: scenario.plan_every_s, ..Costs::default() };
     let runs = each_seed(seeds, |seed| {
         let submissions = scenario.draw(seed);
-        let run = |policy: &ClusterVariant| simulate(scenario.nodes, scenario.node, &submissions, policy, costs, seed);
+        let run = |policy: &ClusterVariant| {
+            let outcome = simulate(scenario.nodes, scenario.node, &submissions, policy, costs, seed)?;
+            Ok::<Run, String>(Run { completions_s: outcome.completions_s, makespan_s: outcome.makespan_s })
+        };
         Ok(Pair { base: run(base)?, after: run(policy)? })
     });
     runs.into_iter().collect()
-}
-
-/// Mean over schedules, and the range of 80 % of them.
-fn spread(pairs: &[Pair], of: fn(&Pair) -> f64) -> String {
-    mean_and_range(pairs.iter().map(of).collect())
 }
 
 const MEAN: &str = "mean completion";

@@ -4,11 +4,11 @@
 //! published figures for the makespan require. Otherwise the makespan of one node would be the same for every policy. The paper's α is the
 //! part gained in one interval, so the threshold is α / interval. Imports: model.
 
-use super::{CONTENTION, Evaluation, Row, mean_and_range};
+use super::{CONTENTION, Evaluation, Experiment, Pair, Row, Run, spread};
 use crate::model::{FlowconSettings, Millis, PolicyName, PolicySettings};
 use crate::sim::compare::{Change, each_seed, plain_sharing};
 use crate::sim::node::{Keep, simulate};
-use crate::sim::outcome::Outcome;
+use crate::sim::outcome::JobOutcome;
 use crate::sim::scenario::Scenario;
 use crate::sim::variant::{Decider, Variant};
 
@@ -45,58 +45,27 @@ fn default_policy() -> Variant {
     Variant { name: "balanced".to_owned(), decider: Decider::Governor(PolicySettings::default()), duty_cycle: false }
 }
 
-/// Both results of one schedule.
-struct Pair {
-    plain: Outcome,
-    governed: Outcome,
-}
-
-impl Pair {
-    fn makespan(&self) -> f64 {
-        Change::between(self.plain.makespan_s(), self.governed.makespan_s()).0
-    }
-
-    /// Change of each job's completion time.
-    fn changes(&self) -> Vec<f64> {
-        let pairs = self.plain.jobs.iter().zip(&self.governed.jobs);
-        pairs.map(|(plain, governed)| Change::between(plain.completion_s(), governed.completion_s()).0).collect()
-    }
-}
-
-/// One schedule under plain sharing and under another policy, for each seed.
-struct Experiment {
-    /// FlowCon, on the contended node.
-    assumed: Vec<Pair>,
-    /// FlowCon, on the fluid node.
-    honest: Vec<Pair>,
-    /// The default policy, on the fluid node.
-    default: Vec<Pair>,
-}
-
-impl Experiment {
-    fn run(scenario: &'static str, setting: Setting, seeds: u64) -> Experiment {
-        let pairs = |contention: f64, variant: &Variant| {
-            let mut scenario =
-                Scenario::built_in(scenario).ok().flatten().expect("a built-in name with known suffixes");
-            scenario.node.contention = contention;
-            each_seed(seeds, |seed| {
-                let jobs = scenario.draw(seed);
-                let run = |variant: &Variant| simulate(&scenario.node, &jobs, variant, Keep::default());
-                Pair { plain: run(&plain_sharing()), governed: run(variant) }
-            })
-        };
-        let flowcon = setting.variant();
-        Experiment {
-            assumed: pairs(CONTENTION, &flowcon),
-            honest: pairs(0.0, &flowcon),
-            default: pairs(0.0, &default_policy()),
-        }
-    }
-
-    fn row(&self, source: String, what: &'static str, published: &str, of: impl Fn(&[Pair]) -> String) -> Row {
-        let published = published.to_owned();
-        let [assumed, honest, default] = [&self.assumed, &self.honest, &self.default].map(|pairs| of(pairs));
-        Row { source, what, published, assumed, honest, default }
+/// Simulates schedules under plain sharing and under another policy: FlowCon on the contended node and on the fluid one, and the default
+/// policy on the fluid one.
+fn experiment(scenario: &'static str, setting: Setting, seeds: u64) -> Experiment {
+    let pairs = |contention: f64, variant: &Variant| {
+        let mut scenario = Scenario::built_in(scenario).ok().flatten().expect("a built-in name with known suffixes");
+        scenario.node.contention = contention;
+        each_seed(seeds, |seed| {
+            let jobs = scenario.draw(seed);
+            let run = |variant: &Variant| {
+                let outcome = simulate(&scenario.node, &jobs, variant, Keep::default());
+                let completions = outcome.jobs.iter().map(JobOutcome::completion_s);
+                Run { completions_s: completions.collect(), makespan_s: outcome.makespan_s() }
+            };
+            Pair { base: run(&plain_sharing()), after: run(variant) }
+        })
+    };
+    let flowcon = setting.variant();
+    Experiment {
+        assumed: pairs(CONTENTION, &flowcon),
+        honest: pairs(0.0, &flowcon),
+        default: pairs(0.0, &default_policy()),
     }
 }
 
@@ -133,15 +102,15 @@ fn fixed_three(seeds: u64) -> Vec<Row> {
     ];
     let rows = PUBLISHED.iter().flat_map(|&(alpha, interval_s, third, makespan)| {
         let setting = Setting { alpha, interval_s };
-        let experiment = Experiment::run("fixed-3", setting, seeds);
+        let simulated = experiment("fixed-3", setting, seeds);
         let source = format!("3 jobs, {}", setting.named());
         let third_job = |pairs: &[Pair]| mean(pairs, |pair| pair.changes()[2]);
         let mut rows = Vec::new();
         if !third.is_empty() {
-            rows.push(experiment.row(source.clone(), "third job", third, third_job));
+            rows.push(simulated.row(source.clone(), "third job", third, third_job));
         }
         if !makespan.is_empty() {
-            rows.push(experiment.row(source, "makespan", makespan, |pairs| mean(pairs, Pair::makespan)));
+            rows.push(simulated.row(source, "makespan", makespan, |pairs| mean(pairs, Pair::makespan)));
         }
         rows
     });
@@ -177,16 +146,16 @@ fn random(seeds: u64) -> Vec<Row> {
         published("random-15-early", 15, 0.10, 20, 11, "-11.9 %", "+5.7 %", "-1.5 %"),
     ];
     let rows = all.iter().flat_map(|p| {
-        let experiment = Experiment::run(p.scenario, p.setting, seeds);
+        let simulated = experiment(p.scenario, p.setting, seeds);
         let source = format!("{} jobs, {}", p.jobs, p.setting.named());
         let figure = |what, published: &str, of: fn(&[Pair]) -> String| {
-            (!published.is_empty()).then(|| experiment.row(source.clone(), what, published, of))
+            (!published.is_empty()).then(|| simulated.row(source.clone(), what, published, of))
         };
-        let count = experiment.row(source.clone(), "jobs faster", &format!("{} of {}", p.faster, p.jobs), faster);
+        let count = simulated.row(source.clone(), "jobs faster", &format!("{} of {}", p.faster, p.jobs), faster);
         let figures = [
             Some(count),
-            figure("best job", p.best, |pairs| spread(pairs, |changes| changes.iter().copied().fold(0.0, f64::min))),
-            figure("worst job", p.worst, |pairs| spread(pairs, |changes| changes.iter().copied().fold(0.0, f64::max))),
+            figure("best job", p.best, |pairs| spread(pairs, Pair::best)),
+            figure("worst job", p.worst, |pairs| spread(pairs, Pair::worst)),
             figure("makespan", p.makespan, |pairs| mean(pairs, Pair::makespan)),
         ];
         figures.into_iter().flatten()
@@ -196,11 +165,6 @@ fn random(seeds: u64) -> Vec<Row> {
 
 fn mean(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> String {
     Change(pairs.iter().map(of).sum::<f64>() / pairs.len() as f64).to_string()
-}
-
-/// Mean over schedules, and the range of 80 % of them.
-fn spread(pairs: &[Pair], of: fn(&[f64]) -> f64) -> String {
-    mean_and_range(pairs.iter().map(|pair| of(&pair.changes())).collect())
 }
 
 fn faster(pairs: &[Pair]) -> String {
@@ -232,8 +196,8 @@ mod tests {
     use super::*;
 
     fn third_job(alpha: f64, interval_s: u64) -> f64 {
-        let experiment = Experiment::run("fixed-3", Setting { alpha, interval_s }, 10);
-        experiment.honest.iter().map(|pair| pair.changes()[2]).sum::<f64>() / 10.0
+        let simulated = experiment("fixed-3", Setting { alpha, interval_s }, 10);
+        simulated.honest.iter().map(|pair| pair.changes()[2]).sum::<f64>() / 10.0
     }
 
     #[test]
@@ -252,9 +216,9 @@ mod tests {
 
     #[test]
     fn the_makespan_improves_only_under_contention() {
-        let experiment = Experiment::run("random-10-early", Setting { alpha: 0.10, interval_s: 20 }, 10);
+        let simulated = experiment("random-10-early", Setting { alpha: 0.10, interval_s: 20 }, 10);
         let mean = |pairs: &[Pair]| pairs.iter().map(Pair::makespan).sum::<f64>() / 10.0;
-        assert!(mean(&experiment.honest).abs() < 1e-6);
-        assert!((-0.05..-0.002).contains(&mean(&experiment.assumed)), "{}", mean(&experiment.assumed));
+        assert!(mean(&simulated.honest).abs() < 1e-6);
+        assert!((-0.05..-0.002).contains(&mean(&simulated.assumed)), "{}", mean(&simulated.assumed));
     }
 }

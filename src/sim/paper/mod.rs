@@ -12,9 +12,8 @@ mod testbed;
 mod thesis;
 
 use crate::sim::compare::Change;
-use crate::sim::output::write_whole;
+use crate::sim::output::{self, write_whole};
 use clap::{Args, ValueEnum};
-use comfy_table::{Table, presets};
 use std::path::PathBuf;
 
 /// Part of the speed that each further competing job costs, where a paper's figures require that jobs slow each other down.
@@ -88,6 +87,61 @@ struct Evaluation {
     notes: &'static [&'static str],
 }
 
+/// One schedule under one policy.
+struct Run {
+    /// Each job's seconds from start to end.
+    completions_s: Vec<f64>,
+    makespan_s: f64,
+}
+
+/// One schedule under the baseline and under another policy. All figures are relative changes.
+struct Pair {
+    base: Run,
+    after: Run,
+}
+
+impl Pair {
+    fn mean(&self) -> f64 {
+        let sum = |run: &Run| run.completions_s.iter().sum::<f64>();
+        Change::between(sum(&self.base), sum(&self.after)).0
+    }
+
+    fn makespan(&self) -> f64 {
+        Change::between(self.base.makespan_s, self.after.makespan_s).0
+    }
+
+    /// Change of each job's completion time.
+    fn changes(&self) -> Vec<f64> {
+        let each = self.base.completions_s.iter().zip(&self.after.completions_s);
+        each.map(|(base, after)| Change::between(*base, *after).0).collect()
+    }
+
+    /// Change of the job that gained most.
+    fn best(&self) -> f64 {
+        self.changes().into_iter().fold(0.0, f64::min)
+    }
+
+    /// Change of the job that lost most.
+    fn worst(&self) -> f64 {
+        self.changes().into_iter().fold(0.0, f64::max)
+    }
+}
+
+/// Schedules under the three assumptions.
+struct Experiment {
+    assumed: Vec<Pair>,
+    honest: Vec<Pair>,
+    default: Vec<Pair>,
+}
+
+impl Experiment {
+    fn row(&self, source: String, what: &'static str, published: &str, of: impl Fn(&[Pair]) -> String) -> Row {
+        let published = published.to_owned();
+        let [assumed, honest, default] = [&self.assumed, &self.honest, &self.default].map(|pairs| of(pairs));
+        Row { source, what, published, assumed, honest, default }
+    }
+}
+
 /// Runs `flowsim paper` and returns its output.
 ///
 /// # Errors
@@ -117,17 +171,22 @@ fn evaluate(paper: Paper, arguments: &PaperArguments) -> Result<Evaluation, Stri
 
 fn text(evaluation: &Evaluation) -> String {
     let Evaluation { title, base, assumed, honest, default, schedules, rows, notes } = evaluation;
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["schedule", "figure", "published", "assumed", "honest", "default"]);
-    for row in rows.iter().cloned() {
-        table.add_row([row.source, row.what.to_owned(), row.published, row.assumed, row.honest, row.default]);
-    }
+    let titles = ["schedule", "figure", "published", "assumed", "honest", "default"];
+    let cells = |row: &Row| {
+        let Row { source, what, published, assumed, honest, default } = row.clone();
+        vec![source, what.to_owned(), published, assumed, honest, default]
+    };
+    let table = output::table(&titles, titles.len(), rows.iter().map(cells));
     let notes: String = notes.iter().map(|note| format!("- {note}\n")).collect();
     format!(
         "{title}\nChanges against {base}; means over {schedules} schedules (range of 80 % of them).\n\
-         assumed: {assumed}\nhonest: {honest}\ndefault: {default}\n{table}\n\nNot reproduced, and why\n{notes}"
+         assumed: {assumed}\nhonest: {honest}\ndefault: {default}\n{table}\nNot reproduced, and why\n{notes}"
     )
+}
+
+/// Mean of a figure over schedules, and the range of 80 % of them.
+fn spread(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> String {
+    mean_and_range(pairs.iter().map(of).collect())
 }
 
 /// Mean of changes over schedules, and the range of 80 % of them.

@@ -189,12 +189,3 @@ fn steps(samples: &[(f64, Vec<f64>)], end_s: f64, of: impl Fn(&[f64]) -> f64) ->
     let ends = samples.iter().skip(1).map(|sample| sample.0).chain([end_s]);
     samples.iter().zip(ends).flat_map(|((at, parts), end)| [(*at, of(parts)), (end.max(*at), of(parts))]).collect()
 }
-
-/// Names of policies or jobs with their colours.
-pub(super) fn legend(names: &[String]) -> String {
-    let mut rows = Plot::new(2.0 * WIDTH, 400.0, margins(4.0), (0.0, 1.0), (0.0, 1.0));
-    let height = rows.legend(14.0, names);
-    let mut plot = Plot::new(2.0 * WIDTH, height + 4.0, margins(4.0), (0.0, 1.0), (0.0, 1.0));
-    plot.legend(14.0, names);
-    plot.inline("Colours")
-}

@@ -3,7 +3,7 @@
 //! Imports: the simulator's parts, chart.
 
 use super::{Report, charts};
-use crate::chart::{document, escaped};
+use crate::chart::{document, escaped, legend, section};
 use crate::sim::compare::{Change, Summary};
 use crate::sim::outcome::Outcome;
 
@@ -21,10 +21,6 @@ pub fn html(report: &Report) -> String {
     ]
     .concat();
     document(&format!("flowsim: {}", report.comparison.scenario), &format!("<main>{body}</main>"))
-}
-
-fn section(title: &str, content: &str) -> String {
-    format!("<section><h2>{}</h2>{content}</section>", escaped(title))
 }
 
 fn introduction(report: &Report) -> String {
@@ -90,16 +86,16 @@ fn policy_names(report: &Report) -> Vec<String> {
 fn all_seeds(report: &Report) -> String {
     let note = "<p>For each policy, the part of all jobs (upwards) whose completion time changed by at most the value below: left of the line is faster \
                 than plain sharing, right of it slower.</p>";
-    format!("{note}{}{}", charts::legend(&policy_names(report)), charts::changes_of_all_seeds(report))
+    format!("{note}{}{}", legend(&policy_names(report)), charts::changes_of_all_seeds(report))
 }
 
 fn side_by_side(report: &Report) -> String {
-    charts::legend(&policy_names(report)) + &charts::completions(report)
+    legend(&policy_names(report)) + &charts::completions(report)
 }
 
 /// One section of charts for each policy.
 fn policies(report: &Report) -> String {
-    let legend = charts::legend(&report.job_names());
+    let legend = legend(&report.job_names());
     report.runs.iter().map(|(name, run)| section(name, &format!("{legend}{}", charts_of(report, name, run)))).collect()
 }
 
