@@ -75,9 +75,7 @@ fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
 fn a_removed_container_is_forgotten_and_a_stopped_one_is_not() {
     let engine = Engine::start();
     let mut daemon = Daemon::start(&engine.address(), &FLOWCON);
-    eventually("the engine is connected", SOON, || {
-        daemon.stdout_of(&["status"]).contains("docker: connected").then_some(())
-    });
+    daemon.wait_until_connected("docker");
     for name in ["one", "two", "three"] {
         run(&engine, name, &[], GROWING);
     }
@@ -91,9 +89,7 @@ fn a_removed_container_is_forgotten_and_a_stopped_one_is_not() {
     engine.docker(&["rm", "--force", "two"]);
     engine.docker(&["stop", "--time", "0", "three"]);
     daemon.boot();
-    eventually("the engine is connected", SOON, || {
-        daemon.stdout_of(&["status"]).contains("docker: connected").then_some(())
-    });
+    daemon.wait_until_connected("docker");
     engine.docker(&["start", "three"]);
     daemon.wait_for_job("three", "is governed when it starts again", SOON, |job| job["max_share"] == 0.3);
     engine.docker(&["stop", "--time", "0", "three"]);

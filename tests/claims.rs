@@ -9,10 +9,11 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use support::daemon::{Daemon, eventually};
+use support::daemon::{Daemon, eventually, eventually_or};
 use support::engine::{Engine, RunSpec};
+use support::job::Job;
 
 const SOON: Duration = Duration::from_secs(40);
 
@@ -29,23 +30,11 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// A command of `flowctl run`, killed when dropped.
-struct Scope(Child);
-
-impl Scope {
-    fn start(daemon: &Daemon, folder: &Path, name: &str, words: &[&str]) -> Scope {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--"]).args(words);
-        command.current_dir(folder).env("DB_PASSWORD", "swordfish-1").env("SWORDFISH_4_EPOCHS", "3");
-        Scope(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-        let _ = self.0.wait();
-    }
+/// Runs a command with `flowctl run` in this folder.
+fn run(daemon: &Daemon, folder: &Path, name: &str, words: &[&str]) -> Job {
+    let mut command = Job::command(daemon, name, &[], words);
+    command.current_dir(folder).env("DB_PASSWORD", "swordfish-1").env("SWORDFISH_4_EPOCHS", "3");
+    Job::spawn(command)
 }
 
 fn reading(daemon: &Daemon, name: &str) -> Option<Value> {
@@ -58,16 +47,10 @@ fn reading(daemon: &Daemon, name: &str) -> Option<Value> {
 fn claims(daemon: &Daemon, name: &str, total: f64, key: &str, origin: &str) -> Value {
     let expected =
         |claim: &Value| claim["total"].as_f64() == Some(total) && claim["key"] == key && claim["origin"] == origin;
-    let mut last = Value::Null;
-    let until = std::time::Instant::now() + SOON * support::daemon::BUSY_FACTOR;
-    while std::time::Instant::now() < until {
-        last = reading(daemon, name).map_or(Value::Null, |reading| reading["claim"].clone());
-        if expected(&last) {
-            return last;
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    panic!("{name} should claim {total} by {key} ({origin}); last: {last}\n{}", daemon.log());
+    let current = || reading(daemon, name).map_or(Value::Null, |reading| reading["claim"].clone());
+    let what = format!("{name} claims {total} by {key} ({origin})");
+    let diagnostics = || format!("now: {}\n{}", current(), daemon.log());
+    eventually_or(&what, SOON, || Some(current()).filter(expected), diagnostics)
 }
 
 /// The content of all files in a folder.
@@ -90,7 +73,7 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
     let recorded = folder.path().join("ticks.jsonl");
     let mut recording = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     recording.arg("--socket").arg(daemon.socket()).args(["record", recorded.to_str().unwrap()]);
-    let mut recording = recording.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut recording = Job::spawn(recording);
     let words = [
         "sh",
         "train.sh",
@@ -101,7 +84,7 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
         "swordfish_3.max_epochs=40",
         "--token=swordfish-5",
     ];
-    let _scope = Scope::start(&daemon, folder.path(), "claims-shown", &words);
+    let _scope = run(&daemon, folder.path(), "claims-shown", &words);
 
     let claim = claims(&daemon, "claims-shown", 40.0, "--epochs", "command");
     assert!(claim["unit"] == "epoch" && claim["confidence"].as_f64() > Some(0.9), "{claim}");
@@ -139,8 +122,7 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
         daemon.stdout_of(&["metrics"]),
         daemon.log(),
     ];
-    Command::new("kill").args(["-INT", &recording.id().to_string()]).status().unwrap();
-    recording.wait().unwrap();
+    recording.end("INT");
     let ticks = fs::read_to_string(&recorded).unwrap();
     assert!(ticks.contains("\"--epochs\""), "the claim itself is in the recording");
     let replayed = Command::new(env!("CARGO_BIN_EXE_flowsim")).arg("replay").arg(&recorded).output().unwrap();
@@ -186,8 +168,7 @@ fn claims_are_read_however_the_training_was_started() {
             "environment",
         ),
     ];
-    let _scopes: Vec<Scope> =
-        jobs.iter().map(|(name, words, ..)| Scope::start(&daemon, folder.path(), name, words)).collect();
+    let _scopes: Vec<Job> = jobs.iter().map(|(name, words, ..)| run(&daemon, folder.path(), name, words)).collect();
     for (name, _, total, key, origin) in jobs {
         claims(&daemon, name, total, key, origin);
     }

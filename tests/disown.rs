@@ -39,17 +39,12 @@ fn on_disk(daemon: &Daemon, id: &str) -> (u32, u32) {
     (count("adopted"), count("original"))
 }
 
-fn wait_until_connected(daemon: &Daemon) {
-    let connected = || daemon.stdout_of(&["status"]).contains("docker: connected").then_some(());
-    eventually("the engine is connected", SOON, connected);
-}
-
 #[test]
 fn adopting_and_disowning_need_write_access() {
     let engine = Engine::start();
     let settings = ["policy.name=flowcon", "policy.interval=2s", "api.group=games", "api.admins=www-data"];
     let daemon = Daemon::start(&engine.address(), &settings);
-    wait_until_connected(&daemon);
+    daemon.wait_until_connected("docker");
     let run = |name, script| engine.run(RunSpec { name, script, ..RunSpec::default() });
     let (free, taken) = (run("free", GROWING), run("taken", CONVERGED));
     daemon.stdout_of(&["adopt", "taken", "--label", "flowcon.weight=2"]);
@@ -117,7 +112,7 @@ fn a_container_is_either_adopted_or_not_after_the_daemon_is_killed_while_disowni
     run("grow", &["flowcon.enable=true"][..], &[][..], GROWING);
     let flat = run("flat", &[], &["--cpu-shares", "2048"], CONVERGED);
     let mut daemon = Daemon::start(&engine.address(), &["policy.name=flowcon", "policy.interval=2s"]);
-    wait_until_connected(&daemon);
+    daemon.wait_until_connected("docker");
     let limited = || eventually("flat is limited", SOON, || (engine.cpu_weight(&flat) < 150).then_some(()));
     for step in [Step::LimitsRestored, Step::OriginalDeleted, Step::AdoptionDeleted] {
         daemon.stdout_of(&["adopt", "flat"]);
@@ -156,7 +151,7 @@ fn a_container_is_either_adopted_or_not_after_the_daemon_is_killed_while_disowni
         assert_eq!(engine.cpu_weight(&flat), 200, "{step:?}: its original limits");
 
         daemon.boot();
-        wait_until_connected(&daemon);
+        daemon.wait_until_connected("docker");
         daemon.wait_for_job("grow", "is found", SOON, |job| job["hold"].is_null());
         if left.0 == 1 {
             // Still adopted and governed, with the right original limits.
@@ -184,5 +179,5 @@ fn start_slow(daemon: &mut Daemon) {
     files.iter().for_each(|file| under.extend(["-P", file]));
     daemon.launch_under(&under);
     eventually("the slow daemon replies", SLOW_TIMEOUT, || daemon.flowctl(&["ps"]).status.success().then_some(()));
-    wait_until_connected(daemon);
+    daemon.wait_until_connected("docker");
 }

@@ -158,9 +158,7 @@ impl Machine {
         let engine = Engine::start();
         let usual = ["policy.interval=2s"];
         let daemon = Daemon::start(&engine.address(), &[&usual, settings].concat());
-        eventually("the engine is connected", SOON, || {
-            daemon.stdout_of(&["status"]).contains("docker: connected").then_some(())
-        });
+        daemon.wait_until_connected("docker");
         let dir = tempfile::Builder::new().prefix("flowcon-docs-").tempdir().unwrap();
         for binary in [env!("CARGO_BIN_EXE_flowctl"), env!("CARGO_BIN_EXE_flowcond"), env!("CARGO_BIN_EXE_flowsim")]
             .map(Path::new)

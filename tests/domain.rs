@@ -7,9 +7,10 @@ mod support;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-use support::daemon::Daemon;
+use support::daemon::{Daemon, eventually};
+use support::job::Job;
 
 /// A training that does not end during the test: each unit costs the same CPU, and its only milestone is completion.
 const TRAINING: &str = r#"
@@ -20,15 +21,6 @@ while [ $unit -lt "$1" ]; do
     echo "epoch $unit/$1"
 done"#;
 
-struct Job(Child);
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).stderr(Stdio::null()).status();
-        let _ = self.0.wait();
-    }
-}
-
 /// The processors that this test may use.
 fn processors() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap();
@@ -37,10 +29,10 @@ fn processors() -> Vec<usize> {
 
 /// Runs a training of `units` units on these processors with `flowctl run`.
 fn train(daemon: &Daemon, name: &str, units: u32, processors: &str) -> Job {
+    let run = Job::command(daemon, name, &[], &["sh", "-c", TRAINING, "train", &units.to_string()]);
     let mut command = Command::new("taskset");
-    command.args(["-c", processors, env!("CARGO_BIN_EXE_flowctl"), "--socket"]).arg(daemon.socket());
-    command.args(["run", "--name", name, "--", "sh", "-c", TRAINING, "train", &units.to_string()]);
-    Job(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap())
+    command.args(["-c", processors]).arg(run.get_program()).args(run.get_args());
+    Job::spawn(command)
 }
 
 /// The explanation of a job; `None` while it is not governed.
@@ -84,21 +76,17 @@ fn on_one_of_several_processors_the_weights_follow_the_ranks() {
         let in_order = ranks == [1, 2, 3, 4] && weights.windows(2).all(|pair| pair[0] >= pair[1]);
         (domains && in_order && weights[0] > 300 && weights[1] < 60).then_some(weights)
     };
-    let weights = support::daemon::eventually("the weights follow the ranks", Duration::from_secs(60), ordered);
+    let weights = eventually("the weights follow the ranks", Duration::from_secs(60), ordered);
     assert!(weights.iter().sum::<u64>().abs_diff(400) <= 4, "the sum is kept: {weights:?}");
     // Once the demand of the first is known, one processor leaves nothing for the others.
-    support::daemon::eventually(
-        "the first in rank has nearly all CPU, ten times in a row",
-        Duration::from_secs(60),
-        || {
-            let has_all = |_| {
-                std::thread::sleep(Duration::from_secs(1));
-                let weights: Vec<u64> = names.iter().map(|name| ranking(&daemon, name).unwrap().1).collect();
-                weights[0] > 300 && weights[1..].iter().all(|weight| *weight < 60)
-            };
-            (0..10).all(has_all).then_some(())
-        },
-    );
+    eventually("the first in rank has nearly all CPU, ten times in a row", Duration::from_secs(60), || {
+        let has_all = |_| {
+            std::thread::sleep(Duration::from_secs(1));
+            let weights: Vec<u64> = names.iter().map(|name| ranking(&daemon, name).unwrap().1).collect();
+            weights[0] > 300 && weights[1..].iter().all(|weight| *weight < 60)
+        };
+        (0..10).all(has_all).then_some(())
+    });
     let page = daemon.stdout_of(&["explain", "far"]);
     assert!(page.contains("with 3 other jobs for") && page.contains(&format!("processors {one}")), "{page}");
 }
@@ -112,15 +100,11 @@ fn jobs_on_different_processors_do_not_affect_each_other() {
     let (first, second) = (all[0].to_string(), all[1].to_string());
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let _jobs = [train(&daemon, "here", 100_000, &first), train(&daemon, "there", 6_400_000, &second)];
-    support::daemon::eventually(
-        "each is alone in its domain, with its original weight",
-        Duration::from_secs(60),
-        || {
-            let rankings: Vec<_> = ["here", "there"].iter().filter_map(|name| ranking(&daemon, name)).collect();
-            let alone = |(rank, weight, domain): &(u64, u64, Value)| {
-                *rank == 1 && weight.abs_diff(100) <= 1 && domain["containers"] == 1 && at_most_one_core(domain)
-            };
-            (rankings.len() == 2 && rankings.iter().all(alone)).then_some(())
-        },
-    );
+    eventually("each is alone in its domain, with its original weight", Duration::from_secs(60), || {
+        let rankings: Vec<_> = ["here", "there"].iter().filter_map(|name| ranking(&daemon, name)).collect();
+        let alone = |(rank, weight, domain): &(u64, u64, Value)| {
+            *rank == 1 && weight.abs_diff(100) <= 1 && domain["containers"] == 1 && at_most_one_core(domain)
+        };
+        (rankings.len() == 2 && rankings.iter().all(alone)).then_some(())
+    });
 }

@@ -19,8 +19,7 @@ fn example(name: &str) -> PathBuf {
 
 fn connected_daemon(engine: &Engine) -> Daemon {
     let daemon = Daemon::start(&engine.address(), &["policy.interval=2s"]);
-    let is_connected = || daemon.stdout_of(&["status"]).contains("docker: connected").then_some(());
-    eventually("the engine is connected", SOON, is_connected);
+    daemon.wait_until_connected("docker");
     daemon
 }
 

@@ -7,10 +7,11 @@ mod support;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, RunSpec};
+use support::job::Job;
 
 /// Starts a daemon without an engine and with a short decision interval.
 fn daemon(settings: &[&str]) -> Daemon {
@@ -19,20 +20,12 @@ fn daemon(settings: &[&str]) -> Daemon {
 }
 
 /// Starts a job that computes and prints a falling loss, twenty times a second.
-fn train(daemon: &Daemon, name: &str, prints: u32) -> Child {
+fn train(daemon: &Daemon, name: &str, prints: u32) -> Job {
     let script = format!(
         "i=0; while [ $i -lt {prints} ]; do i=$((i+1)); j=0; while [ $j -lt 3000 ]; do j=$((j+1)); done; \
          echo \"epoch $i/{prints} loss: 0.$((900 / i))\"; done"
     );
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-    command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", "sh", "-c", &script]);
-    command.stdout(Stdio::null()).spawn().expect("flowctl starts")
-}
-
-/// Stops a job with SIGTERM, so that it leaves no cgroup behind.
-fn stop(job: &mut Child) {
-    Command::new("kill").args(["-TERM", &job.id().to_string()]).status().unwrap();
-    job.wait().unwrap();
+    Job::start(daemon, name, &[], &["sh", "-c", &script])
 }
 
 fn json(text: &str) -> Value {
@@ -46,8 +39,7 @@ fn run_to_end(daemon: &Daemon, name: &str, prints: u32) -> Value {
 
 /// Like [`run_to_end`], for a job with a number greater than `number`.
 fn run_to_end_after(daemon: &Daemon, name: &str, prints: u32, number: u64) -> Value {
-    let mut job = train(daemon, name, prints);
-    assert!(job.wait().expect("it ends").success());
+    assert!(train(daemon, name, prints).wait().success());
     eventually("the history contains its end", Duration::from_secs(20), || {
         let output = daemon.flowctl(&["history", name, "-o", "json"]);
         let history = output.status.success().then(|| json(&String::from_utf8_lossy(&output.stdout)))?;
@@ -186,7 +178,7 @@ fn a_full_disk_stops_the_history_with_one_notice_but_no_decisions() {
     let before = decisions(&daemon);
     eventually("decisions continue", Duration::from_secs(15), || (decisions(&daemon) > before + 3).then_some(()));
     assert_eq!(notice_count(&daemon), 1);
-    stop(&mut job);
+    job.end("TERM");
     daemon.end("TERM");
     drop(tiny);
 }
@@ -266,6 +258,6 @@ fn a_hanging_disk_delays_no_decision_and_is_reported_once() {
     assert!(slowest < Duration::from_secs(10), "decisions come every second; one took {slowest:?}");
     drop(frozen);
     eventually("the notice is removed", Duration::from_secs(60), || (notice_count(&daemon) == 0).then_some(()));
-    stop(&mut job);
+    job.end("TERM");
     daemon.end("TERM");
 }

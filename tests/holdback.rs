@@ -5,11 +5,12 @@
 mod support;
 
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::daemon::{Daemon, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
+use support::job::Job;
 
 const SOON: Duration = Duration::from_secs(60);
 /// Timeout for six runs of control periods.
@@ -26,24 +27,6 @@ fn node(daemon: &Daemon) -> Value {
 /// End of the current control period, Unix milliseconds.
 fn plain_until(daemon: &Daemon) -> Option<u64> {
     node(daemon)["plain_until_unix_ms"].as_u64()
-}
-
-/// A command, stopped when dropped.
-struct Running(Child);
-
-impl Running {
-    fn end(&mut self, signal: &str) {
-        Command::new("kill").args([&format!("-{signal}"), &self.0.id().to_string()]).status().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
-            self.end("TERM");
-        }
-    }
 }
 
 fn now_ms() -> u64 {
@@ -124,26 +107,16 @@ fn control_periods_are_recorded_replayed_reported_and_measured() {
     let daemon =
         Daemon::start("off", &["policy.interval=1s", "policy.holdback=0.5", "policy.holdback-block=4s", "api.group="]);
     let flowctl = env!("CARGO_BIN_EXE_flowctl");
-    let train = |name: &str| {
-        let mut command = Command::new(flowctl);
-        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", flowctl]);
-        command.args(["train", "mlp", "--epochs", "1000000", "--size", "512", "--threads", "1"]);
-        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    };
+    let words = [flowctl, "train", "mlp", "--epochs", "1000000", "--size", "512", "--threads", "1"];
+    let train = |name: &str| Job::start(&daemon, name, &[], &words);
     // Both train until they are stopped, so that both are present in every comparison on any machine.
     let [mut ended, running] = ["held-ended", "held-long"].map(train);
     daemon.wait_for_job("held-long", "is ranked", SOON, |job| job["rule"] == "ranked");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ticks.jsonl");
-    let recording = Command::new(flowctl)
-        .arg("--socket")
-        .arg(daemon.socket())
-        .arg("record")
-        .arg(&file)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut recording = Running(recording.unwrap());
+    let mut recording = Command::new(flowctl);
+    recording.arg("--socket").arg(daemon.socket()).arg("record").arg(&file).stderr(Stdio::null());
+    let mut recording = Job::spawn(recording);
     let page = folder.path().join("report.html");
     let report = || {
         // Fails before the first rows are on disk.

@@ -6,11 +6,12 @@
 mod support;
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::cost::cpu_of;
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, GROWING, RunSpec};
+use support::job::Job;
 
 const GOVERNED: &str = "flowcon.enable=true";
 const SOON: Duration = Duration::from_secs(60);
@@ -72,13 +73,6 @@ fn resident_mib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-fn cpu_seconds(pid: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
-}
-
 #[test]
 fn honest_jobs_keep_their_shares_next_to_hostile_ones_and_the_daemon_stays_small() {
     let engine = Engine::start();
@@ -106,9 +100,9 @@ fn honest_jobs_keep_their_shares_next_to_hostile_ones_and_the_daemon_stays_small
         });
     }
 
-    let before = (Instant::now(), cpu_seconds(daemon.pid()));
+    let before = (Instant::now(), cpu_of(&[daemon.pid()]));
     sleep(MEASURED_TIME);
-    let used = (cpu_seconds(daemon.pid()) - before.1) / before.0.elapsed().as_secs_f64();
+    let used = (cpu_of(&[daemon.pid()]) - before.1) / before.0.elapsed().as_secs_f64();
     let resident = resident_mib(daemon.pid());
     println!("the daemon used {:.1} % of a core and at most {resident} MiB", 100.0 * used);
 
@@ -139,27 +133,12 @@ const EXPENSIVE: [&str; 2] = [
      while [ $i -lt 3000 ]; do i=$((i+1)); printf '%s\\n' \"$b\"; sleep 0.1; done",
 ];
 
-/// A command, stopped when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_log_that_is_expensive_to_read_is_skipped_in_parts_and_the_daemon_continues() {
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
-    let run = |name: &str, options: &[&str], script: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name]).args(options);
-        command.args(["--", "sh", "-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
-        Running(command.spawn().unwrap())
-    };
+    let run = |name: &str, labels: &[&str], script: &str| Job::start(&daemon, name, labels, &["sh", "-c", script]);
     let names = ["expensive", "honest"].map(|name| format!("{name}-{}", std::process::id()));
-    let _expensive = run(&names[0], &["--label", EXPENSIVE[0]], EXPENSIVE[1]);
+    let _expensive = run(&names[0], &[EXPENSIVE[0]], EXPENSIVE[1]);
     daemon.wait_for_job(&names[0], "is skipped in parts", SOON, |job| {
         job["notices"].as_array().unwrap().iter().any(|notice| notice["text"].as_str().unwrap().contains("costs more"))
     });
@@ -171,9 +150,9 @@ fn a_log_that_is_expensive_to_read_is_skipped_in_parts_and_the_daemon_continues(
     // The initial budget of a log, which may be long, is used up after a while.
     let at_most = if cfg!(debug_assertions) { 4.0 * MAX_CORE_FRACTION } else { MAX_CORE_FRACTION };
     eventually("it costs the daemon little", Duration::from_secs(120), || {
-        let before = (Instant::now(), cpu_seconds(daemon.pid()));
+        let before = (Instant::now(), cpu_of(&[daemon.pid()]));
         sleep(MEASURED_TIME / 4);
-        let used = (cpu_seconds(daemon.pid()) - before.1) / before.0.elapsed().as_secs_f64();
+        let used = (cpu_of(&[daemon.pid()]) - before.1) / before.0.elapsed().as_secs_f64();
         println!("the daemon used {:.1} % of a core", 100.0 * used);
         (used <= at_most).then_some(())
     });

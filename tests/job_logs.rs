@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, RunSpec};
+use support::job::Job;
 
 const GOVERNED: &str = "flowcon.enable=true";
 const SOON: Duration = Duration::from_secs(30);
@@ -67,13 +68,11 @@ fn the_labels_of_a_job_apply_unless_overridden_on_the_command_line() {
 fn the_output_of_a_command_under_flowctl_run_is_read_by_name() {
     let daemon = Daemon::start("off", &[]);
     let name = format!("logs-{}", std::process::id());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-    command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c"]);
-    let mut running = command.arg(TRAINING.replace("sleep 600", "sleep 20")).stdout(Stdio::null()).spawn().unwrap();
+    let script = TRAINING.replace("sleep 600", "sleep 20");
+    let mut running = Job::start(&daemon, &name, &[], &["sh", "-c", &script]);
     daemon.wait_for_job(&name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
     assert_eq!(summary(&report(&daemon, &[&name])), ("loss", 12, 0.89, 0.78));
-    Command::new("kill").arg(running.id().to_string()).status().unwrap();
-    running.wait().unwrap();
+    running.end("TERM");
     eventually("it is gone", SOON, || daemon.job(&name).is_none().then_some(()));
 }
 

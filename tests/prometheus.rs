@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
+use support::job::Job;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -47,13 +48,11 @@ fn the_alerts_pass_their_rule_tests() {
 }
 
 /// A daemon without an engine, with one growing job.
-fn governed() -> (Daemon, Running) {
+fn governed() -> (Daemon, Job) {
     let daemon = Daemon::start("off", &["policy.interval=1s", "policy.name=flowcon"]);
     let script = "i=0; while :; do i=$((i+1)); echo \"step $i/9000 loss: $((90000-i))\"; sleep 0.1; done";
     let name = format!("scraped-{}", std::process::id());
-    let mut job = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-    job.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name, "--", "sh", "-c", script]);
-    let job = Running(job.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let job = Job::start(&daemon, &name, &[], &["sh", "-c", script]);
     daemon.wait_for_job(&name, "grows", SOON, |job| job["list"] == "new" && job["growth"].is_number());
     (daemon, job)
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
+use support::job::Job;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -18,12 +19,10 @@ fn daemon() -> Daemon {
 }
 
 /// Starts a built-in training in a scope.
-fn train(daemon: &Daemon, name: &str, kind: &str, epochs: &str) -> Child {
+fn train(daemon: &Daemon, name: &str, kind: &str, epochs: &str) -> Job {
     let flowctl = env!("CARGO_BIN_EXE_flowctl");
-    let mut command = Command::new(flowctl);
-    command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", flowctl]);
-    command.args(["train", kind, "--epochs", epochs, "--size", "512", "--threads", "1"]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    let words = [flowctl, "train", kind, "--epochs", epochs, "--size", "512", "--threads", "1"];
+    Job::start(daemon, name, &[], &words)
 }
 
 fn end(mut child: Child, signal: &str) -> Output {
@@ -61,13 +60,13 @@ fn a_replay_of_starts_ends_and_a_policy_change_gives_the_same_decisions() {
     let daemon = daemon();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks.jsonl");
-    let long = train(&daemon, "record-long", "mlp", "1000000");
+    let mut long = train(&daemon, "record-long", "mlp", "1000000");
     daemon.wait_for_job("record-long", "is ranked", SOON, |job| job["rule"] == "ranked");
 
     // The governor already has state, which the header must contain.
     let recording = record(&daemon, &[path.to_str().unwrap()]);
     eventually("the first ticks are recorded", SOON, || (ticks(&path).len() >= 2).then_some(()));
-    let other = train(&daemon, "record-other", "softmax", "1000000");
+    let mut other = train(&daemon, "record-other", "softmax", "1000000");
     let both = || ticks(&path).iter().filter(|tick| names(tick).len() == 2).count();
     eventually("ticks with both jobs", SOON, || (both() >= 3).then_some(()));
     daemon.stdout_of(&["policy", "flowcon"]);
@@ -75,11 +74,11 @@ fn a_replay_of_starts_ends_and_a_policy_change_gives_the_same_decisions() {
     eventually("the other policy decides", SOON, || {
         (ticks(&path).iter().filter(|t| listed(t)).count() >= 3).then_some(())
     });
-    end(other, "TERM");
+    other.end("TERM");
     let after = || ticks(&path).iter().rev().take_while(|tick| names(tick) == ["record-long"]).count();
     eventually("ticks after the end", SOON, || (after() >= 2).then_some(()));
     let ended = end(recording, "INT");
-    end(long, "TERM");
+    long.end("TERM");
 
     let output = text(&ended.stderr);
     assert!(ended.status.success() && output.contains("ticks recorded"), "{output}");

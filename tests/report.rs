@@ -9,9 +9,10 @@ use flowcon::model::*;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 use support::daemon::{Daemon, eventually};
+use support::job::Job;
 
 /// A script that computes, prints a falling loss, and ends.
 fn script(prints: u32) -> String {
@@ -24,13 +25,10 @@ fn script(prints: u32) -> String {
 /// Runs three jobs with a real daemon and writes their report.
 fn report(folder: &Path) -> PathBuf {
     let daemon = Daemon::start("off", &["policy.interval=1s", "api.group="]);
-    let jobs = [("first", 100), ("second", 150), ("script-alert-1", 60)].map(|(name, prints)| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-        command.arg("--socket").arg(daemon.socket()).args(["run", "--name", name, "--", "sh", "-c", &script(prints)]);
-        command.stdout(Stdio::null()).spawn().expect("flowctl starts")
-    });
+    let jobs = [("first", 100), ("second", 150), ("script-alert-1", 60)]
+        .map(|(name, prints)| Job::start(&daemon, name, &[], &["sh", "-c", &script(prints)]));
     for mut job in jobs {
-        assert!(job.wait().unwrap().success());
+        assert!(job.wait().success());
     }
     eventually("the history contains their ends", Duration::from_secs(20), || {
         let listed: Value = serde_json::from_str(&daemon.stdout_of(&["history", "-o", "json"])).unwrap();

@@ -11,9 +11,8 @@ use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use support::daemon::Daemon;
+use std::time::Duration;
+use support::daemon::{Daemon, eventually};
 
 /// The socket of a test's daemon, and a unique name for its job.
 struct Place {
@@ -126,14 +125,6 @@ impl Drop for Running {
     }
 }
 
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "timed out: {what}");
-        sleep(Duration::from_millis(10));
-    }
-}
-
 fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill").success());
 }
@@ -168,12 +159,12 @@ fn the_command_is_governed_before_it_runs_and_its_end_is_recorded() {
     assert_eq!(out.status.code(), Some(3));
     assert_eq!(text(&out.stderr), "");
     // The registration is an event before its reply; the published status follows.
-    let ended = support::daemon::eventually("its end is reported", SOON, || {
+    let ended = eventually("its end is reported", SOON, || {
         let events = text(&daemon.flowctl(&["events", "-o", "json", "--no-follow", "-n", "100"]).stdout);
         events.contains(&format!("{} ended", place.name())).then_some(events)
     });
     assert!(ended.contains(&format!("{} is governed", place.name())), "{ended}");
-    support::daemon::eventually("it is no longer listed", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    eventually("it is no longer listed", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
 }
 
@@ -220,9 +211,9 @@ fn a_stopped_flowctl_stops_the_command_and_continues_with_it() {
     };
     let pid = place.pid();
     signal(flowctl.id(), "TSTP");
-    eventually("both are stopped", || state(flowctl.id()) == 'T' && state(pid) == 'T');
+    eventually("both are stopped", SOON, || (state(flowctl.id()) == 'T' && state(pid) == 'T').then_some(()));
     signal(flowctl.id(), "CONT");
-    eventually("both continue", || state(flowctl.id()) != 'T' && state(pid) != 'T');
+    eventually("both continue", SOON, || (state(flowctl.id()) != 'T' && state(pid) != 'T').then_some(()));
     signal(flowctl.id(), "TERM");
     assert_eq!(flowctl.wait().unwrap().code(), Some(128 + 15));
 }
@@ -287,9 +278,9 @@ fn the_daemon_reads_its_output_and_governs_it() {
     assert_eq!(cgroup_of(&place).write(weight).unwrap(), weight);
     signal(flowctl.id(), "TERM");
     flowctl.wait().unwrap();
-    support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
     let is_kept = || text(&daemon.flowctl(&["history", "-o", "json"]).stdout).contains(&place.name());
-    support::daemon::eventually("it is in the history", SOON, || is_kept().then_some(()));
+    eventually("it is in the history", SOON, || is_kept().then_some(()));
 }
 
 #[test]
@@ -329,8 +320,8 @@ fn a_command_whose_flowctl_died_is_governed_until_its_last_process_ends_and_then
     for pid in fs::read_to_string(cgroups[0].join("cgroup.procs")).unwrap().lines() {
         signal(pid.parse().unwrap(), "KILL");
     }
-    support::daemon::eventually("its end is detected", SOON, || daemon.job(&place.name()).is_none().then_some(()));
-    eventually("the cgroups are gone", || cgroups.iter().all(|cgroup| !cgroup.exists()));
+    eventually("its end is detected", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    eventually("the cgroups are gone", SOON, || cgroups.iter().all(|cgroup| !cgroup.exists()).then_some(()));
     assert_eq!(fs::read_dir(daemon.state_dir().join("scopes")).unwrap().count(), 0);
 }
 
@@ -395,8 +386,8 @@ fn a_detached_command_prints_its_name_and_one_that_cannot_start_an_error() {
     daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
     assert_eq!(daemon.stdout_of(&["logs", &place.name()]), "epoch 1 loss: 0.5\n");
     signal(place.pid(), "TERM");
-    support::daemon::eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
-    eventually("its cgroup is gone", || place.cgroups().is_empty());
+    eventually("it is gone", SOON, || daemon.job(&place.name()).is_none().then_some(()));
+    eventually("its cgroup is gone", SOON, || place.cgroups().is_empty().then_some(()));
     let out = run(&["--", "/nonexistent/program"]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(127), String::new()));
     assert!(text(&out.stderr).contains("/nonexistent/program"), "{}", text(&out.stderr));
@@ -428,7 +419,7 @@ fn a_client_that_requests_its_jobs_gets_only_its_own() {
             session.jobs().await.expect("a reply")
         })
     };
-    let own = support::daemon::eventually("it is published", SOON, || {
+    let own = eventually("it is published", SOON, || {
         Some(request()["containers"].clone()).filter(|jobs| jobs[0]["name"].is_string())
     });
     assert_eq!(own[0]["name"], place.name());

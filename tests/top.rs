@@ -13,40 +13,19 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use served::{Served, busy_node};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 use support::daemon::Daemon;
+use support::job::Job;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A training without an engine, under `flowctl run`.
-struct Job {
-    child: Child,
-}
-
-impl Job {
-    fn start(daemon: &Daemon, name: &str) -> Job {
-        // Ends on SIGTERM after its `sleep`, so that nothing is left in the cgroup.
-        let script = "trap 'exit 0' TERM; for epoch in $(seq 1 500); do echo Epoch $epoch/500 - loss: 0.$((999 - epoch)); sleep 0.2; done";
-        let child = std::process::Command::new(env!("CARGO_BIN_EXE_flowctl"))
-            .arg("--socket")
-            .arg(daemon.socket())
-            .args(["run", "--name", name, "--", "sh", "-c", script])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        daemon.wait_for_job(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
-        Job { child }
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        // `flowctl run` forwards the signal to the command and removes the cgroup.
-        let _ = std::process::Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        let _ = self.child.wait();
-    }
+/// Starts a training without an engine, under `flowctl run`.
+fn train(daemon: &Daemon, name: &str) -> Job {
+    // Ends on SIGTERM after its `sleep`, so that nothing is left in the cgroup.
+    let script = "trap 'exit 0' TERM; for epoch in $(seq 1 500); do echo Epoch $epoch/500 - loss: 0.$((999 - epoch)); sleep 0.2; done";
+    let job = Job::start(daemon, name, &[], &["sh", "-c", script]);
+    daemon.wait_for_job(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
+    job
 }
 
 fn name(test: &str) -> String {
@@ -68,7 +47,7 @@ fn assert_restored(pty: &Pty, code: i32) {
 fn keys_sort_filter_pause_and_resume_and_q_restores_the_terminal() {
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let name = name("keys");
-    let _job = Job::start(&daemon, &name);
+    let _job = train(&daemon, &name);
     let mut pty = top(daemon.socket(), &["-d", "0.2"]);
     pty.wait_for(&name);
     assert_eq!(pty.is_taken(), (true, true));
@@ -281,7 +260,7 @@ fn a_batch_is_plain_text_with_every_job() {
 fn a_pinned_share_is_enforced_in_the_kernel_until_it_is_unpinned_or_the_daemon_ends() {
     let mut daemon = Daemon::start("off", &["policy.interval=2s"]);
     let (name, other) = (name("pin"), name("second"));
-    let _jobs = (Job::start(&daemon, &name), Job::start(&daemon, &other));
+    let _jobs = (train(&daemon, &name), train(&daemon, &other));
     let mut pty = top(daemon.socket(), &["-d", "0.2", "--filter", &name]);
     pty.eventually("the job", |screen| screen.lines().any(|line| line.starts_with('>')));
     pty.press("x20%\r");

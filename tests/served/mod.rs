@@ -163,16 +163,12 @@ pub fn idle_node() -> NodeStatus {
         since: Millis::from_secs(100),
         cores: 4.0,
         pressure: Pressure { cpu: Some(0.12), memory: Some(0.0), io: Some(0.031) },
-        gpus: Vec::new(),
         settings: PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() },
         interval: Millis::from_secs(20),
         next_tick: Millis::from_secs(1012),
         ticks: 45,
-        paused: false,
-        holdback: None,
         runtimes: vec!["docker: connected (28.2.2)".to_owned()],
-        jobs: Vec::new(),
-        notices: Vec::new(),
+        ..NodeStatus::default()
     }
 }
 

@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,13 +15,23 @@ use std::time::{Duration, Instant};
 pub const BUSY_FACTOR: u32 = 6;
 
 /// Polls until `probe` returns a value; panics with `what` after `within * BUSY_FACTOR`.
-pub fn eventually<T>(what: &str, within: Duration, mut probe: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, within: Duration, probe: impl FnMut() -> Option<T>) -> T {
+    eventually_or(what, within, probe, String::new)
+}
+
+/// Like [`eventually`], with diagnostics in the message of the panic.
+pub fn eventually_or<T>(
+    what: &str,
+    within: Duration,
+    mut probe: impl FnMut() -> Option<T>,
+    diagnostics: impl Fn() -> String,
+) -> T {
     let until = Instant::now() + within * BUSY_FACTOR;
     loop {
         if let Some(found) = probe() {
             return found;
         }
-        assert!(Instant::now() < until, "not within {within:?}: {what}");
+        assert!(Instant::now() < until, "not within {within:?}: {what}\n{}", diagnostics());
         sleep(Duration::from_millis(100));
     }
 }
@@ -45,49 +56,43 @@ impl Daemon {
 
     /// Like [`Daemon::start`], with this content of the configuration file at [`Daemon::config`].
     pub fn start_configured(address: &str, settings: &[&str], config: &str) -> Daemon {
-        let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
-        fs::write(dir.path().join("flowcond.toml"), config).unwrap();
-        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut daemon = Daemon {
-            dir,
-            address: address.to_owned(),
-            settings,
-            under: Vec::new(),
-            environment: Vec::new(),
-            child: None,
-        };
-        daemon.boot();
-        daemon
+        let daemon = Daemon::new(address, settings);
+        fs::write(daemon.config(), config).unwrap();
+        daemon.booted()
     }
 
     /// Starts a daemon without an engine, with its state in a prepared folder.
-    pub fn start_over(state: &std::path::Path, settings: &[&str]) -> Daemon {
-        let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
-        std::os::unix::fs::symlink(state, dir.path().join("state")).unwrap();
-        fs::write(dir.path().join("flowcond.toml"), "").unwrap();
-        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut daemon = Daemon {
-            dir,
-            address: "off".to_owned(),
-            settings,
-            under: Vec::new(),
-            environment: Vec::new(),
-            child: None,
-        };
-        daemon.boot();
-        daemon
+    pub fn start_over(state: &Path, settings: &[&str]) -> Daemon {
+        let daemon = Daemon::new("off", settings);
+        symlink(state, daemon.state_dir()).unwrap();
+        daemon.booted()
     }
 
     /// Starts a daemon without an engine, with additional environment variables.
     pub fn start_with(environment: &[(&str, &str)], settings: &[&str]) -> Daemon {
+        let mut daemon = Daemon::new("off", settings);
+        daemon.environment = environment.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        daemon.booted()
+    }
+
+    /// A daemon that has not been started, with an empty configuration file in a folder of its own.
+    fn new(address: &str, settings: &[&str]) -> Daemon {
         let dir = tempfile::Builder::new().prefix("flowcond-").tempdir().unwrap();
-        fs::write(dir.path().join("flowcond.toml"), "").unwrap();
-        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let environment = environment.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let address = "off".to_owned();
-        let mut daemon = Daemon { dir, address, settings, environment, under: Vec::new(), child: None };
-        daemon.boot();
+        let daemon = Daemon {
+            dir,
+            address: address.to_owned(),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            environment: Vec::new(),
+            under: Vec::new(),
+            child: None,
+        };
+        fs::write(daemon.config(), "").unwrap();
         daemon
+    }
+
+    fn booted(mut self) -> Daemon {
+        self.boot();
+        self
     }
 
     /// Starts the daemon (again) with the same state and waits until it replies.
@@ -179,16 +184,16 @@ impl Daemon {
         within: Duration,
         mut condition: impl FnMut(&Value) -> bool,
     ) -> Value {
-        let mut last = None;
-        let until = Instant::now() + within * BUSY_FACTOR;
-        while Instant::now() < until {
-            last = self.job(name);
-            if let Some(job) = last.as_ref().filter(|job| condition(job)) {
-                return job.clone();
-            }
-            sleep(Duration::from_millis(100));
-        }
-        panic!("{name}: not within {within:?}: {what}; last seen: {last:#?}\n{}", self.log());
+        let what = format!("{name}: {what}");
+        let probe = || self.job(name).filter(&mut condition);
+        eventually_or(&what, within, probe, || format!("now: {:#?}\n{}", self.job(name), self.log()))
+    }
+
+    /// Waits until it is connected to an engine such as `docker`.
+    pub fn wait_until_connected(&self, engine: &str) {
+        let connected = format!("{engine}: connected");
+        let probe = || self.stdout_of(&["status"]).contains(&connected).then_some(());
+        eventually(&connected, Duration::from_secs(40), probe);
     }
 
     /// Sends it a signal.

@@ -4,6 +4,7 @@ pub mod cost;
 pub mod daemon;
 pub mod engine;
 pub mod gpu;
+pub mod job;
 pub mod podman;
 pub mod proxy;
 pub mod swarm;

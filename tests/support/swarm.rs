@@ -1,13 +1,16 @@
 //! A Docker Swarm for one test: engines in network namespaces, a flowcond and an agent on each node, and a coordinator.
 #![allow(dead_code)] // each test binary needs only a part of it
 
+use super::daemon::eventually_or;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
 
 /// Only one Swarm runs at a time, because two would slow each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -190,17 +193,9 @@ impl TestSwarm {
 
     /// Waits until a job satisfies the condition, and returns it.
     pub fn wait(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
-        let began = Instant::now();
-        let mut last = None;
-        while began.elapsed() < super::daemon::BUSY_FACTOR * Duration::from_secs(30) {
-            last = self.job(name).or(last);
-            if let Some(job) = last.as_ref().filter(|job| condition(job)) {
-                return job.clone();
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let log = fs::read_to_string(self.dir.join("coordinator.log")).unwrap_or_default();
-        panic!("{name} is not {what}: {last:?}\n{}", log.lines().rev().take(30).collect::<Vec<_>>().join("\n"));
+        let probe = || self.job(name).filter(&condition);
+        let diagnostics = || format!("now: {:?}\n{}", self.job(name), self.end_of_log());
+        eventually_or(&format!("{name} is {what}"), SOON, probe, diagnostics)
     }
 
     pub fn running_on(&self, name: &str, node: &str) -> Value {
@@ -223,17 +218,10 @@ impl TestSwarm {
             let detail = ask(&["explain", containers.iter().find(is_it)?["id"].as_str()?, "-o", "json"])?;
             detail["explanation"]["reading"]["evaluations"].as_u64()
         };
-        let began = Instant::now();
-        let mut last = None;
-        while began.elapsed() < super::daemon::BUSY_FACTOR * Duration::from_secs(30) {
-            last = known().or(last);
-            if let Some(known) = last.filter(|known| *known >= at_least) {
-                return known;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let log = fs::read_to_string(self.folder(number).join("flowcond.log")).unwrap_or_default();
-        panic!("{node} has {last:?} evaluations of {name}, not {at_least}\n{log}");
+        let what = format!("{node} has {at_least} evaluations of {name}");
+        let log = || fs::read_to_string(self.folder(number).join("flowcond.log")).unwrap_or_default();
+        let probe = || known().filter(|known| *known >= at_least);
+        eventually_or(&what, SOON, probe, || format!("now: {:?}\n{}", known(), log()))
     }
 
     /// Disconnects a node from the others, or reconnects it.
@@ -308,16 +296,14 @@ impl TestSwarm {
     }
 
     fn wait_until(&self, of: &str, what: &str, condition: impl Fn(&[Value]) -> bool) {
-        let began = Instant::now();
-        while began.elapsed() < super::daemon::BUSY_FACTOR * Duration::from_secs(30) {
-            if condition(&self.status(of)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let probe = || condition(&self.status(of)).then_some(());
+        eventually_or(what, SOON, probe, || format!("now: {:#?}\n{}", self.status(of), self.end_of_log()));
+    }
+
+    /// The last lines of the coordinator's log, the newest first.
+    fn end_of_log(&self) -> String {
         let log = fs::read_to_string(self.dir.join("coordinator.log")).unwrap_or_default();
-        let log = log.lines().rev().take(40).collect::<Vec<_>>().join("\n");
-        panic!("not {what}: {:#?}\n{log}", self.status(of));
+        log.lines().rev().take(40).collect::<Vec<_>>().join("\n")
     }
 }
 
