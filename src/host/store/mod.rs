@@ -5,11 +5,11 @@
 //! data that is read is validated. Calls block on the disk: do not make them on the daemon's event loop. Imports: model, rusqlite, rustix.
 
 mod adopted;
+mod database;
 mod error;
 mod freezable;
 pub mod history;
 mod lock;
-mod migration;
 mod originals;
 mod positions;
 mod prior_runs;
@@ -24,9 +24,7 @@ pub use prior_runs::{PRIOR_RUNS_KEPT, RUNS_KEPT};
 pub use scopes::{ScopeRecord, ScopeRecords};
 
 use lock::Lock;
-use rusqlite::{Connection, OpenFlags, Row};
-use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use rusqlite::{Connection, Row};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -54,24 +52,15 @@ pub struct Opened {
 impl Store {
     /// Opens the state in `directory`, which is created if necessary (mode 0700).
     pub fn open(directory: &Path) -> Result<Opened, StoreError> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(|source| StoreError::directory(directory, "create", source))?;
-        let directory = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
+        let directory = database::directory(directory)?;
         let lock = Lock::take(&directory)?;
         let path = directory.join(DATABASE);
-        match open_database(&path) {
-            Ok(connection) => Ok(Opened { store: Store { connection, path, _lock: lock }, set_aside: None }),
-            Err(error) if error.is_damage() => {
-                let set_aside = set_aside(&path)?;
-                let mut store = Store { connection: open_database(&path)?, path, _lock: lock };
-                store.record_loss()?;
-                Ok(Opened { store, set_aside: Some(set_aside) })
-            }
-            Err(error) => Err(error),
+        let (connection, set_aside) = database::open(&path, |connection| prepare(&path, connection), &schema::STEPS)?;
+        let mut store = Store { connection, path, _lock: lock };
+        if set_aside.is_some() {
+            store.record_loss()?;
         }
+        Ok(Opened { store, set_aside })
     }
 
     /// Whether `directory` may contain a database; `false` only if it certainly does not.
@@ -133,13 +122,9 @@ impl Store {
     }
 }
 
-/// Opens, checks and migrates the database at `path`.
-fn open_database(path: &Path) -> Result<Connection, StoreError> {
+/// Prepares the database, and checks its pages before anything in it is trusted.
+fn prepare(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(at("open"))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-        .map_err(|source| StoreError::directory(path, "set the database's mode", source))?;
     let journal = || {
         // Our lock excludes other processes. In exclusive mode, SQLite keeps the index of the WAL in memory, so that it can be read on a
         // full disk.
@@ -155,39 +140,7 @@ fn open_database(path: &Path) -> Result<Connection, StoreError> {
     if check_result != "ok" {
         return Err(StoreError::Damaged { path: path.to_owned(), operation: "check" });
     }
-    let found = migration::version(&connection).map_err(at("read the schema's version"))?;
-    if !(0..=schema::VERSION).contains(&found) {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known: schema::VERSION });
-    }
-    migration::migrate(&mut connection, found, &schema::STEPS).map_err(at("bring up to date"))?;
-    Ok(connection)
-}
-
-/// Renames a damaged database and its journal to the first unused `*.corrupt-N`.
-fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
-    let with = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    let free = (1..).map(|n| with(&format!(".corrupt-{n}"))).find(|candidate| !candidate.exists());
-    let aside = free.unwrap_or_else(|| with(".corrupt"));
-    for suffix in ["-wal", "-shm"] {
-        let mut name = aside.as_os_str().to_owned();
-        name.push(suffix);
-        rename_if_there(&with(suffix), Path::new(&name))?;
-    }
-    rename_if_there(path, &aside)?;
-    Ok(aside)
-}
-
-fn rename_if_there(from: &Path, to: &Path) -> Result<(), StoreError> {
-    match fs::rename(from, to) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::directory(from, "set the damaged database aside", error))
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Converts to a signed integer for SQLite; larger values are clamped.

@@ -96,6 +96,3 @@ pub(super) const STEPS: [&str; 7] = [
     ALTER TABLE position ADD COLUMN started_unix_ms INTEGER;
 ",
 ];
-
-/// The latest schema version.
-pub(super) const VERSION: i64 = STEPS.len() as i64;

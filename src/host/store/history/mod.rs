@@ -15,12 +15,10 @@ pub use read::HistoryReader;
 pub use trim::HistoryLimits;
 pub use write::HistoryBatch;
 
-use super::{StoreError, migration, set_aside};
+use super::{StoreError, database};
 use crate::model::JobRecord;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,17 +47,10 @@ pub struct OpenedHistory {
 impl HistoryStore {
     /// Opens the history in `directory`, which is created if necessary (mode 0700).
     pub fn open(directory: &Path) -> Result<OpenedHistory, StoreError> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.map_err(|source| StoreError::directory(directory, "create", source))?;
-        let directory = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
-        let path = directory.join(DATABASE);
-        let (connection, set_aside) = match open_database(&path) {
-            Err(error) if error.is_damage() => {
-                let aside = set_aside(&path)?;
-                (open_database(&path)?, Some(aside))
-            }
-            opened => (opened?, None),
-        };
+        let path = database::directory(directory)?.join(DATABASE);
+        let failed = |source| StoreError::sqlite(&path, "prepare", source);
+        let (connection, set_aside) =
+            database::open(&path, |connection| prepare(connection).map_err(failed), &schema::STEPS)?;
         Ok(OpenedHistory { store: HistoryStore { connection, path, words: BTreeMap::new() }, set_aside })
     }
 
@@ -81,7 +72,7 @@ impl HistoryStore {
     pub fn set_aside(self) -> Result<PathBuf, StoreError> {
         let HistoryStore { connection, path, .. } = self;
         drop(connection);
-        set_aside(&path)
+        database::set_aside(&path)
     }
 
     fn error(&self, operation: &'static str, source: rusqlite::Error) -> StoreError {
@@ -92,31 +83,16 @@ impl HistoryStore {
 /// Page cache of SQLite in KiB; small, because it mainly appends.
 const CACHE_KIB: i64 = 256;
 
-/// Opens, checks and migrates the database at `path`.
-fn open_database(path: &Path) -> Result<Connection, StoreError> {
-    let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(at("open the history"))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-        .map_err(|source| StoreError::directory(path, "set the history's mode", source))?;
-    let prepare = || {
-        connection.busy_timeout(WAIT_FOR_READERS)?;
-        // Must precede the first table to have an effect.
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-        // A write-ahead log would need its index in mapped memory, where a disk failure kills the process.
-        connection.pragma_update(None, "journal_mode", "TRUNCATE")?;
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "mmap_size", 0)?;
-        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-        connection.pragma_update(None, "temp_store", "MEMORY")
-    };
-    prepare().map_err(at("prepare the history"))?;
-    let found = migration::version(&connection).map_err(at("read the history's version"))?;
-    if !(0..=schema::VERSION).contains(&found) {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known: schema::VERSION });
-    }
-    migration::migrate(&mut connection, found, &schema::STEPS).map_err(at("bring the history up to date"))?;
-    Ok(connection)
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(WAIT_FOR_READERS)?;
+    // Must precede the first table to have an effect.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    // A write-ahead log would need its index in mapped memory, where a disk failure kills the process.
+    connection.pragma_update(None, "journal_mode", "TRUNCATE")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use super::codes::{self, unpacked};
 use super::{DATABASE, StoreError, schema};
-use crate::host::store::migration;
-use crate::host::store::number;
+use crate::host::store::{database, number};
 use crate::model::{
     BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, JobRecord, JobSnapshot,
     Millis, NodeSample, Pressure, Sample, Span,
@@ -51,7 +50,7 @@ impl HistoryReader {
         let at = |operation| move |source| StoreError::sqlite(shown, operation, source);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(&path, flags).map_err(at("open the history to read it"))?;
-        let prepare = connection.busy_timeout(wait).and_then(|()| migration::version(&connection));
+        let prepare = connection.busy_timeout(wait).and_then(|()| database::version(&connection));
         let found = prepare.map_err(at("read the history's version"))?;
         if found != schema::VERSION {
             return Err(StoreError::Newer { path, found, known: schema::VERSION });

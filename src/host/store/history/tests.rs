@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::*;
+use std::fs;
 
 fn job(number: u64, name: &str, first: u64) -> JobRecord {
     JobRecord {

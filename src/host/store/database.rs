@@ -1,0 +1,96 @@
+//! Opens an SQLite file of the state, brings it up to date, and sets a damaged one aside. Imports: the store's errors, rusqlite.
+
+use super::StoreError;
+use rusqlite::{Connection, OpenFlags};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Creates the state directory if necessary (mode 0700), and returns its path without symbolic links, which SQLite does not follow.
+pub(super) fn directory(directory: &Path) -> Result<PathBuf, StoreError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| StoreError::directory(directory, "create", source))?;
+    directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))
+}
+
+/// Opens the database at `path`, prepares it, and migrates it to the last of `steps`. A damaged one is set aside first; its new path is
+/// returned too.
+pub(super) fn open(
+    path: &Path,
+    prepare: impl Fn(&Connection) -> Result<(), StoreError>,
+    steps: &[&str],
+) -> Result<(Connection, Option<PathBuf>), StoreError> {
+    match open_once(path, &prepare, steps) {
+        Err(error) if error.is_damage() => {
+            let aside = set_aside(path)?;
+            Ok((open_once(path, &prepare, steps)?, Some(aside)))
+        }
+        opened => Ok((opened?, None)),
+    }
+}
+
+fn open_once(
+    path: &Path,
+    prepare: impl Fn(&Connection) -> Result<(), StoreError>,
+    steps: &[&str],
+) -> Result<Connection, StoreError> {
+    let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(at("open"))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .map_err(|source| StoreError::directory(path, "set the database's mode", source))?;
+    prepare(&connection)?;
+    let found = version(&connection).map_err(at("read the schema's version"))?;
+    let known = steps.len() as i64;
+    if !(0..=known).contains(&found) {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    migrate(&mut connection, found, steps).map_err(at("bring up to date"))?;
+    Ok(connection)
+}
+
+/// Returns the schema version of an open database; 0 = empty.
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Migrates the database from version `found` to the last of `steps`, with one step per version, in one transaction.
+fn migrate(connection: &mut Connection, found: i64, steps: &[&str]) -> rusqlite::Result<()> {
+    let missing = usize::try_from(found).unwrap_or(0)..steps.len();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    for step in &steps[missing] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+    transaction.commit()
+}
+
+/// Renames a damaged database and its journal to the first unused `*.corrupt-N`.
+pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
+    let with = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let free = (1..).map(|n| with(&format!(".corrupt-{n}"))).find(|candidate| !candidate.exists());
+    let aside = free.unwrap_or_else(|| with(".corrupt"));
+    for suffix in ["-wal", "-shm"] {
+        let mut name = aside.as_os_str().to_owned();
+        name.push(suffix);
+        rename_if_there(&with(suffix), Path::new(&name))?;
+    }
+    rename_if_there(path, &aside)?;
+    Ok(aside)
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> Result<(), StoreError> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::directory(from, "set the damaged database aside", error))
+        }
+        _ => Ok(()),
+    }
+}
