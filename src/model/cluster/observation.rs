@@ -180,6 +180,27 @@ pub struct Worker {
     pub move_s: f64,
 }
 
+impl Worker {
+    /// Returns the nodes on which its resources are reserved: its node and, while it moves, the target.
+    pub fn occupies(&self) -> impl Iterator<Item = usize> {
+        let target = match self.phase {
+            Phase::MovingTo(to) => Some(to),
+            Phase::Starting | Phase::Running | Phase::Stopping => None,
+        };
+        std::iter::once(self.node).chain(target)
+    }
+
+    /// Returns the node on which it trains or will train, and whether it has yet to arrive there. `None` if it is stopping.
+    pub fn counts_on(&self) -> Option<(usize, bool)> {
+        match self.phase {
+            Phase::Starting => Some((self.node, true)),
+            Phase::Running => Some((self.node, false)),
+            Phase::Stopping => None,
+            Phase::MovingTo(to) => Some((to, true)),
+        }
+    }
+}
+
 /// Phase of a worker. In every phase it occupies its reserved resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -135,10 +135,7 @@ fn nodes_have_room(observation: &ClusterObservation, plan: &ClusterPlan, violati
     };
     for job in &observation.jobs {
         for worker in &job.placed {
-            add(worker.node, job.request);
-            if let Phase::MovingTo(to) = worker.phase {
-                add(to, job.request);
-            }
+            worker.occupies().for_each(|node| add(node, job.request));
         }
     }
     plan.starts.iter().for_each(|start| add(start.node, observation.jobs[start.job].request));

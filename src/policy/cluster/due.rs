@@ -84,11 +84,8 @@ pub(super) fn forecast(observation: &ClusterObservation, free: &FreeCapacity<'_>
     for (at, job) in all().filter(|(_, job)| !job.placed.is_empty()) {
         let RunTime { seconds, is_known } = time_left(job, observation.usual_work);
         ends.extend(is_known.then_some((at, seconds)));
-        let nodes = job.placed.iter().flat_map(|worker| match worker.phase {
-            Phase::MovingTo(to) => vec![worker.node, to],
-            _ => vec![worker.node],
-        });
-        leaving.push((seconds, Leaving { job, nodes: nodes.collect(), is_known }));
+        let nodes = job.placed.iter().flat_map(Worker::occupies).collect();
+        leaving.push((seconds, Leaving { job, nodes, is_known }));
     }
     let aged = order.iter().take_while(|at| now >= latest(at).after(overtaken_for)).count();
     let searched = (aged + SEARCHED).min(order.len());

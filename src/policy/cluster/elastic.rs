@@ -258,16 +258,9 @@ fn has_extra(job: &ClusterJob) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterSettings, NodeState, WorkerRange};
-    use crate::policy::cluster::testing::{cluster, waiting, worker};
+    use crate::model::cluster::{ClusterObservation, ClusterSettings, NodeState, WorkerRange};
+    use crate::policy::cluster::testing::{cluster, gang, worker};
     use crate::policy::cluster::{check, plan};
-
-    fn gang(name: &str, workers: u32, cores: f64) -> ClusterJob {
-        waiting(name, |job| {
-            job.request.cores = cores;
-            job.workers = WorkerRange { min: workers, initial: workers, max: workers };
-        })
-    }
 
     /// Jobs and workers that a plan stops.
     fn stops(observation: &ClusterObservation, reclaim: bool) -> Vec<(usize, u32)> {

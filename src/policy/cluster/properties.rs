@@ -1,6 +1,6 @@
 //! Properties of all plans on random clusters, and the scenarios for which the rules were written.
 
-use super::testing::{cluster, waiting, worker};
+use super::testing::{cluster, exactly, gang, waiting, worker};
 use super::{ClusterViolation, check, plan};
 use crate::model::cluster::{
     Admission, Category, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Constraint,
@@ -174,13 +174,6 @@ proptest! {
     }
 }
 
-fn gang(name: &str, workers: u32, cores: f64) -> ClusterJob {
-    waiting(name, |job| {
-        job.request.cores = cores;
-        job.workers = WorkerRange { min: workers, initial: workers, max: workers };
-    })
-}
-
 fn planned(observation: &ClusterObservation) -> ClusterPlan {
     let settings = ClusterSettings::default();
     let plan = plan(observation, &settings);
@@ -319,10 +312,6 @@ fn a_job_that_has_waited_too_long_reserves_its_nodes() {
     let plan = planned(&observation);
     assert!(plan.starts.is_empty());
     assert_eq!(plan.waits[1].reason, ClusterReason::NotOvertaking { ahead: 1 });
-}
-
-fn exactly(work: f64) -> Option<Estimate> {
-    Some(Estimate { low: work, likely: work, high: work })
 }
 
 #[test]

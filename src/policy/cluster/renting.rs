@@ -6,7 +6,7 @@
 
 use super::capacity::{FreeCapacity, When, allows};
 use crate::model::Millis;
-use crate::model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Phase};
+use crate::model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Worker};
 
 /// Node label: price per hour, in any currency.
 pub const PRICE: &str = "flowcon.price";
@@ -102,14 +102,9 @@ fn closes(
         return None;
     }
     let mut used = vec![false; nodes.len()];
-    for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
-        used[worker.node] = true;
-        if let Phase::MovingTo(to) = worker.phase {
-            used[to] = true;
-        }
-    }
+    let workers = observation.jobs.iter().flat_map(|job| &job.placed);
     let targets = plan.starts.iter().map(|start| start.node).chain(plan.moves.iter().map(|moved| moved.to));
-    targets.for_each(|node| used[node] = true);
+    workers.flat_map(Worker::occupies).chain(targets).for_each(|node| used[node] = true);
     let free = FreeCapacity::of(observation);
     let is_wanted = |node: usize| plan.waits.iter().any(|wait| free.admits(node, &observation.jobs[wait.job]));
     let unneeded = candidates.into_iter().filter(|node| !used[*node] && !is_wanted(*node));
@@ -129,9 +124,9 @@ pub(super) fn price(observation: &ClusterObservation, node: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cluster::{ClusterJob, ClusterSettings, WorkerRange};
+    use crate::model::cluster::{ClusterJob, ClusterSettings};
     use crate::policy::cluster::plan;
-    use crate::policy::cluster::testing::{cluster, waiting, worker};
+    use crate::policy::cluster::testing::{self, cluster, worker};
     use proptest::prelude::*;
 
     const CLOSE_AFTER: Millis = Millis::from_secs(600);
@@ -141,10 +136,7 @@ mod tests {
     }
 
     fn gang(workers: u32) -> ClusterJob {
-        waiting("gang", |job| {
-            job.request.cores = 4.0;
-            job.workers = WorkerRange { min: workers, initial: workers, max: workers };
-        })
+        testing::gang("gang", workers, 4.0)
     }
 
     /// One open node of four cores, and two closed ones.

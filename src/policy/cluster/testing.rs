@@ -3,7 +3,7 @@
 use crate::model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, NodeState, Phase, Priority, Resources, Worker, WorkerRange,
 };
-use crate::model::{Bytes, Millis};
+use crate::model::{Bytes, Estimate, Millis};
 use std::collections::BTreeMap;
 
 /// Returns a cluster without jobs.
@@ -36,6 +36,19 @@ pub(super) fn waiting(name: &str, change: impl FnOnce(&mut ClusterJob)) -> Clust
     };
     change(&mut job);
     job
+}
+
+/// Returns a waiting job that runs with all of `workers` or not at all, with `cores` for each.
+pub(super) fn gang(name: &str, workers: u32, cores: f64) -> ClusterJob {
+    waiting(name, |job| {
+        job.request.cores = cores;
+        job.workers = WorkerRange { min: workers, initial: workers, max: workers };
+    })
+}
+
+/// Returns a forecast that is certain.
+pub(super) fn exactly(work: f64) -> Option<Estimate> {
+    Some(Estimate::exactly(work))
 }
 
 /// Returns a job of one worker that runs on `node`.

@@ -7,7 +7,7 @@
 //! - [`Board::greedy`] is the greedy construction (§3.1.3). [`Board::construction`] is a randomised one (§3.1.4); constructions are
 //!   independent and may run in parallel. [`Board::improve`] searches the seven neighbourhoods (§3.1.5).
 //! - [`split`] and [`merge`] implement the controllers of the hierarchical method (§3.1.2); [`baseline`] implements the baselines.
-//! - [`exact`] finds the optimum of one step for a few jobs; [`Fleet`] opens and closes nodes with hysteresis.
+//! - [`exact`] finds the optimum of one step for a few jobs.
 //!
 //! Units: seconds; prices per hour in the input and per second internally; costs in the currency of the prices.
 //! Imports: nothing of this crate.
@@ -19,7 +19,6 @@ mod construct;
 mod draft;
 mod draw;
 mod exact;
-mod fleet;
 mod hierarchy;
 mod learned;
 mod neighbours;
@@ -36,7 +35,6 @@ pub use catalogue::{Catalogue, NodeType, RunTimes};
 pub use draft::Draft;
 pub(super) use draw::Draw;
 pub use exact::{MOST_JOBS, exact};
-pub use fleet::{Action, Fleet, Hysteresis};
 pub use hierarchy::{Part, merge, split};
 pub use learned::{LearnedTime, RunRecord, learned};
 pub use plan::{Job, Place, Plan, Situation, Violation, check};

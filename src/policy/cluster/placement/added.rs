@@ -49,12 +49,7 @@ impl Added {
         }
         for (at, job) in observation.jobs.iter().enumerate() {
             for worker in &job.placed {
-                let (node, arrives) = match worker.phase {
-                    Phase::Stopping => continue,
-                    Phase::Running => (worker.node, false),
-                    Phase::Starting => (worker.node, true),
-                    Phase::MovingTo(to) => (to, true),
-                };
+                let Some((node, arrives)) = worker.counts_on() else { continue };
                 nodes[node].loads.push((Some(at), Load::of(worker, usual)));
                 nodes[node].has_spare_cpu &= !arrives;
             }
@@ -80,10 +75,7 @@ impl Added {
 
     /// Records that a job with this work starts on the node.
     pub(super) fn place(&mut self, node: usize, work: Option<f64>) {
-        let load = match work {
-            Some(work) => Load::Forecast(Estimate { low: work, likely: work, high: work }),
-            None => Load::Expected(self.usual),
-        };
+        let load = work.map_or(Load::Expected(self.usual), |work| Load::Forecast(Estimate::exactly(work)));
         self.nodes[node].loads.push((None, load));
         self.nodes[node].has_spare_cpu = false;
         self.rank(node);

@@ -8,7 +8,7 @@ mod load;
 mod procon;
 
 use super::ranked::Ranked;
-use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, Phase, PlacementRule};
+use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, PlacementRule, Worker};
 use procon::ProCon;
 
 pub(super) use added::Added;
@@ -70,13 +70,8 @@ pub(super) fn work_of(job: &ClusterJob, workers: u32) -> Option<f64> {
 /// Counts the workers that each node has, or will have after the moves in flight.
 fn workers(observation: &ClusterObservation) -> Vec<usize> {
     let mut counts = vec![0; observation.nodes.len()];
-    for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
-        match worker.phase {
-            Phase::Stopping => {}
-            Phase::Starting | Phase::Running => counts[worker.node] += 1,
-            Phase::MovingTo(to) => counts[to] += 1,
-        }
-    }
+    let workers = observation.jobs.iter().flat_map(|job| &job.placed);
+    workers.filter_map(Worker::counts_on).for_each(|(node, _)| counts[node] += 1);
     counts
 }
 

@@ -8,7 +8,7 @@
 //! Not specified by the source: a job that has not reported twice counts with the mean indicator of those that have.
 //! Imports: model.
 
-use crate::model::cluster::{ClusterObservation, ClusterReason, Phase, Report, Worker};
+use crate::model::cluster::{ClusterObservation, ClusterReason, Report, Worker};
 use crate::policy::cluster::ranked::Ranked;
 
 /// [L(W)] A node that uses less than this fraction of its cores has spare CPU.
@@ -71,12 +71,7 @@ impl ProCon {
 }
 
 fn take(nodes: &mut [Contention], worker: &Worker) {
-    let (node, arrives) = match worker.phase {
-        Phase::Stopping => return,
-        Phase::MovingTo(to) => (to, true),
-        Phase::Starting => (worker.node, true),
-        Phase::Running => (worker.node, false),
-    };
+    let Some((node, arrives)) = worker.counts_on() else { return };
     let node = &mut nodes[node];
     let cores = worker.cores.unwrap_or(0.0);
     node.used += cores;

@@ -1,13 +1,7 @@
 //! Tests of the node that each rule chooses.
 
 use super::*;
-use crate::model::Estimate;
-use crate::model::cluster::Worker;
-use crate::policy::cluster::testing::{cluster, worker};
-
-fn exactly(work: f64) -> Option<Estimate> {
-    Some(Estimate { low: work, likely: work, high: work })
-}
+use crate::policy::cluster::testing::{cluster, exactly, worker};
 
 fn chosen(observation: &ClusterObservation, rule: PlacementRule, work: Option<f64>) -> Option<usize> {
     Placer::new(observation, rule).choose(work, |_| true).map(|(node, _)| node)

@@ -122,10 +122,8 @@ fn count(node: &mut Node, worker: &Worker) {
 fn nodes(observation: &ClusterObservation) -> Vec<Node> {
     let mut nodes = vec![Node::default(); observation.nodes.len()];
     for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
-        match worker.phase {
-            Phase::Stopping => {}
-            Phase::MovingTo(to) => count(&mut nodes[to], worker),
-            Phase::Starting | Phase::Running => count(&mut nodes[worker.node], worker),
+        if let Some((node, _)) = worker.counts_on() {
+            count(&mut nodes[node], worker);
         }
     }
     for (node, seen) in nodes.iter_mut().zip(&observation.nodes) {
