@@ -1,13 +1,13 @@
 //! Client of the daemon: requests with one connection and one timeout each, the event stream, and recordings. Imports: wire types, hyper.
 
-use super::wire::{AdoptionRequest, Done, Event, Gap, PolicyChange, Problem, ProblemDetail, Submission};
+use super::wire::{Done, Event, Gap, Problem, ProblemDetail};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -87,43 +87,26 @@ impl Client {
 
     /// Gets the document at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let bytes = self.within(self.whole(Method::GET, path, Bytes::new())).await?;
+        let bytes = self.whole(Method::GET, path, Bytes::new()).await?;
         self.parsed(&bytes)
     }
 
     /// Gets the text at `path`.
     pub async fn text(&self, path: &str) -> Result<String, ClientError> {
-        let bytes = self.within(self.whole(Method::GET, path, Bytes::new())).await?;
+        let bytes = self.whole(Method::GET, path, Bytes::new()).await?;
         String::from_utf8(bytes.into()).map_err(|error| self.invalid_response(error.to_string()))
     }
 
     /// Posts the command at `path`.
     pub async fn post(&self, path: &str) -> Result<Done, ClientError> {
-        let bytes = self.within(self.whole(Method::POST, path, Bytes::new())).await?;
+        let bytes = self.whole(Method::POST, path, Bytes::new()).await?;
         self.parsed(&bytes)
     }
 
-    /// Adopts a running container without the label.
-    pub async fn adopt(&self, name: &str, request: &AdoptionRequest) -> Result<Done, ClientError> {
-        let path = format!("/v1/containers/{}/adopt", segment(name));
-        let bytes = self.within(self.whole(Method::POST, &path, encoded(request))).await?;
-        self.parsed(&bytes)
-    }
-
-    /// Submits a training to a coordinator.
-    pub async fn submit(&self, submission: &Submission) -> Result<Done, ClientError> {
-        let bytes = self.within(self.whole(Method::POST, "/v1/cluster/jobs", encoded(submission))).await?;
-        self.parsed(&bytes)
-    }
-
-    /// Changes the policy.
-    pub async fn set_policy(&self, change: &PolicyChange) -> Result<Done, ClientError> {
-        self.put("/v1/policy", change).await
-    }
-
-    /// Puts a document to `path`.
-    pub async fn put(&self, path: &str, document: &impl Serialize) -> Result<Done, ClientError> {
-        let bytes = self.within(self.whole(Method::PUT, path, encoded(document))).await?;
+    /// Sends a document to `path`.
+    pub async fn send_json(&self, method: Method, path: &str, document: &impl Serialize) -> Result<Done, ClientError> {
+        let body = serde_json::to_vec(document).expect("wire types always serialise");
+        let bytes = self.whole(method, path, body.into()).await?;
         self.parsed(&bytes)
     }
 
@@ -148,7 +131,7 @@ impl Client {
     }
 
     async fn whole(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
-        self.collected(self.send(method, path, body, None).await?).await
+        self.within(async { self.collected(self.send(method, path, body, None).await?).await }).await
     }
 
     async fn collected(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
@@ -217,10 +200,6 @@ impl ClientError {
             _ => None,
         }
     }
-}
-
-fn encoded<T: Serialize>(document: &T) -> Bytes {
-    serde_json::to_vec(document).expect("wire types always serialise").into()
 }
 
 /// A message of the event stream.
@@ -329,15 +308,10 @@ impl LineStream {
     }
 }
 
+/// All characters except unreserved ones.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Percent-encodes a container's name as a segment of a path.
 pub fn segment(name: &str) -> String {
-    name.bytes().fold(String::with_capacity(name.len()), |mut path, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(path, "%{byte:02X}");
-        }
-        path
-    })
+    utf8_percent_encode(name, RESERVED).to_string()
 }

@@ -3,7 +3,7 @@
 use super::job_log;
 use crate::api::client::Client;
 use crate::config::LABEL_PREFIX;
-use crate::model::{Direction, Directives, ProgressUnit};
+use crate::model::{Direction, Directives, word};
 use crate::progress::{LogReading, Observation, Survey};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Format;
@@ -174,28 +174,10 @@ fn number(value: f64) -> Value {
     }
 }
 
-fn direction_word(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Down => "down",
-        Direction::Up => "up",
-    }
-}
-
-fn unit_word(unit: ProgressUnit) -> &'static str {
-    match unit {
-        ProgressUnit::Epoch => "epoch",
-        ProgressUnit::Step => "step",
-        ProgressUnit::Iteration => "iteration",
-        ProgressUnit::Percent => "percent",
-        ProgressUnit::Round => "round",
-        ProgressUnit::Sample => "sample",
-    }
-}
-
 /// Prints the JSON of `flowctl check-log --json`, a format written by hand.
 fn print_json(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
     let metric = json!(reading.metric);
-    let direction = json!(direction_word(reading.direction.unwrap_or(Direction::Down)));
+    let direction = json!(reading.direction.unwrap_or(Direction::Down));
     write!(out, "{{\"metric\": {metric}, \"direction\": {direction}, \"observations\": [")?;
     for (at, Observation { line, value, current, total, .. }) in reading.observations.iter().enumerate() {
         let comma = if at == 0 { "" } else { ", " };
@@ -204,7 +186,7 @@ fn print_json(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
         write!(out, "{comma}{{\"line\": {line}, \"value\": {value}, \"current\": {current}, \"total\": {total}}}")?;
     }
     let progress = reading.progress.map(|progress| {
-        json!({"unit": unit_word(progress.unit), "current": number(progress.current), "total": progress.total.map(number)})
+        json!({"unit": progress.unit, "current": number(progress.current), "total": progress.total.map(number)})
     });
     let candidates: Vec<Value> = reading
         .candidates
@@ -230,7 +212,7 @@ fn print_text(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
         None => writeln!(out, "progress    none found")?,
         Some(progress) => {
             let total = progress.total.map_or("an unknown total".to_owned(), |total| total.to_string());
-            writeln!(out, "progress    {} {} of {total}", unit_word(progress.unit), progress.current)?;
+            writeln!(out, "progress    {} {} of {total}", word(progress.unit), progress.current)?;
         }
     }
     print_others(reading, out)

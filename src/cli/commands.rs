@@ -8,9 +8,10 @@ use crate::api::wire::{
 use crate::host::scope::{Session, socket_of};
 use crate::model::Objective;
 use crate::term::exit::{Exit, Failure};
-use crate::term::screen::{Format, Look, Screen};
+use crate::term::screen::Screen;
 use crate::term::{text, when};
 use clap::{Args, ValueEnum};
+use hyper::Method;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -98,7 +99,7 @@ pub async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -
     repeat(every, screen, async || {
         let status: Status = client.get("/v1/status").await?;
         let now = when::now_unix_ms();
-        render(screen, &status, |status| &status.containers, |status, look| status::page(status, look, now))
+        screen.rendered(&status, &status.containers, |look| status::page(&status, look, now))
     })
     .await
 }
@@ -122,13 +123,13 @@ pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), F
             list => list?,
         };
         if !args.all {
-            return render(screen, &list, |list| &list.containers, |list, look| ps::page(&list.containers, &[], look));
+            return screen.rendered(&list, &list.containers, |look| ps::page(&list.containers, &[], look));
         }
         let now = when::now_unix_ms();
         let mut ended = history::jobs(client, &history::span(now.saturating_sub(DAY_MS), now), None).await?;
         ended.retain(|job| job.ended_unix_ms.is_some());
         let all = AllJobs { containers: list.containers, ended };
-        render(screen, &all, |all| &all.containers, |all, look| ps::page(&all.containers, &all.ended, look))
+        screen.rendered(&all, &all.containers, |look| ps::page(&all.containers, &all.ended, look))
     })
     .await
 }
@@ -155,7 +156,7 @@ pub async fn explain(client: &Client, job: &str, every: Option<Duration>, screen
     let path = format!("/v1/containers/{}", segment(job));
     repeat(every, screen, async || {
         let detail: ContainerDetail = client.get(&path).await?;
-        render(screen, &detail, std::slice::from_ref, explain::page)
+        screen.rendered(&detail, std::slice::from_ref(&detail), |look| explain::page(&detail, look))
     })
     .await
 }
@@ -190,7 +191,8 @@ pub async fn adopt(client: &Client, args: &AdoptArgs, screen: &Screen) -> Result
     let request = AdoptionRequest { labels: args.labels.iter().cloned().collect() };
     let mut first_failure = None;
     for name in &args.containers {
-        match client.adopt(name, &request).await {
+        let path = format!("/v1/containers/{}/adopt", segment(name));
+        match client.send_json(Method::POST, &path, &request).await {
             Ok(done) => print(screen, &done, &done.done)?,
             Err(error) => first_failure = first_failure.or(Some(error.into())),
         }
@@ -218,7 +220,7 @@ pub async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) -> Resu
         PolicyChoice::Completion => ("balanced", args.objective.or(Some(Objective::COMPLETION.0))),
     };
     let change = PolicyChange { policy: policy.to_owned(), objective };
-    let done = client.set_policy(&change).await?;
+    let done = client.send_json(Method::PUT, "/v1/policy", &change).await?;
     print(screen, &done, &done.done)
 }
 
@@ -251,40 +253,10 @@ fn yes_or_no(yes: bool) -> String {
 
 /// Prints `words`, or the document as JSON.
 pub(super) fn print<T: Serialize>(screen: &Screen, document: &T, words: &str) -> Result<(), Failure> {
-    match screen.format {
-        Format::Json | Format::Jsonl => Ok(screen.print_json(document)?),
-        Format::Table | Format::Wide => {
-            let lines: Vec<String> = words.lines().map(text::clean).collect();
-            Ok(screen.print(&format!("{}\n", lines.join("\n")))?)
-        }
-    }
-}
-
-/// Formats the document in the requested format; `rows` are its `jsonl` lines.
-pub(super) fn render<T: Serialize, R: Serialize>(
-    screen: &Screen,
-    document: &T,
-    rows: impl Fn(&T) -> &[R],
-    page: impl Fn(&T, &Look) -> String,
-) -> Result<String, Failure> {
-    let unprintable = |error: serde_json::Error| {
-        Failure::new(Exit::Failed, format!("cannot print the reply as JSON: {error}"), "use -o table")
-    };
-    let mut text = String::new();
-    match screen.format {
-        Format::Json => {
-            text = serde_json::to_string_pretty(document).map_err(unprintable)?;
-            text.push('\n');
-        }
-        Format::Jsonl => {
-            for row in rows(document) {
-                text.push_str(&serde_json::to_string(row).map_err(unprintable)?);
-                text.push('\n');
-            }
-        }
-        Format::Table | Format::Wide => text = page(document, &screen.look()),
-    }
-    Ok(text)
+    screen.show(document, std::slice::from_ref(document), |_| {
+        let lines: Vec<String> = words.lines().map(text::clean).collect();
+        format!("{}\n", lines.join("\n"))
+    })
 }
 
 /// Prints once, or every `every` until interrupted. A daemon that becomes unreachable in between is waited for.
@@ -321,7 +293,7 @@ fn is_transient(exit: Exit) -> bool {
 
 /// On a terminal, redraws the page in place; elsewhere pages are appended.
 fn redrawn(page: &str, screen: &Screen) -> String {
-    if !screen.is_terminal() || matches!(screen.format, Format::Json | Format::Jsonl) {
+    if !screen.is_terminal() || screen.is_json() {
         return page.to_owned();
     }
     let lines = page.replace('\n', "\x1b[K\n");

@@ -7,7 +7,7 @@ use crate::api::client::Client;
 use crate::api::wire::Configuration;
 use crate::config::{self, ConfigError, KEYS, Settings, Sources};
 use crate::term::exit::{Exit, Failure};
-use crate::term::screen::{Format, Screen};
+use crate::term::screen::Screen;
 use crate::term::table::{Cell, Column, table};
 use crate::term::text;
 use clap::{Args, Subcommand};
@@ -67,10 +67,10 @@ pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
 fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
     let file = named.unwrap_or(Path::new(DEFAULT_FILE)).display();
     match load(named) {
-        Ok(_) if is_json(screen) => Ok(screen.print_json(&json!({ "ok": true, "mistakes": [] }))?),
+        Ok(_) if screen.is_json() => Ok(screen.print_json(&json!({ "ok": true, "mistakes": [] }))?),
         Ok(_) => Ok(screen.print(&text::clean(&format!("{file}: no mistakes"))).and_then(|()| screen.print("\n"))?),
         Err(mistakes) => {
-            if is_json(screen) {
+            if screen.is_json() {
                 let words: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
                 screen.print_json(&json!({ "ok": false, "mistakes": words }))?;
             }
@@ -93,7 +93,7 @@ fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Fa
                 .toml
         }
     };
-    if !is_json(screen) {
+    if !screen.is_json() {
         return Ok(screen.print(shown.trim_start())?);
     }
     let document: toml::Table = shown.parse().map_err(|error| {
@@ -104,7 +104,7 @@ fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Fa
 
 fn keys(screen: &Screen) -> Result<(), Failure> {
     let default = Settings::default();
-    if is_json(screen) {
+    if screen.is_json() {
         let keys: Vec<_> = KEYS
             .iter()
             .map(|key| json!({ "key": key.name, "default": (key.show)(&default), "help": key.help }))
@@ -117,10 +117,6 @@ fn keys(screen: &Screen) -> Result<(), Failure> {
         .map(|key| vec![Cell::plain(key.name), Cell::plain(&(key.show)(&default)), Cell::plain(key.help)])
         .collect();
     Ok(screen.print(&table(&columns, &rows, &screen.look()))?)
-}
-
-fn is_json(screen: &Screen) -> bool {
-    matches!(screen.format, Format::Json | Format::Jsonl)
 }
 
 /// All mistakes, one per line.

@@ -5,7 +5,7 @@
 use crate::api::client::{Client, segment};
 use crate::api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
 use crate::term::exit::Failure;
-use crate::term::screen::{Format, Look, Screen, Tone};
+use crate::term::screen::{Look, Screen, Tone};
 use crate::term::table::{Cell, Column, table};
 use crate::term::text::{self, clean};
 use crate::term::when;
@@ -46,7 +46,7 @@ pub async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Re
         None => {
             let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_SPAN_MS));
             let found = jobs(client, &span(since, until), None).await?;
-            show(screen, &found, &found, |look| jobs_page(&found, since, look))
+            screen.show(&found, &found, |look| jobs_page(&found, since, look))
         }
         Some(job) => one(client, job, args, until, screen).await,
     }
@@ -63,19 +63,18 @@ async fn one(client: &Client, name: &str, args: &HistoryArgs, until: u64, screen
         ));
     };
     let since = args.since.unwrap_or(job.first_unix_ms);
-    let is_table = matches!(screen.format, Format::Table | Format::Wide);
     let lasted = until.min(job.last_unix_ms).saturating_sub(since.max(job.first_unix_ms));
-    let every_ms = if is_table { lasted / TABLE_ROWS } else { 0 };
+    let every_ms = if screen.is_json() { 0 } else { lasted / TABLE_ROWS };
     let samples = samples(client, &span(since, until), Some(&job.id), every_ms).await?;
     let document = JobHistory { job, samples };
-    show(screen, &document, &document.samples, |look| job_page(&document, every_ms, look))
+    screen.show(&document, &document.samples, |look| job_page(&document, every_ms, look))
 }
 
 async fn events(client: &Client, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
     let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_SPAN_MS));
     let events = past_events(client, &span(since, until), args.job.as_deref()).await?;
     let page = |look: &Look| events.iter().map(|event| super::events::event_line(event, look)).collect();
-    show(screen, &events, &events, page)
+    screen.show(&events, &events, page)
 }
 
 fn since_text(since: Option<u64>) -> String {
@@ -157,24 +156,6 @@ async fn pages<P: DeserializeOwned, T>(
                 return Ok(all);
             }
         }
-    }
-}
-
-fn show<D: Serialize, R: Serialize>(
-    screen: &Screen,
-    document: &D,
-    rows: &[R],
-    page: impl FnOnce(&Look) -> String,
-) -> Result<(), Failure> {
-    match screen.format {
-        Format::Json => Ok(screen.print_json(document)?),
-        Format::Jsonl => {
-            for row in rows {
-                screen.print_json(row)?;
-            }
-            Ok(())
-        }
-        Format::Table | Format::Wide => Ok(screen.print(&page(&screen.look()))?),
     }
 }
 

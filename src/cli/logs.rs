@@ -27,8 +27,7 @@ pub struct LogsArgs {
 /// # Errors
 /// There is no such job, its log cannot be read by this user, or the output could not be written.
 pub fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failure> {
-    let is_json = matches!(format, Format::Json | Format::Jsonl);
-    if !args.raw && !args.follow && (is_json || check_log::is_path(&args.job)) {
+    if !args.raw && !args.follow && (format.is_json() || check_log::is_path(&args.job)) {
         return check_log::run(&CheckLogArgs { log: args.job.clone(), ..CheckLogArgs::default() }, client, format);
     }
     let log = job_log::find(client, &args.job)?;

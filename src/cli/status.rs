@@ -332,26 +332,19 @@ fn messages(status: &Status, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Millis, NodeStatus, PolicySettings, Pressure};
+    use crate::model::{Millis, NodeStatus, Pressure};
 
     #[test]
     fn a_long_host_name_does_not_break_the_first_line() {
         let node = NodeStatus {
-            now: Millis(0),
             unix_ms: 1_700_000_000_000,
-            since: Millis(0),
             cores: 128.0,
             pressure: Pressure { cpu: Some(1.0), memory: Some(1.0), io: Some(1.0) },
-            gpus: Vec::new(),
-            settings: PolicySettings::default(),
             interval: Millis::from_secs(320),
             next_tick: Millis::from_secs(320),
-            ticks: 0,
             paused: true,
-            holdback: None,
             runtimes: vec!["docker: connected (28.2.2)".to_owned(), "scope: ready".to_owned()],
-            jobs: Vec::new(),
-            notices: Vec::new(),
+            ..NodeStatus::default()
         };
         let status = Status::of(&node, "ip-10-20-30-40.eu-central-1.compute.internal.example.org");
         assert!(

@@ -5,9 +5,7 @@ use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
 use crate::config::{self, Settings};
-use crate::model::{
-    ContainerId, Event, EventKind, Learning, Millis, NodeStatus, Notice, NoticeLevel, PolicySettings, Pressure,
-};
+use crate::model::{ContainerId, Event, EventKind, Learning, NodeStatus, Notice, NoticeLevel};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -43,7 +41,7 @@ impl Publisher {
         history_queries: mpsc::Sender<HistoryRequest>,
         history: History,
     ) -> Publisher {
-        let (status, _) = watch::channel(Arc::new(empty_status()));
+        let (status, _) = watch::channel(Arc::new(NodeStatus { unix_ms: unix_ms(), ..NodeStatus::default() }));
         let (events, _) = broadcast::channel(EVENTS_AHEAD);
         Publisher {
             status,
@@ -179,24 +177,4 @@ impl Publisher {
 /// Creates a notice with the current time.
 pub(super) fn notice(level: NoticeLevel, text: &str) -> Notice {
     Notice { level, unix_ms: unix_ms(), text: text.to_owned() }
-}
-
-pub(super) fn empty_status() -> NodeStatus {
-    NodeStatus {
-        now: Millis(0),
-        unix_ms: unix_ms(),
-        since: Millis(0),
-        cores: 0.0,
-        pressure: Pressure::default(),
-        gpus: Vec::new(),
-        settings: PolicySettings::default(),
-        interval: Millis(0),
-        next_tick: Millis(0),
-        ticks: 0,
-        paused: false,
-        holdback: None,
-        runtimes: Vec::new(),
-        jobs: Vec::new(),
-        notices: Vec::new(),
-    }
 }

@@ -113,7 +113,7 @@ impl Writer {
         let (mut rest, by_engine): (Vec<Setting>, Vec<Setting>) =
             settings.iter().partition(|setting| self.is_systemds(target, **setting));
         if !by_engine.is_empty() {
-            rest.extend(engine.update(&target.id, original, self.conversion(), &by_engine).await?.not_by_engine);
+            rest.extend(engine.update(&target.id, original, self.conversion(), &by_engine).await?);
         }
         Ok(rest)
     }

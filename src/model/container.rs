@@ -68,6 +68,17 @@ pub enum Hold {
     Unwritable(String),
 }
 
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hold::Operator => f.write_str("an operator released it"),
+            Hold::Foreign(change) => write!(f, "somebody else changed a limit, so it is left alone: {change}"),
+            Hold::Settling => f.write_str("found already running: observed for one full interval first"),
+            Hold::Unwritable(failure) => write!(f, "its limits could not be written: {failure}"),
+        }
+    }
+}
+
 /// Limits in the units of the engine, as shown by `docker inspect`; 0 = never set, −1 = set to unlimited.
 ///
 /// Kept beside [`super::Limits`], which is rounded to the governor's units: restoring 777 `cpu_shares` needs the exact number.

@@ -79,6 +79,13 @@ pub struct Estimate {
     pub high: f64,
 }
 
+impl Estimate {
+    /// Returns the estimate of a quantity that is known exactly.
+    pub fn exactly(value: f64) -> Estimate {
+        Estimate { low: value, likely: value, high: value }
+    }
+}
+
 /// The phase of the learning curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

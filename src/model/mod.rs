@@ -1,6 +1,7 @@
 //! Plain immutable data shared by all modules: what was observed, what is planned, and why.
 //!
-//! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde; regex-automata for `pattern`.
+//! Nothing here decides or acts. Units are types; a value that exists is valid. Imports: std and serde; serde_json for `word`,
+//! regex-automata for `pattern`.
 
 mod change;
 pub mod cluster;
@@ -27,6 +28,7 @@ pub mod time;
 mod training;
 mod units;
 mod unlimited;
+mod word;
 
 pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
@@ -53,3 +55,4 @@ pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySe
 pub use status::{DriftBy, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
 pub use training::TrainingId;
 pub use units::{Bytes, CpuTime, CpuWeight, Millis, Quota, Share};
+pub use word::word;

@@ -69,14 +69,6 @@ fn common_frameworks_are_understood_without_labels() {
             None,
         ),
         (
-            "json",
-            printed(10, |i, l| format!("{{\"step\": {}, \"loss\": {l:.4}, \"lr\": 0.001}}", i * 10)),
-            "loss",
-            90.0,
-            None,
-        ),
-        ("equals", printed(10, |i, l| format!("epoch {}/40 loss={l:.4}", i + 1)), "loss", 10.0, Some(40.0)),
-        (
             "brackets",
             printed(10, |i, l| format!("[{}/400] loss: {l:.2} acc: 0.8{i}", i + 1)),
             "loss",

@@ -1,5 +1,6 @@
-//! Standard output: its width, colours and format, and whether its reader is still there. Imports: std, rustix, tokio.
+//! Standard output: its width, colours and format, and whether its reader is still there. Imports: siblings, rustix, tokio.
 
+use super::exit::{Exit, Failure};
 use super::text;
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, PathBufValueParser, TypedValueParser};
@@ -23,6 +24,13 @@ pub enum Format {
     Json,
     /// One JSON document per line: a container, an event, a check.
     Jsonl,
+}
+
+impl Format {
+    /// Whether it is JSON.
+    pub fn is_json(self) -> bool {
+        matches!(self, Format::Json | Format::Jsonl)
+    }
 }
 
 /// Value of `-o`: a format, or a file for commands that write one.
@@ -139,7 +147,7 @@ impl Screen {
 
     /// Whether the output is JSON.
     pub fn is_json(&self) -> bool {
-        matches!(self.format, Format::Json | Format::Jsonl)
+        self.format.is_json()
     }
 
     /// Whether the output is a terminal.
@@ -170,6 +178,43 @@ impl Screen {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()
+    }
+
+    /// Formats a document: as JSON, as one line of JSON for each of its `rows`, or as a page.
+    pub fn rendered<D: Serialize, R: Serialize>(
+        &self,
+        document: &D,
+        rows: &[R],
+        page: impl FnOnce(&Look) -> String,
+    ) -> Result<String, Failure> {
+        let unprintable = |error: serde_json::Error| {
+            Failure::new(Exit::Failed, format!("cannot print the reply as JSON: {error}"), "use -o table")
+        };
+        let mut text = String::new();
+        match self.format {
+            Format::Json => {
+                text = serde_json::to_string_pretty(document).map_err(unprintable)?;
+                text.push('\n');
+            }
+            Format::Jsonl => {
+                for row in rows {
+                    text.push_str(&serde_json::to_string(row).map_err(unprintable)?);
+                    text.push('\n');
+                }
+            }
+            Format::Table | Format::Wide => text = page(&self.look()),
+        }
+        Ok(text)
+    }
+
+    /// Prints a document; see [`Screen::rendered`].
+    pub fn show<D: Serialize, R: Serialize>(
+        &self,
+        document: &D,
+        rows: &[R],
+        page: impl FnOnce(&Look) -> String,
+    ) -> Result<(), Failure> {
+        Ok(self.print(&self.rendered(document, rows, page)?)?)
     }
 
     /// Prints a document as JSON: on one line for `jsonl`, otherwise indented.

@@ -1,10 +1,9 @@
 //! The state of a cluster, and submissions of jobs. Imports: model.
 
-use super::finite;
+use super::{finite, word};
 use crate::api::cluster::ClusterEvent as PublishedEvent;
 use crate::model::cluster::{
-    ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Resources, Submission as ModelSubmission,
-    WhyKind,
+    ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Resources, Submission as ModelSubmission,
 };
 use crate::model::swarm::NodeId;
 use crate::model::{Bytes, Millis};
@@ -192,7 +191,7 @@ impl ClusterNode {
         ClusterNode {
             id: node.id.to_string(),
             name: node.name.to_string(),
-            state: node_state(node.state).to_owned(),
+            state: word(node.state),
             why: node.why.clone(),
             cores: finite(cores),
             memory_bytes: memory.0,
@@ -210,10 +209,10 @@ impl ClusterJob {
             id: job.service.to_string(),
             name: job.name.to_string(),
             gang: job.gang.as_deref().map(str::to_owned),
-            state: job_state(job.state).to_owned(),
+            state: word(job.state),
             node: job.node.as_ref().map(&name),
             to: job.to.as_ref().map(&name),
-            why: job.why.as_ref().map(|why| Why { kind: why_kind(why.kind).to_owned(), text: why.text.clone() }),
+            why: job.why.as_ref().map(|why| Why { kind: word(why.kind), text: why.text.clone() }),
             reason: job.reason.as_ref().map(ToString::to_string),
             mark: job.mark.clone(),
             moves: job.moves,
@@ -278,47 +277,4 @@ impl Submission {
 
 fn shared(labels: BTreeMap<String, String>) -> BTreeMap<Arc<str>, Arc<str>> {
     labels.into_iter().map(|(label, value)| (label.into(), value.into())).collect()
-}
-
-/// Returns the name of a node's state.
-pub(crate) fn node_state(state: NodeState) -> &'static str {
-    match state {
-        NodeState::Ready => "ready",
-        NodeState::Draining => "draining",
-        NodeState::Unreachable => "unreachable",
-        NodeState::Ungoverned => "ungoverned",
-        NodeState::Closed => "closed",
-    }
-}
-
-/// Returns the name of a job's state.
-pub(crate) fn job_state(state: JobState) -> &'static str {
-    match state {
-        JobState::Waiting => "waiting",
-        JobState::Paused => "paused",
-        JobState::Starting => "starting",
-        JobState::Running => "running",
-        JobState::Stopping => "stopping",
-        JobState::Carrying => "carrying",
-        JobState::Done => "done",
-        JobState::Failed => "failed",
-        JobState::Refused => "refused",
-    }
-}
-
-fn why_kind(kind: WhyKind) -> &'static str {
-    match kind {
-        WhyKind::Invalid => "invalid",
-        WhyKind::Foreign => "foreign",
-        WhyKind::Paused => "paused",
-        WhyKind::NoPlace => "no-place",
-        WhyKind::Gang => "gang",
-        WhyKind::After => "after",
-        WhyKind::NoProof => "no-proof",
-        WhyKind::StateOutOfReach => "state-out-of-reach",
-        WhyKind::Carrying => "carrying",
-        WhyKind::TriedAgainLater => "tried-again-later",
-        WhyKind::GaveUp => "gave-up",
-        WhyKind::InProgress => "in-progress",
-    }
 }

@@ -14,6 +14,7 @@ pub struct ContainerList {
 
 /// One governed container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct Container {
     /// Full id in the runtime.
     pub id: String,
@@ -37,7 +38,6 @@ pub struct Container {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_carried: bool,
     /// Forecast of the CPU-seconds to its end; only under `balanced`, and null while the cost per unit is unknown.
-    #[serde(default)]
     pub work_left_cpu_s: Option<Estimate>,
     /// Share of the node under contention; null before the first decision.
     pub share: Option<f64>,
@@ -50,17 +50,14 @@ pub struct Container {
     #[serde(default = "all")]
     pub max_share: f64,
     /// Share pinned by an operator.
-    #[serde(default)]
     pub pinned_share: Option<f64>,
     /// Its adoption by an operator, if it lacks the label.
-    #[serde(default)]
     pub adopted: Option<Adoption>,
     /// Growth efficiency per node-CPU-second, as last measured.
     pub growth: Option<f64>,
     /// Fraction of the node's CPU used over the last few seconds.
     pub cpu_used: Option<f64>,
     /// CPU-seconds used since it started.
-    #[serde(default)]
     pub cpu_time_s: Option<f64>,
     /// Memory charged.
     pub memory_bytes: Option<u64>,
@@ -68,7 +65,7 @@ pub struct Container {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUse>,
     /// Fraction of the last minute in which it was frozen for another job on its GPU; omitted if it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen_share: Option<f64>,
     /// Current CPU weight, on the scale of `cpu.weight`.
     pub cpu_weight: Option<u32>,
@@ -162,32 +159,21 @@ pub struct Hold {
 
 impl Hold {
     fn of(hold: &model::Hold, id: &str) -> Hold {
-        let (kind, why, ends) = match hold {
-            model::Hold::Operator => {
-                ("operator", "an operator released it".to_owned(), format!("`flowctl govern {id}`"))
+        let (kind, ends) = match hold {
+            model::Hold::Operator => ("operator", format!("`flowctl govern {id}`")),
+            model::Hold::Foreign(_) => ("foreign", format!("`flowctl govern {id}` takes it back")),
+            model::Hold::Settling => ("settling", "by itself, at the next decision".to_owned()),
+            model::Hold::Unwritable(_) => {
+                ("unwritable", format!("fix the cause (see `flowctl doctor`), then run `flowctl govern {id}`"))
             }
-            model::Hold::Foreign(change) => (
-                "foreign",
-                format!("somebody else changed a limit, so it is left alone: {change}"),
-                format!("`flowctl govern {id}` takes it back"),
-            ),
-            model::Hold::Settling => (
-                "settling",
-                "found already running: observed for one full interval first".to_owned(),
-                "by itself, at the next decision".to_owned(),
-            ),
-            model::Hold::Unwritable(failure) => (
-                "unwritable",
-                format!("its limits could not be written: {failure}"),
-                format!("fix the cause (see `flowctl doctor`), then run `flowctl govern {id}`"),
-            ),
         };
-        Hold { kind: kind.to_owned(), why, ends }
+        Hold { kind: kind.to_owned(), why: hold.to_string(), ends }
     }
 }
 
 /// One limit: original, current and planned. Null = the kernel has no such limit, or it could not be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct Limit {
     /// Value before flowcon's first change.
     pub original: Option<f64>,
@@ -197,14 +183,9 @@ pub struct Limit {
     pub planned: Option<f64>,
 }
 
-impl Limit {
-    fn of(original: Option<f64>, standing: Option<f64>, planned: Option<f64>) -> Limit {
-        Limit { original, standing, planned: planned.or(original) }
-    }
-}
-
 /// The limits of one container. −1 means unlimited: `memory.high` = `max`, or no CPU quota.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct Limits {
     /// `cpu.weight`, 1 to 10,000.
     pub cpu_weight: Limit,
@@ -223,48 +204,27 @@ const UNLIMITED: f64 = -1.0;
 
 impl Limits {
     pub(super) fn of(original: &model::Limits, standing: &model::Limits, planned: Option<&PlannedLimits>) -> Limits {
-        let planned = planned.copied().unwrap_or_default();
-        let (before, now) = (Numbers::of(original), Numbers::of(standing));
-        Limits {
-            cpu_weight: Limit::of(
-                before.cpu_weight,
-                now.cpu_weight,
-                planned.cpu_weight.map(|weight| f64::from(weight.number())),
-            ),
-            cpu_quota_cores: Limit::of(before.cpu_quota, now.cpu_quota, planned.cpu_quota.map(cores)),
-            memory_low_bytes: Limit::of(
-                before.memory_low,
-                now.memory_low,
-                planned.memory_low.map(|bytes| bytes.0 as f64),
-            ),
-            memory_high_bytes: Limit::of(
-                before.memory_high,
-                now.memory_high,
-                planned.memory_high.map(|bytes| bytes.0 as f64),
-            ),
-            io_weight: Limit::of(before.io_weight, now.io_weight, planned.io_weight.map(f64::from)),
-        }
+        let PlannedLimits { cpu_weight, cpu_quota, memory_low, memory_high, io_weight } =
+            planned.copied().unwrap_or_default();
+        let (cpu_quota, memory_high) = (cpu_quota.map(Some), memory_high.map(Some));
+        let planned = model::Limits { cpu_weight, cpu_quota, memory_low, memory_high, io_weight };
+        let (original, standing, planned) = (numbers(original), numbers(standing), numbers(&planned));
+        let limit =
+            |at: usize| Limit { original: original[at], standing: standing[at], planned: planned[at].or(original[at]) };
+        let [cpu_weight, cpu_quota_cores, memory_low_bytes, memory_high_bytes, io_weight] = std::array::from_fn(limit);
+        Limits { cpu_weight, cpu_quota_cores, memory_low_bytes, memory_high_bytes, io_weight }
     }
 }
 
-struct Numbers {
-    cpu_weight: Option<f64>,
-    cpu_quota: Option<f64>,
-    memory_low: Option<f64>,
-    memory_high: Option<f64>,
-    io_weight: Option<f64>,
-}
-
-impl Numbers {
-    fn of(limits: &model::Limits) -> Numbers {
-        Numbers {
-            cpu_weight: limits.cpu_weight.map(|weight| f64::from(weight.number())),
-            cpu_quota: limits.cpu_quota.map(|quota| quota.map_or(UNLIMITED, cores)),
-            memory_low: limits.memory_low.map(|bytes| bytes.0 as f64),
-            memory_high: limits.memory_high.map(|high| high.map_or(UNLIMITED, |bytes| bytes.0 as f64)),
-            io_weight: limits.io_weight.map(f64::from),
-        }
-    }
+/// Returns the limits in the order of the fields of [`Limits`].
+fn numbers(limits: &model::Limits) -> [Option<f64>; 5] {
+    [
+        limits.cpu_weight.map(|weight| f64::from(weight.number())),
+        limits.cpu_quota.map(|quota| quota.map_or(UNLIMITED, cores)),
+        limits.memory_low.map(|bytes| bytes.0 as f64),
+        limits.memory_high.map(|high| high.map_or(UNLIMITED, |bytes| bytes.0 as f64)),
+        limits.io_weight.map(f64::from),
+    ]
 }
 
 fn cores(quota: model::Quota) -> f64 {

@@ -25,13 +25,13 @@ impl ContainerDetail {
 
 /// All numbers behind a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct Explanation {
     /// The current policy.
     pub policy: String,
     /// The rule that decided, with its numbers; null before the first decision.
     pub decision: Option<Decision>,
     /// Its contention domain; null before the first decision.
-    #[serde(default)]
     pub domain: Option<Domain>,
     /// Growth efficiency of every resource.
     pub growth: GrowthEfficiency,
@@ -211,6 +211,7 @@ impl Drift {
 
 /// Evaluation gained per unit of each resource; null = not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct GrowthEfficiency {
     /// Range of the evaluation per second on all cores.
     pub per_node_cpu_s: Option<f64>,
@@ -221,7 +222,7 @@ pub struct GrowthEfficiency {
     /// Per GiB received or sent.
     pub per_network_io_gib: Option<f64>,
     /// Per GPU-second; omitted if it uses no GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub per_gpu_s: Option<f64>,
 }
 
@@ -266,6 +267,7 @@ impl NoRoom {
 
 /// Resource usage of a container since it started; null = could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct Use {
     /// CPU time in core-seconds.
     pub cpu_s: Option<f64>,

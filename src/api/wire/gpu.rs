@@ -18,31 +18,22 @@ pub struct Gpu {
     #[serde(default)]
     pub age_s: f64,
     /// Fraction of time in which a kernel ran.
-    #[serde(default)]
     pub busy: Option<f64>,
     /// Memory in use by all processes.
-    #[serde(default)]
     pub memory_used_bytes: Option<u64>,
     /// Total memory.
-    #[serde(default)]
     pub memory_total_bytes: Option<u64>,
     /// Power draw.
-    #[serde(default)]
     pub power_watts: Option<f64>,
     /// Power limit.
-    #[serde(default)]
     pub power_limit_watts: Option<f64>,
     /// Temperature of the chip.
-    #[serde(default)]
     pub temperature_celsius: Option<f64>,
     /// SM clock.
-    #[serde(default)]
     pub sm_clock_mhz: Option<f64>,
     /// Memory clock.
-    #[serde(default)]
     pub memory_clock_mhz: Option<f64>,
     /// Uncorrected memory errors since the driver was loaded.
-    #[serde(default)]
     pub uncorrected_errors: Option<u64>,
     /// MIG instances; empty if the GPU is not partitioned.
     #[serde(default)]
@@ -57,10 +48,8 @@ pub struct GpuInstance {
     /// UUID.
     pub uuid: String,
     /// Memory in use.
-    #[serde(default)]
     pub memory_used_bytes: Option<u64>,
     /// Total memory.
-    #[serde(default)]
     pub memory_total_bytes: Option<u64>,
 }
 
@@ -70,15 +59,12 @@ pub struct GpuUse {
     /// Index of the GPU.
     pub gpu: u32,
     /// Index of the MIG instance, if the GPU is partitioned.
-    #[serde(default)]
     pub instance: Option<u32>,
     /// UUID of the GPU or the instance.
     pub uuid: String,
     /// Fraction of the GPU's time; null if the driver does not report it, as with MIG.
-    #[serde(default)]
     pub share: Option<f64>,
     /// GPU memory held by its processes.
-    #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Number of its processes that use the GPU.
     #[serde(default)]

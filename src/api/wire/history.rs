@@ -1,7 +1,7 @@
 //! `/v1/history`: jobs, samples, events and control periods of the past. Imports: model, sibling wire types.
 
 use super::{Decision, Event, Pressure, finite, finite_option, word};
-use crate::model::{self, Hold};
+use crate::model;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -36,7 +36,6 @@ pub struct JobRecord {
     /// Time of its end; null while it runs, or if its end was not observed yet.
     pub ended_unix_ms: Option<u64>,
     /// Exit code reported by the engine; null while it runs, or if unknown (as for commands of `flowctl run`).
-    #[serde(default)]
     pub exit_code: Option<i32>,
     /// CPU weight before the first change.
     pub original_weight: Option<u32>,
@@ -86,6 +85,7 @@ pub struct Samples {
 
 /// State of one job, valid until its next sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct Sample {
     /// Number of the job.
     pub job: u64,
@@ -96,10 +96,10 @@ pub struct Sample {
     /// Memory charged.
     pub memory_bytes: Option<u64>,
     /// GPU time as a number of whole GPUs; omitted if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<f64>,
     /// GPU memory held on all its GPUs; omitted if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_memory_bytes: Option<u64>,
     /// The latest evaluation; null if there was none, or it was not finite.
     pub value: Option<f64>,
@@ -140,22 +140,13 @@ impl Sample {
             quality: finite_option(sample.quality),
             cpu_weight: sample.weight.map(|weight| weight.number()),
             state: word(sample.state),
-            hold: sample.hold.as_ref().map(held),
+            hold: sample.hold.as_ref().map(ToString::to_string),
             list: decision.and_then(|decision| decision.list).map(word),
             growth: decision.and_then(|decision| finite_option(decision.growth)),
             share: decision.map(|decision| decision.share.fraction()),
             limit: decision.map(|decision| decision.limit.fraction()),
             decision: decision.map(|decision| Decision::of(&decision.reason)),
         }
-    }
-}
-
-fn held(hold: &Hold) -> String {
-    match hold {
-        Hold::Operator => "an operator released it".to_owned(),
-        Hold::Foreign(change) => format!("somebody else changed a limit: {change}"),
-        Hold::Settling => "found already running: observed for one full interval first".to_owned(),
-        Hold::Unwritable(failure) => format!("its limits could not be written: {failure}"),
     }
 }
 

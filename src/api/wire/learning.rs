@@ -105,7 +105,6 @@ pub struct Progress {
     /// Total units, if the log prints it.
     pub total: Option<f64>,
     /// Total units claimed by the job's command or configuration, if the log does not print it.
-    #[serde(default)]
     pub claimed_total: Option<f64>,
     /// current/total, 0 to 1.
     pub fraction: Option<f64>,
@@ -203,11 +202,11 @@ impl Claim {
 
 /// Details of log reading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(test, derive(Default))]
 pub struct Reading {
     /// Source of the log.
     pub source: String,
     /// Where the whole log can be read; null if it is not kept.
-    #[serde(default)]
     pub log: Option<LogAddress>,
     /// The labels that affect log reading.
     #[serde(default)]
@@ -232,7 +231,6 @@ pub struct Reading {
     #[serde(default)]
     pub prior_runs: usize,
     /// The claimed total that is used if the log prints none.
-    #[serde(default)]
     pub claim: Option<Claim>,
 }
 

@@ -14,7 +14,6 @@ mod notice;
 mod status;
 
 pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
-pub(crate) use cluster::{job_state, node_state};
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
@@ -27,6 +26,7 @@ pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend
 pub use notice::Notice;
 pub use status::{Configuration, Node, Policy, PolicyChange, Pressure, Status};
 
+use crate::model::word;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -87,12 +87,4 @@ fn finite(number: f64) -> Option<f64> {
 
 fn finite_option(number: Option<f64>) -> Option<f64> {
     number.and_then(finite)
-}
-
-/// Returns the serde name of a unit variant, so that wire and stored forms have the same spelling.
-fn word<T: Serialize>(variant: T) -> String {
-    match serde_json::to_value(variant) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "unknown".to_owned(),
-    }
 }

@@ -56,7 +56,6 @@ pub struct Node {
     /// Whether an operator paused everything.
     pub paused: bool,
     /// End of the current control period, in which all containers have their original limits; null outside of one.
-    #[serde(default)]
     pub plain_until_unix_ms: Option<u64>,
     /// GPUs by index; omitted if there are none or none responds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -172,7 +171,7 @@ pub struct PolicyChange {
     /// `flowcon`, `fair` or `balanced`.
     pub policy: String,
     /// 0 = quality only, 1 = completion only; only with `balanced`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
 }
 

@@ -3,7 +3,6 @@
 use super::{POLL_EVERY, pages};
 use crate::api::client::{Client, ClientError};
 use crate::api::wire::{ClusterEvent, ClusterEvents};
-use crate::cli::commands::render;
 use crate::term::exit::Failure;
 use crate::term::screen::Screen;
 
@@ -33,8 +32,7 @@ pub(super) async fn events(client: &Client, follow: bool, screen: &Screen) -> Re
         };
         if !events.is_empty() || !follow {
             let new = ClusterEvents { events };
-            let page = render(screen, &new, |new| &new.events, |new, _| pages::events(&new.events))?;
-            screen.print(&page)?;
+            screen.show(&new, &new.events, |_| pages::events(&new.events))?;
             last = new.events.last().cloned().or(last);
         }
         if !follow {

@@ -6,7 +6,7 @@ mod health;
 mod pages;
 mod submit;
 
-use super::commands::{post, print, render, repeat};
+use super::commands::{post, print, repeat};
 use super::completion::{CLUSTER_JOB, NODE};
 use super::{Common, Repeat};
 use crate::api::client::{Client, segment};
@@ -159,14 +159,18 @@ async fn fetch(client: &Client) -> Result<Cluster, Failure> {
 }
 
 async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    repeat(every, screen, async || render(screen, &fetch(client).await?, |cluster| &cluster.jobs, pages::status)).await
+    repeat(every, screen, async || {
+        let cluster = fetch(client).await?;
+        screen.rendered(&cluster, &cluster.jobs, |look| pages::status(&cluster, look))
+    })
+    .await
 }
 
 async fn queue(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
     repeat(every, screen, async || {
         let mut cluster = fetch(client).await?;
         cluster.jobs.retain(|job| matches!(job.state.as_str(), "waiting" | "paused" | "refused"));
-        render(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::queue(jobs, look))
+        screen.rendered(&cluster.jobs, &cluster.jobs, |look| pages::queue(&cluster.jobs, look))
     })
     .await
 }
@@ -174,14 +178,12 @@ async fn queue(client: &Client, every: Option<Duration>, screen: &Screen) -> Res
 async fn history(client: &Client, screen: &Screen) -> Result<(), Failure> {
     let mut cluster = fetch(client).await?;
     cluster.jobs.retain(|job| matches!(job.state.as_str(), "done" | "failed"));
-    let page = render(screen, &cluster.jobs, Vec::as_slice, |jobs, look| pages::ended(jobs, look))?;
-    Ok(screen.print(&page)?)
+    screen.show(&cluster.jobs, &cluster.jobs, |look| pages::ended(&cluster.jobs, look))
 }
 
 async fn explain(client: &Client, job: &str, screen: &Screen) -> Result<(), Failure> {
     let meant = jobs_named(&fetch(client).await?.jobs, job)?;
-    let page = render(screen, &meant, Vec::as_slice, |jobs, look| pages::explain(jobs, look))?;
-    Ok(screen.print(&page)?)
+    screen.show(&meant, &meant, |look| pages::explain(&meant, look))
 }
 
 /// Returns the workers that a name means, by the same rule as the coordinator.

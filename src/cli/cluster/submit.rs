@@ -11,6 +11,7 @@ use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
 use crate::term::when;
 use clap::Args;
+use hyper::Method;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -152,6 +153,6 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
         stop_grace_s: args.stop_grace.map(|grace| grace.as_secs_f64()),
         restarts: args.restarts,
     };
-    let done = client.submit(&submission).await?;
+    let done = client.send_json(Method::POST, "/v1/cluster/jobs", &submission).await?;
     print(screen, &done, &done.done)
 }

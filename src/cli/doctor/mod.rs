@@ -7,7 +7,7 @@ mod judge;
 
 use crate::api::client::Client;
 use crate::term::exit::{Exit, Failure};
-use crate::term::screen::{Format, Look, Screen, Tone};
+use crate::term::screen::{Look, Screen, Tone};
 use crate::term::text::{self, clean};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -69,11 +69,7 @@ pub async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Resu
 
 /// Prints the checks; returns [`Exit::Failed`] if one of them failed.
 pub(in crate::cli) fn print(checks: &[Check], screen: &Screen) -> Result<Exit, Failure> {
-    match screen.format {
-        Format::Json => screen.print_json(&Report { checks })?,
-        Format::Jsonl => checks.iter().try_for_each(|check| screen.print_json(check))?,
-        Format::Table | Format::Wide => screen.print(&page(checks, &screen.look()))?,
-    }
+    screen.show(&Report { checks }, checks, |look| page(checks, look))?;
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(if failed { Exit::Failed } else { Exit::Ok })
 }

@@ -7,7 +7,7 @@ use crate::api::client::{Client, segment};
 use crate::api::wire::{JobRecord, JobSnapshot, Sample};
 use crate::cli::history::cores_between;
 use crate::term::exit::Failure;
-use crate::term::screen::{Format, Look, Screen, Tone};
+use crate::term::screen::{Look, Screen, Tone};
 use crate::term::text::{self, clean};
 use crate::term::when;
 use std::fmt::Write as _;
@@ -15,10 +15,7 @@ use std::fmt::Write as _;
 /// Fetches and prints the decision in force at `at`, Unix time in milliseconds.
 pub async fn explain(client: &Client, job: &str, at: u64, screen: &Screen) -> Result<(), Failure> {
     let instant: JobSnapshot = client.get(&format!("/v1/history/at?job={}&at={at}", segment(job))).await?;
-    match screen.format {
-        Format::Json | Format::Jsonl => Ok(screen.print_json(&instant)?),
-        Format::Table | Format::Wide => Ok(screen.print(&page(&instant, &screen.look()))?),
-    }
+    screen.show(&instant, std::slice::from_ref(&instant), |look| page(&instant, look))
 }
 
 fn page(instant: &JobSnapshot, look: &Look) -> String {

@@ -46,19 +46,15 @@ fn sample(job: u64, at_s: u64, age_s: u64, cores: f64, why: &str) -> Sample {
         unix_ms: SINCE + at_s * 1000,
         cpu_s: Some(age * cores),
         memory_bytes: Some(1 << 30),
-        gpus: None,
-        gpu_memory_bytes: None,
         value: Some(0.2 + 2.0 * (-age / 200.0).exp()),
         progress: Some(age / 60.0),
         quality: Some((age / 1000.0).min(1.0)),
         cpu_weight: Some(if age_s < 300 { 100 } else { 300 }),
         state: "running".to_owned(),
-        hold: None,
-        list: None,
-        growth: None,
         share: Some(cores / 8.0),
         limit: Some(1.0),
         decision: Some(decision),
+        ..Sample::default()
     }
 }
 

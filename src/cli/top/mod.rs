@@ -29,7 +29,7 @@ mod trace;
 use crate::api::client::{Client, ClientError};
 use crate::api::wire::Policy;
 use crate::term::exit::{Exit, Failure};
-use crate::term::screen::{Format, Screen};
+use crate::term::screen::Screen;
 use app::App;
 use clap::Args;
 use draw::Theme;
@@ -69,7 +69,7 @@ pub struct TopArgs {
 /// # Errors
 /// There is no terminal, or the daemon does not reply.
 pub async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(), Failure> {
-    if matches!(screen.format, Format::Json | Format::Jsonl) {
+    if screen.is_json() {
         let next = "use `flowctl status --watch=1 -o jsonl`, or `flowctl events -o jsonl` for events";
         return Err(Failure::new(Exit::Usage, "`top` has no JSON output", next));
     }

@@ -24,28 +24,10 @@ pub fn container(name: &str) -> Container {
         runtime: "docker".to_owned(),
         state: "running".to_owned(),
         uptime_s: 720.0,
-        list: None,
-        metric: None,
-        progress: None,
-        is_carried: false,
-        work_left_cpu_s: None,
-        share: None,
-        limit: None,
-        min_share: 0.0,
         max_share: 1.0,
-        pinned_share: None,
-        adopted: None,
-        growth: None,
-        cpu_used: None,
-        cpu_time_s: None,
-        memory_bytes: None,
-        gpus: Vec::new(),
-        frozen_share: None,
         cpu_weight: Some(100),
-        rule: None,
         why: "not decided yet".to_owned(),
-        hold: None,
-        notices: Vec::new(),
+        ..Container::default()
     }
 }
 
@@ -144,7 +126,6 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
     let mut job = containers().into_iter().find(|job| job.name == name).unwrap_or_else(|| container(name));
     job.metric = Some(metric("loss", "down", Trend::Improving, recent));
     let limit = Limit { original: Some(100.0), standing: Some(252.0), planned: Some(252.0) };
-    let unchanged = Limit { original: None, standing: None, planned: None };
     ContainerDetail {
         container: job,
         explanation: Explanation {
@@ -157,21 +138,12 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
                     .to_owned(),
                 numbers: BTreeMap::new(),
             }),
-            domain: None,
-            growth: GrowthEfficiency {
-                per_node_cpu_s: Some(0.031),
-                per_node_memory_s: None,
-                per_block_io_gib: None,
-                per_network_io_gib: None,
-                per_gpu_s: None,
-            },
+            growth: GrowthEfficiency { per_node_cpu_s: Some(0.031), ..GrowthEfficiency::default() },
             growth_threshold: 0.01,
             growth_of_all: 0.05,
             containers_measured: 3,
             reading: Reading {
                 source: "json-file".to_owned(),
-                log: None,
-                labels: BTreeMap::new(),
                 line: Some(line.to_owned()).filter(|line| !line.is_empty()),
                 evaluations,
                 latest_age_s: Some(4.0),
@@ -179,37 +151,21 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
                 gain_over_s: Some(20.0),
                 phase: Some("improving".to_owned()),
                 quality: Some(0.81),
-                to_quality_s: None,
-                prior_runs: 0,
-                claim: None,
+                ..Reading::default()
             },
-            drifts: Vec::new(),
-            limits: Limits {
-                cpu_weight: limit,
-                cpu_quota_cores: unchanged.clone(),
-                memory_low_bytes: unchanged.clone(),
-                memory_high_bytes: unchanged.clone(),
-                io_weight: unchanged,
-            },
-            min_share: 0.0,
+            limits: Limits { cpu_weight: limit, ..Limits::default() },
             max_share: 1.0,
             weight: 1.0,
-            memory_floor_bytes: None,
-            deadline_in_s: None,
-            no_room: Vec::new(),
             used: Use {
                 cpu_s: Some(1296.0),
-                throttled_s: None,
-                throttled_periods: None,
                 memory_bytes: Some(3 << 29),
                 working_set_bytes: Some(1 << 30),
-                block_io_bytes: None,
-                network_io_bytes: None,
-                pressure: Pressure::default(),
+                ..Use::default()
             },
             interval_s: 40.0,
             next_decision_unix_ms: NOW + 12_000,
             next_decision_in_s: 12.0,
+            ..Explanation::default()
         },
     }
 }
@@ -220,17 +176,9 @@ pub fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
         job: 1,
         unix_ms,
         cpu_s: Some(unix_ms as f64 / 1000.0 - NOW as f64 / 1000.0 + 1000.0),
-        memory_bytes: None,
-        gpus: None,
-        gpu_memory_bytes: None,
         value: Some(1.0 + (NOW.saturating_sub(unix_ms)) as f64 / 1e6),
-        progress: None,
-        quality: None,
         cpu_weight: Some(100),
         state: "running".to_owned(),
-        hold: None,
-        list: None,
-        growth: None,
         share: Some(share),
         limit: Some(share),
         decision: Some(Decision {
@@ -239,6 +187,7 @@ pub fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
             story: text.to_owned(),
             numbers: BTreeMap::new(),
         }),
+        ..Sample::default()
     }
 }
 

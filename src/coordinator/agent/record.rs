@@ -3,6 +3,7 @@
 
 use crate::api::client::{Client, ClientError, segment};
 use crate::model::swarm::ServiceId;
+use hyper::Method;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub(super) async fn read(service: &ServiceId, flowcond: &Path) -> Option<Value> 
 
 /// Passes the job record to this node's flowcond, which then expects the job.
 pub(super) async fn hand_over(service: &ServiceId, record: &Value, flowcond: &Path) {
-    match Client::new(flowcond, WITHIN).put(&path(service), record).await {
+    match Client::new(flowcond, WITHIN).send_json(Method::PUT, &path(service), record).await {
         Ok(done) => tracing::debug!(%service, "{}", done.done),
         Err(error) => log_failure(service, "cannot pass the job record to flowcond; it learns from scratch", &error),
     }

@@ -177,7 +177,6 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::publish::empty_status;
 
     fn stuck() -> (History, Receiver<Entry>) {
         let (queue, entries) = sync_channel(QUEUE);
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     fn a_hung_disk_costs_a_few_snapshots_of_memory_and_one_notice() {
         let (mut history, entries) = stuck();
-        let status = Arc::new(empty_status());
+        let status = Arc::<NodeStatus>::default();
         let reported = (0..1000).filter(|_| history.snapshot(&status).is_some()).count();
         assert_eq!(reported, 1);
         assert_eq!(entries.try_iter().count(), SNAPSHOTS_WAITING);
@@ -209,6 +208,6 @@ mod tests {
     fn a_disabled_history_accepts_everything_and_keeps_nothing() {
         let (mut history, _given) = stuck();
         history.queue = None;
-        assert!(history.snapshot(&Arc::new(empty_status())).is_none());
+        assert!(history.snapshot(&Arc::default()).is_none());
     }
 }

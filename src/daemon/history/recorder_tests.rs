@@ -1,7 +1,6 @@
 //! The rows that the recorder keeps of snapshots: changes and noise, and the identity of jobs across restarts.
 
 use super::recorder::{ROWS_AT_MOST, Recorder};
-use crate::daemon::publish::empty_status;
 use crate::model::*;
 
 const START: u64 = 1_700_000_000_000;
@@ -64,7 +63,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
 }
 
 fn status(at_ms: u64, jobs: Vec<JobStatus>) -> NodeStatus {
-    NodeStatus { now: Millis(at_ms), unix_ms: START + at_ms, cores: 8.0, jobs, ..empty_status() }
+    NodeStatus { now: Millis(at_ms), unix_ms: START + at_ms, cores: 8.0, jobs, ..NodeStatus::default() }
 }
 
 fn ended(id: &str, at_ms: u64) -> Event {
@@ -209,7 +208,7 @@ fn the_first_and_last_values_are_kept_although_both_came_between_two_snapshots()
         unix_ms: START + 5_000,
         now: Millis(5_000),
         cores: 8.0,
-        ..empty_status()
+        ..NodeStatus::default()
     });
     recorder.happened(&Event {
         sequence: 1,

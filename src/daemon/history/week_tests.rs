@@ -5,7 +5,6 @@
 
 use super::recorder::Recorder;
 use super::recorder_tests::job;
-use crate::daemon::publish::empty_status;
 use crate::host::store::history::{HistoryLimits, HistoryStore};
 use crate::model::*;
 use rand::{RngExt, SeedableRng};
@@ -108,7 +107,7 @@ fn simulate(jobs: usize, days: f64) -> (u64, u64) {
             unix_ms: at,
             cores: CORES_PER_JOB * jobs as f64,
             jobs: statuses,
-            ..empty_status()
+            ..NodeStatus::default()
         });
         if at.is_multiple_of(10_000) {
             store.write(&recorder.take()).unwrap();

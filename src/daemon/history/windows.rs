@@ -110,7 +110,6 @@ impl Window {
 mod tests {
     use super::*;
     use crate::daemon::history::recorder_tests::job;
-    use crate::daemon::publish::empty_status;
     use crate::model::Hold;
 
     const START: u64 = 1_700_000_000_000;
@@ -135,7 +134,7 @@ mod tests {
             unix_ms: START + at_ms,
             holdback: Some(block),
             jobs: jobs.collect(),
-            ..empty_status()
+            ..NodeStatus::default()
         }
     }
 

@@ -6,9 +6,9 @@
 //!
 //! Guarantees: a record is on disk before the call returns. Imports: model, rusqlite.
 
-use super::originals::{runtime, runtime_word};
+use super::originals::runtime;
 use super::{Store, StoreError, rows};
-use crate::model::{ContainerId, Runtime};
+use crate::model::{ContainerId, Runtime, word};
 use rusqlite::{Row, params};
 
 /// A job that may be frozen.
@@ -35,7 +35,7 @@ impl Store {
         self.durably("save a freezable job", |connection| {
             connection.execute(
                 "INSERT OR REPLACE INTO freezable VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![id.as_str(), runtime_word(*runtime), name, cgroup, boot_id, is_paused],
+                params![id.as_str(), word(runtime), name, cgroup, boot_id, is_paused],
             )
         })
     }

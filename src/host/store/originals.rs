@@ -5,7 +5,7 @@
 //! rusqlite.
 
 use super::{Store, StoreError, number, rows};
-use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting};
+use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting, word};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 /// `NULL` means that the file does not exist, so unlimited needs a number.
@@ -125,7 +125,7 @@ fn insert_original(connection: &Connection, original: &Original) -> rusqlite::Re
     let engine = original.engine;
     let values = named_params! {
         ":id": original.id.as_str(),
-        ":runtime": runtime_word(original.runtime),
+        ":runtime": word(original.runtime),
         ":name": original.name,
         ":cgroup": original.cgroup,
         ":boot_id": original.boot_id,
@@ -238,15 +238,8 @@ fn io_weight(value: i64) -> Option<u16> {
     u16::try_from(value).ok().filter(|weight| (1..=10_000).contains(weight))
 }
 
-pub(super) fn runtime_word(runtime: Runtime) -> &'static str {
-    match runtime {
-        Runtime::Docker => "docker",
-        Runtime::Scope => "scope",
-    }
-}
-
-pub(super) fn runtime(word: &str) -> Option<Runtime> {
-    [Runtime::Docker, Runtime::Scope].into_iter().find(|runtime| runtime_word(*runtime) == word)
+pub(super) fn runtime(text: &str) -> Option<Runtime> {
+    [Runtime::Docker, Runtime::Scope].into_iter().find(|runtime| word(runtime) == text)
 }
 
 fn setting_row(setting: Setting) -> (&'static str, i64) {

@@ -4,7 +4,7 @@
 
 use super::allocation::Allocation;
 use super::decision::Decision;
-use crate::model::{ContainerObservation, Hold, Reason, RunState, Share};
+use crate::model::{ContainerObservation, Reason, RunState, Share};
 
 /// Replaces the reason of each container whose share an owner's bound decided.
 pub(super) fn explain_bounds(
@@ -26,17 +26,8 @@ pub(super) fn explain_bounds(
 
 pub(super) fn reason_of(container: &ContainerObservation, policy: Reason) -> Reason {
     match (&container.hold, container.state) {
-        (Some(hold), _) => Reason::Held { why: why_held(hold) },
+        (Some(hold), _) => Reason::Held { why: hold.to_string() },
         (None, RunState::Paused) => Reason::Paused,
         (None, RunState::Running) => policy,
-    }
-}
-
-fn why_held(hold: &Hold) -> String {
-    match hold {
-        Hold::Operator => "paused by an operator".to_owned(),
-        Hold::Foreign(what) => format!("somebody else changed a limit: {what}"),
-        Hold::Settling => "observing a full interval first".to_owned(),
-        Hold::Unwritable(what) => format!("limits cannot be written: {what}"),
     }
 }

@@ -63,6 +63,56 @@ fn totals_are_found_in_common_forms_of_commands() {
         ("/bin/sh -c python·-c·'fit(n_epochs=6)'", Epoch, 6.0, "n_epochs"),
         ("python train.py --epochs 5 --epochs 10", Epoch, 10.0, "--epochs"),
         ("python train.py --epochs -1 --max_steps 70", Step, 70.0, "--max_steps"),
+        (
+            "torchrun --nproc_per_node=8 train.py --epochs 300 --warmup-epochs 5 --cooldown-epochs 10 --decay-epochs 2.4 -b 128",
+            Epoch,
+            300.0,
+            "--epochs",
+        ),
+        ("python main.py -a resnet50 --epochs 90 --start-epoch 0 -j 4 -b 256 -p 10 /data", Epoch, 90.0, "--epochs"),
+        (
+            "python train.py config/s.py --max_iters=2000 --lr_decay_iters=2000 --eval_iters=20 --log_interval=1",
+            Iteration,
+            2000.0,
+            "--max_iters",
+        ),
+        (
+            "yolo detect train data=coco128.yaml epochs=100 imgsz=640 patience=50 warmup_epochs=3.0",
+            Epoch,
+            100.0,
+            "epochs",
+        ),
+        (
+            "onmt_train -train_steps 100000 -valid_steps 10000 -save_checkpoint_steps 10000 -warmup_steps 8000",
+            Step,
+            1e5,
+            "-train_steps",
+        ),
+        (
+            "python train.py fit --trainer.max_epochs 10 --trainer.limit_train_batches 5 --model.lr 0.1",
+            Epoch,
+            10.0,
+            "--trainer.max_epochs",
+        ),
+        (
+            "python train.py --iterations 30000 --test_iterations 7000 30000 --save_iterations 7000",
+            Iteration,
+            30_000.0,
+            "--iterations",
+        ),
+        (
+            "python -m imagen --config=c.py --config.num_train_steps=1000 --config.eval_every_steps=10",
+            Step,
+            1000.0,
+            "--config.num_train_steps",
+        ),
+        (
+            "python run_mlm.py --max_steps 5000 --save_steps 500 --gradient_accumulation_steps 4 --max_train_samples 9",
+            Step,
+            5000.0,
+            "--max_steps",
+        ),
+        ("python exp.py with epochs=10 seed=3 lr_steps=4", Epoch, 10.0, "epochs"),
     ] {
         check(line, unit, total, key);
     }
@@ -235,64 +285,6 @@ fn an_option_overrides_a_file_and_a_file_a_variable() {
     assert_eq!(chosen(&[&variable, &file, &option]), Some((50.0, true)));
     assert_eq!(chosen(&[&variable, &file]), Some((40.0, true)));
     assert_eq!(chosen(&[&variable]), Some((30.0, true)));
-}
-
-#[test]
-fn commands_of_well_known_frameworks_claim_their_totals() {
-    for (line, unit, total, key) in [
-        (
-            "torchrun --nproc_per_node=8 train.py --epochs 300 --warmup-epochs 5 --cooldown-epochs 10 --decay-epochs 2.4 -b 128",
-            Epoch,
-            300.0,
-            "--epochs",
-        ),
-        ("python main.py -a resnet50 --epochs 90 --start-epoch 0 -j 4 -b 256 -p 10 /data", Epoch, 90.0, "--epochs"),
-        (
-            "python train.py config/s.py --max_iters=2000 --lr_decay_iters=2000 --eval_iters=20 --log_interval=1",
-            Iteration,
-            2000.0,
-            "--max_iters",
-        ),
-        (
-            "yolo detect train data=coco128.yaml epochs=100 imgsz=640 patience=50 warmup_epochs=3.0",
-            Epoch,
-            100.0,
-            "epochs",
-        ),
-        (
-            "onmt_train -train_steps 100000 -valid_steps 10000 -save_checkpoint_steps 10000 -warmup_steps 8000",
-            Step,
-            1e5,
-            "-train_steps",
-        ),
-        (
-            "python train.py fit --trainer.max_epochs 10 --trainer.limit_train_batches 5 --model.lr 0.1",
-            Epoch,
-            10.0,
-            "--trainer.max_epochs",
-        ),
-        (
-            "python train.py --iterations 30000 --test_iterations 7000 30000 --save_iterations 7000",
-            Iteration,
-            30_000.0,
-            "--iterations",
-        ),
-        (
-            "python -m imagen --config=c.py --config.num_train_steps=1000 --config.eval_every_steps=10",
-            Step,
-            1000.0,
-            "--config.num_train_steps",
-        ),
-        (
-            "python run_mlm.py --max_steps 5000 --save_steps 500 --gradient_accumulation_steps 4 --max_train_samples 9",
-            Step,
-            5000.0,
-            "--max_steps",
-        ),
-        ("python exp.py with epochs=10 seed=3 lr_steps=4", Epoch, 10.0, "epochs"),
-    ] {
-        check(line, unit, total, key);
-    }
 }
 
 /// Random words from many pieces of commands: parsing ends, is bounded, and shows known words only.

@@ -121,7 +121,7 @@ impl<'a> Fit<'a> {
             self.candidates.iter().map(units_left).filter(|(left, _)| *left > 0.0).collect();
         let sum: f64 = ahead.iter().map(|(_, weight)| weight).sum();
         if sum < STILL_AHEAD {
-            return (quality, Estimate { low: 0.0, likely: 0.0, high: 0.0 });
+            return (quality, Estimate::exactly(0.0));
         }
         ahead.iter_mut().for_each(|(_, weight)| *weight /= sum);
         (quality, quantiles(ahead))

@@ -281,7 +281,7 @@ impl History {
     /// Returns the expected units of a run that has printed nothing yet: those of the latest prior run.
     fn expected_end(&self) -> Option<Estimate> {
         let end = self.comparable().filter(|_| self.is_silent()).last()?.end();
-        Some(Estimate { low: end, likely: end, high: end })
+        Some(Estimate::exactly(end))
     }
 
     /// Returns the forecast of prior runs for a run that has printed nothing yet.
@@ -365,7 +365,7 @@ fn beyond_noise(surprise: f64, error: f64) -> f64 {
 /// Returns the units left; `None` if the counter is past its total.
 fn left(done: f64, total: f64) -> Option<Estimate> {
     let left = total - done;
-    (left.is_finite() && left >= 0.0).then_some(Estimate { low: left, likely: left, high: left })
+    (left.is_finite() && left >= 0.0).then_some(Estimate::exactly(left))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::family::{Kind, family, single};
 use crate::api::cluster::ClusterFeed;
-use crate::api::wire::{job_state, node_state};
 use crate::model::cluster::{JobState, NodeState};
+use crate::model::word;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
@@ -25,10 +25,10 @@ impl Collector for ClusterMetrics {
         single(out, Kind::Gauge, "flowcoord_acts", "1 on Swarm's leader", Some(f64::from(u8::from(status.acts))))?;
         single(out, Kind::Counter, "flowcoord_moves", "Completed moves", Some(moves))?;
         let nodes = |state: NodeState| status.nodes.iter().filter(|node| node.state == state).count() as f64;
-        let by_state = NodeState::ALL.map(|state| ([("state", node_state(state).to_owned())], nodes(state)));
+        let by_state = NodeState::ALL.map(|state| ([("state", word(state))], nodes(state)));
         family(out, Kind::Gauge, "flowcoord_nodes", "Nodes by state", by_state)?;
         let jobs = |state: JobState| status.jobs.iter().filter(|job| job.state == state).count() as f64;
-        let by_state = JobState::ALL.map(|state| ([("state", job_state(state).to_owned())], jobs(state)));
+        let by_state = JobState::ALL.map(|state| ([("state", word(state))], jobs(state)));
         family(out, Kind::Gauge, "flowcoord_jobs", "Workers by state", by_state)
     }
 }

@@ -78,28 +78,10 @@ pub(in crate::cli::doctor) fn mps(found: &Mps) -> Check {
 mod tests {
     use super::super::super::Verdict;
     use super::*;
-    use crate::model::NodeStatus;
-    use crate::model::{Gpu, Millis, PolicySettings, Pressure};
+    use crate::model::{Gpu, NodeStatus};
 
     fn status(gpus: Vec<Gpu>) -> Status {
-        let node = NodeStatus {
-            now: Millis(0),
-            unix_ms: 0,
-            since: Millis(0),
-            cores: 1.0,
-            pressure: Pressure::default(),
-            gpus,
-            settings: PolicySettings::default(),
-            interval: Millis(0),
-            next_tick: Millis(0),
-            ticks: 0,
-            paused: false,
-            holdback: None,
-            runtimes: Vec::new(),
-            jobs: Vec::new(),
-            notices: Vec::new(),
-        };
-        Status::of(&node, "box")
+        Status::of(&NodeStatus { cores: 1.0, gpus, ..NodeStatus::default() }, "box")
     }
 
     fn judged(daemon: &Status, is_loaded: bool, library: Option<Result<(), NoGpu>>) -> Option<Check> {

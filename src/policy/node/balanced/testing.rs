@@ -15,10 +15,6 @@ pub(super) struct Bench {
     pub(super) node: NodeObservation,
 }
 
-pub(super) fn exactly(units: f64) -> Estimate {
-    Estimate { low: units, likely: units, high: units }
-}
-
 /// A job that has done `done` of `total` units at one CPU-second each, `to_quality` units away from 95 % quality.
 pub(super) fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f64>) -> ContainerObservation {
     let mut c = container(id);
@@ -27,11 +23,11 @@ pub(super) fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f6
     c.learning.confidence = 1.0;
     c.learning.evaluations = done as u64;
     c.learning.progress = Some(Progress { unit: ProgressUnit::Step, current: done, total, at: Millis(0) });
-    c.learning.units_to_completion = total.map(|total| exactly(total - done));
+    c.learning.units_to_completion = total.map(|total| Estimate::exactly(total - done));
     c.learning.curve = to_quality.map(|units| Curve {
         phase: Phase::Improving,
         quality: if units > 0.0 { 0.5 } else { 0.97 },
-        units_to_quality: Some(exactly(units)),
+        units_to_quality: Some(Estimate::exactly(units)),
     });
     c
 }

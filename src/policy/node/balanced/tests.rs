@@ -1,6 +1,6 @@
 //! Tests of the default policy over whole ticks.
 
-use super::testing::{Bench, INTERVAL, exactly, job, ranked};
+use super::testing::{Bench, INTERVAL, job, ranked};
 use super::*;
 use crate::model::{
     ClaimOrigin, CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress, TotalClaim,
@@ -120,7 +120,7 @@ fn a_job_with_a_claimed_total_comes_first_until_its_first_unit_costs_too_much() 
         silent.usage.pressure.cpu = Some(0.5);
         silent.usage.cpu = Some(CpuTime(seconds * 1_000_000));
         if claims {
-            silent.learning.units_to_completion = Some(exactly(50.0));
+            silent.learning.units_to_completion = Some(Estimate::exactly(50.0));
             let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
             silent.learning.claim = Some(TotalClaim { total: 50.0, key, origin, confidence: 0.9 });
         }
@@ -339,8 +339,8 @@ fn an_equal_share_in_a_control_period_does_not_lower_the_parallelism() {
 fn a_training_with_prior_runs_is_ranked_before_its_first_line() {
     let mut silent = job("silent", 20.0, Some(60.0), Some(0.0));
     silent.learning = crate::model::Learning {
-        units_to_completion: Some(exactly(60.0)),
-        curve: Some(Curve { phase: Phase::Unknown, quality: 0.0, units_to_quality: Some(exactly(30.0)) }),
+        units_to_completion: Some(Estimate::exactly(60.0)),
+        curve: Some(Curve { phase: Phase::Unknown, quality: 0.0, units_to_quality: Some(Estimate::exactly(30.0)) }),
         prior_runs: 1,
         prior_cost_per_unit: Some(1.0),
         ..crate::model::Learning::default()
