@@ -32,8 +32,6 @@ pub struct EngineContainer {
     pub mounts: Vec<EngineMount>,
     /// Limits in the units of the engine.
     pub limits: EngineLimits,
-    /// `HostConfig.CgroupParent`; empty = the engine's default.
-    pub cgroup_parent: String,
     /// An update through the engine can remove its GPUs (legacy NVIDIA hook), so limits are written to its cgroup instead.
     pub gpu_hook: bool,
     /// The engine periodically runs a command in it, which fails while the container is frozen.
@@ -134,7 +132,6 @@ impl EngineContainer {
             mounts: found.mounts.unwrap_or_default().into_iter().filter_map(mount).collect(),
             limits: limits(&host),
             gpu_hook: has_gpu_hook(&host),
-            cgroup_parent: host.cgroup_parent.unwrap_or_default(),
             id: ContainerId::new(&id),
             has_health_check: check.first().is_some_and(|first| first != "NONE"),
             training,

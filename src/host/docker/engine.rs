@@ -7,7 +7,7 @@
 
 use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
-use super::transport::{self, Bound, root_cause};
+use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
 use super::update::UpdateBody;
 use super::{CALL_TIMEOUT, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
 use crate::model::{ContainerId, EngineLimits, EngineMark, Setting};
@@ -16,6 +16,7 @@ use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -49,15 +50,6 @@ pub struct EngineInfo {
     pub conversion: Conversion,
 }
 
-/// The outcome of an update that the engine accepted.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Updated {
-    /// Settings that the engine cannot update, or that it discarded: write them to the cgroup.
-    pub not_by_engine: Vec<Setting>,
-    /// The engine's warnings, shortened.
-    pub warnings: Vec<String>,
-}
-
 /// A client of one engine. Cheap to clone; it keeps no connection between calls.
 ///
 /// While [`super::watch()`] runs on one of its clones, all clones call the engine to which the watcher connected last, whichever sockets
@@ -86,7 +78,7 @@ impl Engine {
         let pinned_by_watcher = pinned.clone();
         let transport = move |request: BollardRequest| {
             let socket = socket_of(&target, &pinned_by_watcher);
-            async move { transport::send(&socket, request, Bound::Answer).await.map_err(bollard::errors::Error::from) }
+            async move { transport::send(&socket, request, LARGEST_RESPONSE).await.map_err(bollard::errors::Error::from) }
         };
         let bollard = Docker::connect_with_custom_transport(
             transport,
@@ -186,7 +178,7 @@ impl Engine {
         })
     }
 
-    /// Applies `settings` in one update, and returns those that the engine cannot update.
+    /// Applies `settings` in one update, and returns those that the engine cannot update or discarded: write them to the cgroup.
     ///
     /// `original`: the container's limits before our first change; a setting equal to one of them is restored exactly. An update persists
     /// across restarts of the container and changes the output of `inspect`. Only reading the cgroup back shows the result.
@@ -196,10 +188,10 @@ impl Engine {
         original: &EngineLimits,
         conversion: Conversion,
         settings: &[Setting],
-    ) -> Result<Updated, EngineError> {
-        #[derive(Default, Deserialize)]
+    ) -> Result<Vec<Setting>, EngineError> {
+        #[derive(Deserialize)]
         struct Answer {
-            #[serde(rename = "Warnings", default)]
+            #[serde(rename = "Warnings")]
             warnings: Option<Vec<String>>,
         }
         let operation = format!("update container {id}");
@@ -208,28 +200,25 @@ impl Engine {
         let (by_engine, mut not_by_engine): (Vec<_>, Vec<_>) =
             settings.iter().copied().partition(|setting| body.add(*setting, original, conversion));
         if by_engine.is_empty() {
-            return Ok(Updated { not_by_engine, warnings: Vec::new() });
+            return Ok(not_by_engine);
         }
         let body = serde_json::to_vec(&body).expect("numbers always serialize");
         let path = format!("/containers/{}/update", id.as_str());
         let answer: Answer = match self.call(&operation, Method::POST, &path, Some(body)).await {
             // Podman before 4.6 does not support this call.
-            Err(EngineError::Refused { status: 404 | 405 | 501, .. }) => {
-                return Ok(Updated { not_by_engine: settings.to_vec(), warnings: Vec::new() });
-            }
+            Err(EngineError::Refused { status: 404 | 405 | 501, .. }) => return Ok(settings.to_vec()),
             answer => answer?,
         };
-        let warnings: Vec<String> = answer.warnings.unwrap_or_default().iter().map(|w| shortened(w)).collect();
-        if warnings.iter().any(|warning| warning.contains("Block I/O weight")) {
+        if answer.warnings.iter().flatten().any(|warning| warning.contains("Block I/O weight")) {
             not_by_engine.extend(by_engine.into_iter().filter(|setting| matches!(setting, Setting::IoWeight(_))));
         }
-        Ok(Updated { not_by_engine, warnings })
+        Ok(not_by_engine)
     }
 
     /// Opens an endless response: events or logs.
     pub(super) async fn open(&self, operation: &str, path: &str) -> Result<Response<Incoming>, EngineError> {
         let socket = self.socket();
-        let opened = transport::send(&socket, request(Method::GET, path, None), Bound::Stream);
+        let opened = transport::send(&socket, request(Method::GET, path, None), ENDLESS);
         let response = self.in_time(operation, opened).await?.map_err(|error| self.unreachable(operation, &error))?;
         if response.status().is_success() {
             return Ok(response);
@@ -247,7 +236,7 @@ impl Engine {
         body: Option<Vec<u8>>,
     ) -> Result<T, EngineError> {
         let exchange = async {
-            let response = transport::send(&self.socket(), request(method, path, body), Bound::Answer).await?;
+            let response = transport::send(&self.socket(), request(method, path, body), LARGEST_RESPONSE).await?;
             let status = response.status();
             io::Result::Ok((status, transport::whole_body(response).await?))
         };
@@ -360,12 +349,7 @@ fn request(method: Method, path: &str, body: Option<Vec<u8>>) -> Request<Full<By
         .expect("paths are built from checked ids and percent-encoded text")
 }
 
-/// Encodes all characters except unreserved ones as `%XX`.
+/// Encodes text for a query.
 pub(super) fn percent_encoded(text: &str) -> String {
-    text.bytes()
-        .map(|b| match b {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(b).to_string(),
-            _ => format!("%{b:02X}"),
-        })
-        .collect()
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }

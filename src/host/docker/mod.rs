@@ -23,7 +23,7 @@ mod watch_tests;
 pub use address::{AddressError, EngineAddress};
 pub use container::{EngineContainer, EngineMount, Listed, LogSource};
 pub use cpu_shares::Conversion;
-pub use engine::{Engine, EngineInfo, Updated};
+pub use engine::{Engine, EngineInfo};
 pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::{logs, logs_so_far};

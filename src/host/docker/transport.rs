@@ -18,30 +18,20 @@ use tokio::net::UnixStream;
 /// Maximum size of a response in bytes. A list of 5,000 containers is about 15 MiB; no other response is larger.
 pub(super) const LARGEST_RESPONSE: u64 = 32 << 20;
 
-/// Limit on the bytes received on one connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
-    /// A single response.
-    Answer,
-    /// Events and logs, which are endless; their reader limits what it keeps.
-    Stream,
-}
+/// No limit: for events and logs, which are endless. Their reader limits what it keeps.
+pub(super) const ENDLESS: u64 = u64::MAX;
 
-/// Sends one request on a new connection. The connection is closed when the body of the response is dropped.
-pub(super) async fn send<B>(socket: &Path, request: Request<B>, bound: Bound) -> io::Result<Response<Incoming>>
+/// Sends one request on a new connection, which fails after `most` bytes of the response. The connection is closed when the body of the
+/// response is dropped.
+pub(super) async fn send<B>(socket: &Path, request: Request<B>, most: u64) -> io::Result<Response<Incoming>>
 where
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let stream = UnixStream::connect(socket).await?;
-    let left = match bound {
-        Bound::Answer => LARGEST_RESPONSE,
-        Bound::Stream => u64::MAX,
-    };
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(Bounded { stream, left }))
-        .await
-        .map_err(io::Error::other)?;
+    let bounded = TokioIo::new(Bounded { stream, most, left: most });
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(bounded).await.map_err(io::Error::other)?;
     tokio::spawn(connection);
     sender.send_request(in_origin_form(request)).await.map_err(io::Error::other)
 }
@@ -69,9 +59,10 @@ fn in_origin_form<B>(mut request: Request<B>) -> Request<B> {
     request
 }
 
-/// A stream that fails after `left` more bytes have been read.
+/// A stream that fails after `most` bytes, of which `left` have not been read yet.
 struct Bounded {
     stream: UnixStream,
+    most: u64,
     left: u64,
 }
 
@@ -85,7 +76,7 @@ impl AsyncRead for Bounded {
                 self.left = left;
                 ready
             }
-            None => Poll::Ready(Err(io::Error::other("the response is larger than 32 MiB"))),
+            None => Poll::Ready(Err(io::Error::other(format!("the response is larger than {} MiB", self.most >> 20)))),
         }
     }
 }

@@ -4,8 +4,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixStream;
 
@@ -94,14 +94,5 @@ impl Http {
 
 /// Encodes text for a path or a query.
 pub(super) fn encoded(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => safe.push(char::from(byte)),
-            _ => {
-                let _ = write!(safe, "%{byte:02X}"); // writing to a String cannot fail
-            }
-        }
-    }
-    safe
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }

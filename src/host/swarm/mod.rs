@@ -279,7 +279,7 @@ mod tests {
             }
             None => json!([own[0], other, own[1]]),
             Some(("/services", _)) => json!([service("s")]),
-            Some((_, filters)) if filters.contains("desired-state") => json!([own[0], other]),
+            Some((_, filters)) if filters.contains("desired") => json!([own[0], other]),
             Some((_, filters)) if filters.contains("label") => json!([]),
             Some(_) if is_removed => return (404, json!({"message": "service x not found"})),
             Some(_) => json!(own),
