@@ -89,7 +89,7 @@ fn prose(topic: &Topic) -> Vec<u8> {
                 Part::Item(term, meaning) => page.control("TP", []).text([bold(term)]).text([roman(meaning)]),
                 Part::Code(code) => {
                     page.control("PP", []).control("nf", []).control("RS", ["4"]);
-                    page.text([roman(*code)]).control("RE", []).control("fi", [])
+                    page.text([roman(code)]).control("RE", []).control("fi", [])
                 }
             };
         }

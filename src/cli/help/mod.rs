@@ -28,12 +28,13 @@ struct Section {
     parts: Vec<Part>,
 }
 
+#[derive(Debug, PartialEq)]
 enum Part {
     Paragraph(String),
     /// A term and its meaning.
     Item(String, String),
     /// Preformatted text.
-    Code(&'static str),
+    Code(String),
 }
 
 /// Arguments of `flowctl help`.
