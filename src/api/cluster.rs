@@ -1,10 +1,10 @@
-//! The interface between a coordinator and its API: published status and events, and incoming requests. Imports: model.
+//! The interface between a coordinator and its API: published status and events, and incoming requests. Imports: parent, model.
 
-use super::Refusal;
+use super::Request;
 use crate::model::cluster::{ClusterCommand, ClusterStatus, Submission};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 /// What a client asks the coordinator to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,16 +13,6 @@ pub enum Wanted {
     Submission(Box<Submission>),
     /// Act on existing jobs or nodes.
     Command(ClusterCommand),
-}
-
-/// A request with a channel for the reply: a message about what was done.
-pub struct ClusterRequest {
-    /// The request.
-    pub wanted: Wanted,
-    /// The client, for the log: `uid 1000 (pid 4711)`.
-    pub requested_by: String,
-    /// Receives the reply.
-    pub reply: oneshot::Sender<Result<String, Refusal>>,
 }
 
 /// An action or observation of the coordinator.
@@ -48,5 +38,5 @@ pub struct ClusterFeed {
     /// Number of moves completed since it started.
     pub moves: watch::Receiver<u64>,
     /// Commands; if the channel is full, the client gets status 503.
-    pub commands: mpsc::Sender<ClusterRequest>,
+    pub commands: mpsc::Sender<Request<Wanted>>,
 }

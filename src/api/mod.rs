@@ -68,10 +68,10 @@ pub enum Command {
 
 pub use crate::model::Refusal;
 
-/// A command with a channel for the reply: a message about what was done.
-pub struct Request {
+/// A command with a channel for the reply: a message about what was done. `C` is [`Command`], or [`cluster::Wanted`] for a coordinator.
+pub struct Request<C> {
     /// The command.
-    pub command: Command,
+    pub command: C,
     /// The client, for the log: `uid 1000 (pid 4711)`.
     pub requested_by: String,
     /// Receives the reply.
@@ -90,7 +90,7 @@ pub struct Feed {
     /// New events.
     pub events: broadcast::Sender<Event>,
     /// Commands; if the channel is full, the client gets status 503.
-    pub commands: mpsc::Sender<Request>,
+    pub commands: mpsc::Sender<Request<Command>>,
     /// Requests for recordings; if the channel is full, the client gets status 503.
     pub recordings: mpsc::Sender<RecordingRequest>,
     /// History queries; if the channel is full, the client gets status 503.

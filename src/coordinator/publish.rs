@@ -1,6 +1,7 @@
 //! Publishes the latest status and recent events of the coordinator. Imports: api, model.
 
-use crate::api::cluster::{ClusterEvent, ClusterFeed, ClusterRequest};
+use crate::api::Request;
+use crate::api::cluster::{ClusterEvent, ClusterFeed, Wanted};
 use crate::model::cluster::ClusterStatus;
 use crate::model::swarm::ServiceId;
 use std::collections::VecDeque;
@@ -16,12 +17,12 @@ pub(super) struct Publisher {
     status: watch::Sender<Arc<ClusterStatus>>,
     moves: watch::Sender<u64>,
     recent: Arc<Mutex<VecDeque<ClusterEvent>>>,
-    commands: mpsc::Sender<ClusterRequest>,
+    commands: mpsc::Sender<Request<Wanted>>,
     emitted: u64,
 }
 
 impl Publisher {
-    pub(super) fn new(commands: mpsc::Sender<ClusterRequest>) -> Publisher {
+    pub(super) fn new(commands: mpsc::Sender<Request<Wanted>>) -> Publisher {
         let (status, _) = watch::channel(Arc::default());
         let (moves, _) = watch::channel(0);
         Publisher { status, moves, recent: Arc::default(), commands, emitted: 0 }

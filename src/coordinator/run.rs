@@ -8,8 +8,8 @@ use super::hook;
 use super::machine::{At, CommandId, Effect, Event, Machine};
 use super::publish::Publisher;
 use super::settings::{Settings, SettingsError};
-use crate::api::cluster::{ClusterRequest, Wanted};
-use crate::api::{self, Access, ApiLimits, BindError};
+use crate::api::cluster::Wanted;
+use crate::api::{self, Access, ApiLimits, BindError, Request};
 use crate::host::{node, users};
 use crate::model::cluster::Submission;
 use crate::model::swarm::{Attestation, ChangeOutcome, TransferOutcome};
@@ -157,9 +157,9 @@ impl Runner {
         }
     }
 
-    fn accept(&mut self, request: ClusterRequest) {
-        let ClusterRequest { wanted, requested_by, reply } = request;
-        let command = match wanted {
+    fn accept(&mut self, request: Request<Wanted>) {
+        let Request { command, requested_by, reply } = request;
+        let command = match command {
             Wanted::Submission(submission) => {
                 tracing::info!(job = %submission.name, requested_by, "submitted");
                 return self.create(*submission, reply);

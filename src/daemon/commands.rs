@@ -11,7 +11,7 @@ use crate::progress::LearningRecord;
 
 impl Governing {
     /// Handles a command and sends the reply, which says what was done.
-    pub(super) fn handle_request(&mut self, request: Request) {
+    pub(super) fn handle_request(&mut self, request: Request<Command>) {
         let waiter = Waiter { requested_by: request.requested_by, reply: request.reply };
         let (about, result) = match request.command {
             // These wait for the engine and the disk, and the loop must not.

@@ -19,7 +19,7 @@ use super::publish::Publisher;
 use super::pulse::SILENT_AT_MOST;
 use super::record::Recorders;
 use super::subject::Subject;
-use crate::api::{RecordingRequest, Request};
+use crate::api::{Command, RecordingRequest, Request};
 use crate::config::{ConfigError, EngineChoice, Settings};
 use crate::host::docker::{Engine, EngineInfo};
 use crate::host::node;
@@ -124,7 +124,7 @@ pub(super) struct Governing {
 
 /// Requests of the API's clients to the loop.
 pub(super) struct Requests {
-    pub requests: mpsc::Receiver<Request>,
+    pub requests: mpsc::Receiver<Request<Command>>,
     pub recorders: mpsc::Receiver<RecordingRequest>,
 }
 

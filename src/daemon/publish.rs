@@ -3,7 +3,7 @@
 use super::event::Component;
 use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
-use crate::api::{Feed, HistoryRequest, RecordingRequest, Request};
+use crate::api::{Command, Feed, HistoryRequest, RecordingRequest, Request};
 use crate::config::{self, Settings};
 use crate::model::{ContainerId, Event, EventKind, Learning, NodeStatus, Notice, NoticeLevel};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ pub(super) struct Publisher {
     configuration: watch::Sender<Arc<str>>,
     recent: Arc<Mutex<VecDeque<Event>>>,
     events: broadcast::Sender<Event>,
-    commands: mpsc::Sender<Request>,
+    commands: mpsc::Sender<Request<Command>>,
     recordings: mpsc::Sender<RecordingRequest>,
     history_queries: mpsc::Sender<HistoryRequest>,
     history: History,
@@ -36,7 +36,7 @@ pub(super) struct Publisher {
 
 impl Publisher {
     pub fn new(
-        commands: mpsc::Sender<Request>,
+        commands: mpsc::Sender<Request<Command>>,
         recordings: mpsc::Sender<RecordingRequest>,
         history_queries: mpsc::Sender<HistoryRequest>,
         history: History,

@@ -273,7 +273,7 @@ impl TestDaemon {
 }
 
 /// Returns client requests without senders other than the one returned.
-pub(super) fn client_requests() -> (Requests, mpsc::Sender<Request>) {
+pub(super) fn client_requests() -> (Requests, mpsc::Sender<Request<Command>>) {
     let (sender, requests) = mpsc::channel(4);
     let (_, recorders) = mpsc::channel(1);
     (Requests { requests, recorders }, sender)

@@ -4,13 +4,13 @@
 
 use super::access::Peer;
 use super::bounded::{Bounds, within};
-use super::commands::{object, permitted};
+use super::commands::{answered, object, permitted};
 use super::metrics::cluster::ClusterMetrics;
 use super::metrics::exposition;
 use super::problem::Fault;
 use super::shared::{ApiLimits, Counters, json_response};
 use super::snapshot::json;
-use crate::api::cluster::{ClusterFeed, ClusterRequest, Wanted};
+use crate::api::cluster::{ClusterFeed, Wanted};
 use crate::api::wire::{Cluster, ClusterEvents, Done, Problem, Submission};
 use crate::model::cluster::ClusterCommand;
 use axum::Router;
@@ -23,8 +23,6 @@ use hyper::body::Bytes;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 use std::sync::{Arc, LazyLock, PoisonError};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::oneshot;
 use utoipa::{IntoParams, OpenApi};
 
 /// Returns all routes of a coordinator.
@@ -82,10 +80,10 @@ async fn submit(
     Extension(peer): Extension<Peer>,
     body: Bytes,
 ) -> Result<Response, Fault> {
-    permitted(&peer, "submitting a job")?;
+    permitted(&peer)?;
     let submission: Submission = object(&body, "a submission")?;
     let submission = submission.checked().map_err(Fault::BadRequest)?;
-    ask(&feed, &peer, "submitting a job", Wanted::Submission(Box::new(submission))).await
+    ask(&feed, &peer, Wanted::Submission(Box::new(submission))).await
 }
 
 /// Query parameters with a node.
@@ -97,7 +95,7 @@ struct Node {
 }
 
 /// Move a job to a node.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/move", params(("name" = String, Path, description = "the service's name or id, or the gang"), Node),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/move", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang"), Node),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn move_job(
     State(feed): State<ClusterFeed>,
@@ -110,7 +108,7 @@ async fn move_job(
 }
 
 /// Stop a job until it is resumed. It saves its state first, as in a move.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/pause", params(("name" = String, Path, description = "the service's name or id, or the gang")),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/pause", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn pause(
     State(feed): State<ClusterFeed>,
@@ -122,7 +120,7 @@ async fn pause(
 }
 
 /// Continue a paused job, or one whose restarts were given up.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/resume", params(("name" = String, Path, description = "the service's name or id, or the gang")),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/resume", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn resume(
     State(feed): State<ClusterFeed>,
@@ -134,7 +132,7 @@ async fn resume(
 }
 
 /// Confirm that a node is switched off permanently, so that the job may start on another node.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/node-is-off", params(("name" = String, Path, description = "the service's name or id, or the gang"), Node),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/node-is-off", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang"), Node),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn node_is_off(
     State(feed): State<ClusterFeed>,
@@ -198,33 +196,11 @@ async fn document() -> Response {
 }
 
 async fn carry_out(feed: &ClusterFeed, peer: &Peer, command: ClusterCommand) -> Result<Response, Fault> {
-    ask(feed, peer, describe(&command), Wanted::Command(command)).await
+    ask(feed, peer, Wanted::Command(command)).await
 }
 
-/// Sends a request to the coordinator and waits for the reply; the caller's time limit applies.
-async fn ask(feed: &ClusterFeed, peer: &Peer, action: &str, wanted: Wanted) -> Result<Response, Fault> {
-    permitted(peer, action)?;
-    let (reply, answer) = oneshot::channel();
-    let request = ClusterRequest { wanted, requested_by: peer.describe(), reply };
-    feed.commands.try_send(request).map_err(|error| match error {
-        TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
-        TrySendError::Closed(_) => Fault::Stopping,
-    })?;
-    match answer.await {
-        Ok(Ok(done)) => Ok(json_response(json(&Done { done }))),
-        Ok(Err(refusal)) => Err(Fault::OfACluster(refusal)),
-        Err(_dropped) => Err(Fault::Stopping),
-    }
-}
-
-/// Returns the action of a command for the error message of a peer without the right.
-fn describe(command: &ClusterCommand) -> &'static str {
-    match command {
-        ClusterCommand::Drain(_) => "draining a node",
-        ClusterCommand::Undrain(_) => "undraining a node",
-        ClusterCommand::Move { .. } => "moving a job",
-        ClusterCommand::Pause(_) => "pausing a job",
-        ClusterCommand::Resume(_) => "resuming a job",
-        ClusterCommand::NodeIsOff { .. } => "declaring a node off",
-    }
+/// Sends a request to the coordinator and waits until it is done.
+async fn ask(feed: &ClusterFeed, peer: &Peer, wanted: Wanted) -> Result<Response, Fault> {
+    let done = answered(&feed.commands, peer, wanted, Fault::OfACluster).await?;
+    Ok(json_response(json(&Done { done })))
 }

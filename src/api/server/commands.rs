@@ -1,11 +1,11 @@
-//! Sends commands to the daemon: checks rights and parameters, and waits for the reply. Imports: siblings.
+//! Sends commands to a daemon or coordinator: checks rights and parameters, and waits for the reply. Imports: siblings.
 
 use super::access::{Peer, Right};
-use super::problem::{Fault, describe};
+use super::problem::Fault;
 use super::shared::{Api, json_response};
 use super::snapshot::{Snapshot, json};
 use crate::api::wire::{AdoptionRequest, Done, PolicyChange};
-use crate::api::{Command, Request};
+use crate::api::{Command, Refusal, Request};
 use crate::model::PolicyName;
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
@@ -14,44 +14,47 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use utoipa::IntoParams;
 
-/// Sends a command to the daemon and waits for the reply; the caller's time limit applies.
+/// Sends a command to the daemon and waits until it is done.
 pub(super) async fn carry_out(api: &Api, peer: &Peer, command: Command) -> Result<Response, Fault> {
-    let done = answered(api, peer, command).await?;
+    let done = answered(&api.feed.commands, peer, command, Fault::Refused).await?;
     Ok(json_response(json(&Done { done })))
 }
 
-/// Like [`carry_out`], for a command whose reply is the requested document.
-pub(super) async fn answered(api: &Api, peer: &Peer, command: Command) -> Result<String, Fault> {
-    permitted(peer, describe(&command))?;
+/// Sends a command and waits for the reply; the caller's time limit applies. `refused` is the fault of a refused command.
+pub(super) async fn answered<C>(
+    commands: &mpsc::Sender<Request<C>>,
+    peer: &Peer,
+    command: C,
+    refused: fn(Refusal) -> Fault,
+) -> Result<String, Fault> {
+    permitted(peer)?;
     let (reply, answer) = oneshot::channel();
-    api.feed.commands.try_send(Request { command, requested_by: peer.describe(), reply }).map_err(
-        |error| match error {
-            TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
-            TrySendError::Closed(_) => Fault::Stopping,
-        },
-    )?;
+    let request = Request { command, requested_by: peer.describe(), reply };
+    commands.try_send(request).map_err(|error| match error {
+        TrySendError::Full(_) => Fault::Busy("too many commands are waiting".to_owned()),
+        TrySendError::Closed(_) => Fault::Stopping,
+    })?;
     match answer.await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(refusal)) => Err(Fault::Refused(refusal)),
+        Ok(answer) => answer.map_err(refused),
         Err(_dropped) => Err(Fault::Stopping),
     }
 }
 
-/// Checks that the peer may change things. `action` names the command in the error, as in "reloading the configuration".
-pub(super) fn permitted(peer: &Peer, action: &str) -> Result<(), Fault> {
+/// Checks that the peer may change things.
+pub(super) fn permitted(peer: &Peer) -> Result<(), Fault> {
     match peer.right {
         Right::Change => Ok(()),
-        _ => Err(Fault::Denied(format!("{} has read-only access: {action} is not allowed", peer.describe()))),
+        _ => Err(Fault::Denied(format!("{} has read-only access; this request needs full control", peer.describe()))),
     }
 }
 
 /// Returns the full id of the container called `name`, so that the daemon acts on exactly that container. The right is checked first, so
 /// that the error does not depend on the existence of the container.
 pub(super) fn resolved(snapshot: &Snapshot, peer: &Peer, name: &str) -> Result<String, Fault> {
-    permitted(peer, &format!("changing `{name}`"))?;
+    permitted(peer)?;
     snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())
 }
 

@@ -2,43 +2,65 @@
 //!
 //! Imports: wire types and the interface with the daemon.
 
+use crate::api::Refusal;
 use crate::api::wire::{Problem, ProblemDetail};
-use crate::api::{Command, Refusal};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+// Next steps that several errors suggest, or that are long.
+const PATHS: &str = "`GET /openapi.json` lists all paths and methods";
+const REQUESTS: &str = "`GET /openapi.json` describes each request";
+const CONTAINERS: &str = "`flowctl ps` lists the governed containers: those started with `--label flowcon.enable=true`";
+const ACCESS: &str = "run it as root (sudo); for read-only access, join the group `flowcon` (`sudo usermod -aG flowcon \
+                      USER`, then log in again); for full control, add the user to `api.admins` in flowcond.toml (flowcoord: `admins` in flowcoord.toml)";
+const CLUSTER: &str = "`flowctl cluster status` shows nodes and jobs; `flowctl help cluster` describes the commands";
+
 /// An error of a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// No such path.
+    #[error("no such path: {0}")]
     NoRoute(String),
     /// The path exists, the method does not.
+    #[error("this path does not support the method {0}")]
     WrongMethod(String),
     /// The peer lacks the right.
+    #[error("{0}")]
     Denied(String),
     /// No governed container has this name.
+    #[error("no governed container is called {0}")]
     NoContainer(String),
     /// The history does not contain the job or the time.
+    #[error("{0}")]
     NotInHistory(String),
-    /// Several containers match this name; the list has their ids.
-    Ambiguous(String, Vec<String>),
+    /// Several containers match this name; their ids are separated by commas.
+    #[error("{name} is ambiguous; it matches {ids}")]
+    Ambiguous { name: String, ids: String },
     /// The request is invalid.
+    #[error("{0}")]
     BadRequest(String),
     /// The body is larger than this many bytes.
+    #[error("the request body is larger than {0} bytes")]
     TooLarge(usize),
     /// The body did not arrive in time.
+    #[error("the request body did not arrive in time")]
     BodyTimeout,
     /// The daemon did not answer in time.
+    #[error("the daemon did not answer in time; it may still run the command")]
     Timeout,
     /// Too many concurrent connections, streams or commands.
+    #[error("{0}")]
     Busy(String),
     /// The daemon is stopping.
+    #[error("the daemon is stopping")]
     Stopping,
     /// The daemon refused the command.
+    #[error("{0}")]
     Refused(Refusal),
     /// The coordinator refused the command.
+    #[error("{0}")]
     OfACluster(Refusal),
 }
 
@@ -55,116 +77,63 @@ impl From<PathRejection> for Fault {
 }
 
 impl Fault {
-    fn status(&self) -> StatusCode {
+    /// Returns the status, the code and the next step.
+    fn parts(&self) -> (StatusCode, &'static str, &'static str) {
         match self {
-            Fault::OfACluster(refusal) => Fault::Refused(refusal.clone()).status(),
-            Fault::NoRoute(_)
-            | Fault::NoContainer(_)
-            | Fault::NotInHistory(_)
-            | Fault::Refused(Refusal::NotFound(_) | Refusal::NotOnEngine(_)) => StatusCode::NOT_FOUND,
-            Fault::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Fault::Denied(_) => StatusCode::FORBIDDEN,
-            Fault::Ambiguous(..) | Fault::Refused(Refusal::Refused(_)) => StatusCode::CONFLICT,
-            Fault::BadRequest(_) | Fault::Refused(Refusal::Invalid(_)) => StatusCode::BAD_REQUEST,
-            Fault::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Fault::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
-            Fault::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Fault::Busy(_) | Fault::Stopping => StatusCode::SERVICE_UNAVAILABLE,
-            Fault::Refused(Refusal::Failed(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            Fault::NoRoute(_) => (StatusCode::NOT_FOUND, "no-route", PATHS),
+            Fault::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", PATHS),
+            Fault::Denied(_) => (StatusCode::FORBIDDEN, "denied", ACCESS),
+            Fault::NoContainer(_) => (StatusCode::NOT_FOUND, "not-found", CONTAINERS),
+            Fault::NotInHistory(_) => {
+                (StatusCode::NOT_FOUND, "not-found", "`flowctl history` lists the recorded jobs and times")
+            }
+            Fault::Ambiguous { .. } => (StatusCode::CONFLICT, "ambiguous", "use one of these ids"),
+            Fault::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad-request", REQUESTS),
+            Fault::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too-large", REQUESTS),
+            Fault::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "timeout", "send the whole request at once"),
+            Fault::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout", "`flowctl status` shows whether it was done"),
+            Fault::Busy(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "busy", "try again in a second; close streams that are not needed")
+            }
+            Fault::Stopping => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "stopping",
+                "try again when it is running: `systemctl status flowcond`",
+            ),
+            Fault::Refused(refusal) => parts_of(refusal),
+            Fault::OfACluster(refusal) => {
+                let (status, code, _) = parts_of(refusal);
+                (status, code, CLUSTER)
+            }
         }
     }
+}
 
-    fn code(&self) -> &'static str {
-        match self {
-            Fault::OfACluster(refusal) => Fault::Refused(refusal.clone()).code(),
-            Fault::NoRoute(_) => "no-route",
-            Fault::WrongMethod(_) => "wrong-method",
-            Fault::Denied(_) => "denied",
-            Fault::NoContainer(_)
-            | Fault::NotInHistory(_)
-            | Fault::Refused(Refusal::NotFound(_) | Refusal::NotOnEngine(_)) => "not-found",
-            Fault::Ambiguous(..) => "ambiguous",
-            Fault::BadRequest(_) | Fault::Refused(Refusal::Invalid(_)) => "bad-request",
-            Fault::TooLarge(_) => "too-large",
-            Fault::BodyTimeout | Fault::Timeout => "timeout",
-            Fault::Busy(_) => "busy",
-            Fault::Stopping => "stopping",
-            Fault::Refused(Refusal::Refused(_)) => "refused",
-            Fault::Refused(Refusal::Failed(_)) => "failed",
+/// Returns the status and the code of a refused command, and the next step if the daemon refused it.
+fn parts_of(refusal: &Refusal) -> (StatusCode, &'static str, &'static str) {
+    match refusal {
+        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "not-found", CONTAINERS),
+        Refusal::NotOnEngine(_) => {
+            (StatusCode::NOT_FOUND, "not-found", "`docker ps` (`podman ps`) lists the running containers")
         }
-    }
-
-    fn message(&self) -> String {
-        match self {
-            Fault::NoRoute(path) => format!("no such path: {path}"),
-            Fault::WrongMethod(method) => format!("this path does not support the method {method}"),
-            Fault::Denied(why) => why.clone(),
-            Fault::NoContainer(name) => format!("no governed container is called {name}"),
-            Fault::Ambiguous(name, ids) => format!("{name} is ambiguous; it matches {}", ids.join(", ")),
-            Fault::BadRequest(why) | Fault::NotInHistory(why) => why.clone(),
-            Fault::TooLarge(limit) => format!("the request body is larger than {limit} bytes"),
-            Fault::BodyTimeout => "the request body did not arrive in time".to_owned(),
-            Fault::Timeout => "the daemon did not answer in time; it may still run the command".to_owned(),
-            Fault::Busy(why) => why.clone(),
-            Fault::Stopping => "the daemon is stopping".to_owned(),
-            Fault::Refused(refusal) | Fault::OfACluster(refusal) => refusal.to_string(),
-        }
-    }
-
-    fn next(&self) -> &'static str {
-        match self {
-            Fault::NoRoute(_) | Fault::WrongMethod(_) => "`GET /openapi.json` lists all paths and methods",
-            Fault::Denied(_) => {
-                "run it as root (sudo); for read-only access, join the group `flowcon` (`sudo usermod -aG flowcon USER`, then log in again); for full control, add the user to `api.admins` in flowcond.toml"
-            }
-            Fault::NoContainer(_) | Fault::Refused(Refusal::NotFound(_)) => {
-                "`flowctl ps` lists the governed containers: those started with `--label flowcon.enable=true`"
-            }
-            Fault::Refused(Refusal::NotOnEngine(_)) => "`docker ps` (`podman ps`) lists the running containers",
-            Fault::Refused(Refusal::Invalid(_)) => "`flowctl help labels` lists the labels",
-            Fault::OfACluster(_) => {
-                "`flowctl cluster status` shows nodes and jobs; `flowctl help cluster` describes the commands"
-            }
-            Fault::NotInHistory(_) => "`flowctl history` lists the recorded jobs and times",
-            Fault::Ambiguous(..) => "use one of these ids",
-            Fault::BadRequest(_) | Fault::TooLarge(_) => "`GET /openapi.json` describes each request",
-            Fault::BodyTimeout => "send the whole request at once",
-            Fault::Timeout => "`flowctl status` shows whether it was done",
-            Fault::Busy(_) => "try again in a second; close streams that are not needed",
-            Fault::Stopping => "try again when it is running: `systemctl status flowcond`",
-            Fault::Refused(Refusal::Refused(_)) => "`flowctl status` shows the current state",
-            Fault::Refused(Refusal::Failed(_)) => {
-                "`flowctl doctor` looks for the cause; the daemon's log has the details"
-            }
-        }
+        Refusal::Invalid(_) => (StatusCode::BAD_REQUEST, "bad-request", "`flowctl help labels` lists the labels"),
+        Refusal::Refused(_) => (StatusCode::CONFLICT, "refused", "`flowctl status` shows the current state"),
+        Refusal::Failed(_) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "failed",
+            "`flowctl doctor` looks for the cause; the daemon's log has the details",
+        ),
     }
 }
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let detail =
-            ProblemDetail { code: self.code().to_owned(), message: self.message(), next: self.next().to_owned() };
-        let mut response = (self.status(), Json(Problem { error: detail })).into_response();
+        let (status, code, next) = self.parts();
+        let error = ProblemDetail { code: code.to_owned(), message: self.to_string(), next: next.to_owned() };
+        let mut response = (status, Json(Problem { error })).into_response();
         if matches!(self, Fault::Busy(_)) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
-    }
-}
-
-/// Returns the action of a command for the error message of a peer without the right.
-pub(super) fn describe(command: &Command) -> &'static str {
-    match command {
-        Command::Pause(_) => "releasing containers",
-        Command::Resume(_) => "resuming containers",
-        Command::Pin { .. } => "pinning a share",
-        Command::Unpin(_) => "unpinning a share",
-        Command::Adopt { .. } => "adopting a container",
-        Command::Disown(_) => "disowning a container",
-        Command::Record { .. } => "reading a job's learning record",
-        Command::Expect { .. } => "storing a job's learning record",
-        Command::Restore => "restoring the original limits",
-        Command::SetPolicy { .. } => "changing the policy",
-        Command::Reload => "reloading the configuration",
     }
 }

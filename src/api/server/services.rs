@@ -42,8 +42,9 @@ pub(super) async fn record(
     Extension(peer): Extension<Peer>,
     service: Service,
 ) -> Result<Response, Fault> {
-    let service = id(service)?;
-    Ok(json_response(commands::answered(&api, &peer, Command::Record { service }).await?.into()))
+    let command = Command::Record { service: id(service)? };
+    let record = commands::answered(&api.feed.commands, &peer, command, Fault::Refused).await?;
+    Ok(json_response(record.into()))
 }
 
 /// Keep the learning record from another node, at most for one hour, until a container of the service starts here and continues from it.

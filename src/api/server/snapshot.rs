@@ -57,7 +57,8 @@ impl Snapshot {
             [] => Err(Fault::NoContainer(asked.to_owned())),
             [job] => Ok(job),
             several => {
-                Err(Fault::Ambiguous(asked.to_owned(), several.iter().map(|job| job.observed.id.to_string()).collect()))
+                let ids: Vec<String> = several.iter().map(|job| job.observed.id.to_string()).collect();
+                Err(Fault::Ambiguous { name: asked.to_owned(), ids: ids.join(", ") })
             }
         }
     }
