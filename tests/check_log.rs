@@ -77,6 +77,12 @@ fn a_missing_log_is_not_found() {
 }
 
 #[test]
+fn an_invalid_pattern_is_rejected_with_the_reason() {
+    let output = flowctl(&["--pattern", "(unclosed", "-"]).code(2).get_output().stderr.clone();
+    assert!(String::from_utf8_lossy(&output).contains("unclosed group"));
+}
+
+#[test]
 fn a_word_that_is_not_a_file_is_a_job_and_without_a_daemon_the_error_has_a_next_step() {
     let output = flowctl(&["resnet", "--socket", "/nonexistent/s.sock"]).code(3).get_output().stderr.clone();
     let text = String::from_utf8_lossy(&output);

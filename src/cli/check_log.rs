@@ -3,7 +3,7 @@
 use super::job_log;
 use crate::api::client::Client;
 use crate::config::LABEL_PREFIX;
-use crate::model::{Direction, Directives, word};
+use crate::model::{Direction, Directives, Pattern, word};
 use crate::progress::{LogReading, Observation, Survey};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Format;
@@ -35,8 +35,8 @@ pub struct CheckLogArgs {
     #[arg(long, value_name = "DIRECTION", value_parser = direction)]
     pub direction: Option<Direction>,
     /// A regular expression with the group `value`, like the label flowcon.pattern
-    #[arg(long, value_name = "REGEX")]
-    pub pattern: Option<String>,
+    #[arg(long, value_name = "REGEX", value_parser = Pattern::new)]
+    pub pattern: Option<Pattern>,
 }
 
 fn direction(text: &str) -> Result<Direction, String> {
@@ -201,9 +201,6 @@ fn print_json(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn print_text(reading: &LogReading, out: &mut impl Write) -> io::Result<()> {
-    for problem in &reading.problems {
-        writeln!(out, "note: {}", clean(problem))?;
-    }
     match &reading.metric {
         None => writeln!(out, "metric      none found; name one with --metric, or describe its lines with --pattern")?,
         Some(metric) => print_metric(metric, reading, out)?,

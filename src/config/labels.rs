@@ -4,7 +4,7 @@
 use super::load::nearest;
 use super::value::bytes;
 use crate::model::time::duration;
-use crate::model::{Bounds, Direction, Directives, Millis, Pattern, Share};
+use crate::model::{Bounds, Direction, Directives, Millis, Pattern, ProgressUnit, Share};
 use std::collections::BTreeMap;
 
 /// Prefix of the labels of flowcon.
@@ -163,7 +163,7 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
             parsed.log = Some(fits.then(|| value.to_owned()).ok_or("expected an absolute path inside the container")?);
         }
         "metric" => parsed.metric = Some(word(value)?),
-        "unit" => parsed.unit = Some(word(value)?),
+        "unit" => parsed.unit = Some(unit(value).ok_or("expected epoch, step, iteration, percent, round or sample")?),
         "direction" => {
             parsed.direction = Some(match value {
                 "down" => Direction::Down,
@@ -171,7 +171,7 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
                 _ => return Err("expected down or up".to_owned()),
             });
         }
-        "pattern" => parsed.pattern = Some(pattern(value)?),
+        "pattern" => parsed.pattern = Some(Pattern::new(value).map_err(|why| why.replace(char::is_control, "?"))?),
         "total" => {
             let total = finite(value).filter(|total| *total > 0.0);
             parsed.total = Some(total.ok_or("expected a number above 0: the total number of progress units")?);
@@ -215,9 +215,17 @@ fn word(value: &str) -> Result<String, String> {
     fits.then(|| trimmed.to_owned()).ok_or_else(|| "expected a name of at most 128 bytes".to_owned())
 }
 
-fn pattern(value: &str) -> Result<String, String> {
-    let expected = |why: String| why.replace(char::is_control, "?");
-    Pattern::new(value).map(|_| value.to_owned()).map_err(expected)
+/// Parses the name of a progress unit, in singular or plural.
+fn unit(value: &str) -> Option<ProgressUnit> {
+    match value.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "epoch" => Some(ProgressUnit::Epoch),
+        "step" | "batch" | "batche" => Some(ProgressUnit::Step),
+        "iteration" | "iter" => Some(ProgressUnit::Iteration),
+        "percent" | "%" => Some(ProgressUnit::Percent),
+        "round" => Some(ProgressUnit::Round),
+        "sample" => Some(ProgressUnit::Sample),
+        _ => None,
+    }
 }
 
 /// Makes untrusted text safe for a terminal.
@@ -243,12 +251,14 @@ mod tests {
             ("flowcon.metric", "val_loss"),
             ("flowcon.direction", "down"),
             ("flowcon.pattern", r"loss=(?P<value>\S+)"),
+            ("flowcon.unit", "Epochs"),
             ("flowcon.memory-floor", "2g"),
             ("com.example", "not ours"),
         ]);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!((parsed.bounds.min.fraction(), parsed.bounds.max.fraction(), parsed.weight), (0.1, 0.5, 2.0));
         assert_eq!((parsed.metric.as_deref(), parsed.direction), (Some("val_loss"), Some(Direction::Down)));
+        assert_eq!(parsed.unit, Some(ProgressUnit::Epoch));
         assert!(parsed.pattern.is_some() && parsed.memory_floor.is_some());
     }
 
@@ -288,6 +298,7 @@ mod tests {
             check_labels(&[(label.to_owned(), value.to_owned())].into()).expect_err("refused").join("; ")
         };
         assert_eq!(refused("flowcon.weight", "much"), "label flowcon.weight: expected a number from 0.01 to 100");
+        assert!(refused("flowcon.unit", "furlong").starts_with("label flowcon.unit: expected epoch, step"));
         assert_eq!(refused("weight", "2"), "label weight: expected one that begins with flowcon.");
         assert!(refused("flowcon.wieght", "2").contains("did you mean flowcon.weight? see `flowctl help labels`"));
         assert!(!refused("flowcon.swordfish", "2").contains("did you mean"));

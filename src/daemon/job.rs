@@ -187,7 +187,7 @@ impl Job {
             tracker,
             claim_schedule: ClaimSchedule::default(),
         };
-        for problem in problems.iter().chain(job.tracker.problems().to_vec().iter()) {
+        for problem in &problems {
             job.add_notice(NoticeLevel::Warning, problem);
         }
         job

@@ -52,6 +52,17 @@ impl Setting {
             Setting::IoWeight(_) => LimitKind::IoWeight,
         }
     }
+
+    /// Returns the value in its own unit; `None` = unlimited.
+    pub fn number(self) -> Option<u64> {
+        match self {
+            Setting::CpuWeight(weight) => Some(u64::from(weight.number())),
+            Setting::CpuQuota(quota) => quota.map(|quota| quota.0),
+            Setting::MemoryLow(bytes) => Some(bytes.0),
+            Setting::MemoryHigh(bytes) => bytes.map(|bytes| bytes.0),
+            Setting::IoWeight(weight) => Some(u64::from(weight)),
+        }
+    }
 }
 
 impl Limits {
@@ -124,24 +135,13 @@ pub struct LimitChange {
     pub id: ContainerId,
     /// The current value.
     pub from: Setting,
-    /// The value to write.
+    /// The value to write, of the same kind.
     pub to: Setting,
 }
 
 impl LimitChange {
     /// Whether the container may use more afterwards. Loosening is written first, so that limits are never tighter than under both plans.
     pub fn loosens(&self) -> bool {
-        match (self.from, self.to) {
-            (Setting::CpuWeight(from), Setting::CpuWeight(to)) => to > from,
-            (Setting::CpuQuota(from), Setting::CpuQuota(to)) => unlimited_last(to) > unlimited_last(from),
-            (Setting::MemoryLow(from), Setting::MemoryLow(to)) => to > from,
-            (Setting::MemoryHigh(from), Setting::MemoryHigh(to)) => unlimited_last(to) > unlimited_last(from),
-            (Setting::IoWeight(from), Setting::IoWeight(to)) => to > from,
-            _ => false,
-        }
+        self.from.number().is_some_and(|from| self.to.number().is_none_or(|to| to > from))
     }
-}
-
-fn unlimited_last<T: Ord>(limit: Option<T>) -> (bool, Option<T>) {
-    (limit.is_none(), limit)
 }

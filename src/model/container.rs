@@ -1,6 +1,6 @@
 //! Identity of a governed container, and what its owner requested by label.
 
-use super::{Bytes, Direction, Millis, Share};
+use super::{Bytes, Direction, Millis, Pattern, ProgressUnit, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -153,7 +153,7 @@ pub struct Adoption {
 }
 
 /// The parsed `flowcon.*` labels of a container; see `config::labels`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Directives {
     /// `flowcon.min-share`, `flowcon.max-share`.
     pub bounds: Bounds,
@@ -166,11 +166,11 @@ pub struct Directives {
     /// `flowcon.direction`.
     pub direction: Option<Direction>,
     /// `flowcon.pattern`: a regular expression with the group `value` and the optional groups `current` and `total`.
-    pub pattern: Option<String>,
+    pub pattern: Option<Pattern>,
     /// `flowcon.total`: total number of progress units.
     pub total: Option<f64>,
-    /// `flowcon.unit`: the name of a progress unit.
-    pub unit: Option<String>,
+    /// `flowcon.unit`: the progress unit to follow.
+    pub unit: Option<ProgressUnit>,
     /// `flowcon.ignore`: metric names that are never used as the evaluation function.
     pub ignore: Vec<String>,
     /// `flowcon.memory-floor`: memory is never squeezed below this.

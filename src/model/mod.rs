@@ -47,7 +47,7 @@ pub use learning::{
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use pattern::{Found, Pattern};
 pub use place::{InvalidNumbers, Numbers, Place};
-pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodePlan, PlannedLimits};
+pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodePlan};
 pub use reason::Reason;
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use refusal::Refusal;

@@ -109,7 +109,7 @@ pub struct Usage {
     pub pressure: Pressure,
 }
 
-/// Limits as read from a cgroup; `None` = the kernel has no such file, or it could not be read.
+/// The limits of a cgroup. As read, `None` = the kernel has no such file, or it could not be read; in a plan, `None` = the original.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// `cpu.weight`, or `cpu.shares` converted to its scale.

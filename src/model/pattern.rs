@@ -66,6 +66,11 @@ impl Pattern {
         }
     }
 
+    /// Returns the expression as written.
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
     /// Matches a line. A match that may have been truncated, because it ends where the inspected prefix ends, is ignored.
     pub fn find<'a>(&self, line: &'a [u8]) -> Option<Found<'a>> {
         let prefix = &line[..line.len().min(self.regex.max_haystack_len())];

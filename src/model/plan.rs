@@ -1,6 +1,6 @@
 //! The decisions of the governor. A plan is complete: applying it involves no further decisions.
 
-use super::{Bytes, ContainerId, CpuWeight, Millis, Quota, Reason, Share};
+use super::{ContainerId, Limits, Millis, Reason, Share};
 use serde::{Deserialize, Serialize};
 
 /// The three lists of FlowCon.
@@ -61,8 +61,8 @@ pub struct ContainerPlan {
     pub limit: Share,
     /// The part of the node that it gets if every container wants more than that.
     pub share: Share,
-    /// The limits to apply; `None` = no change.
-    pub limits: Option<PlannedLimits>,
+    /// The limits to apply; `None` = no change. A limit that is `None` gets its original value.
+    pub limits: Option<Limits>,
     /// Its shares of GPUs, under the default policy; empty = it uses none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuPlan>,
@@ -95,19 +95,4 @@ pub struct Contention {
     pub cores: f64,
     /// Cores that the container could use if it were alone: those that it may run on, within its quotas.
     pub most: f64,
-}
-
-/// The limits to apply to the cgroup; `None` means the original value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PlannedLimits {
-    /// `cpu.weight`.
-    pub cpu_weight: Option<CpuWeight>,
-    /// `cpu.max`, under `enforcement = "quota"` only.
-    pub cpu_quota: Option<Quota>,
-    /// `memory.low`.
-    pub memory_low: Option<Bytes>,
-    /// `memory.high`.
-    pub memory_high: Option<Bytes>,
-    /// `io.weight`.
-    pub io_weight: Option<u16>,
 }

@@ -11,7 +11,6 @@ mod prior_run;
 #[cfg(test)]
 mod properties_tests;
 mod reader;
-mod reader_options;
 mod record;
 #[cfg(test)]
 mod record_tests;

@@ -5,7 +5,7 @@
 //! is implausible or a list is longer than the tracker's limit. Imports: the tracker, model.
 
 use super::tracker::{Checkpoint, Tracker};
-use crate::model::{Direction, Directives, Millis};
+use crate::model::{Direction, Directives, Millis, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
 /// Format version; incremented when the meaning of a record changes.
@@ -31,7 +31,7 @@ struct Labels {
     log: Option<String>,
     metric: Option<String>,
     pattern: Option<String>,
-    unit: Option<String>,
+    unit: Option<ProgressUnit>,
     ignore: Vec<String>,
     direction: Option<Direction>,
 }
@@ -39,6 +39,7 @@ struct Labels {
 impl Labels {
     fn of(directives: &Directives) -> Labels {
         let Directives { log, metric, pattern, unit, ignore, direction, .. } = directives.clone();
+        let pattern = pattern.map(|pattern| pattern.expression().to_owned());
         Labels { log, metric, pattern, unit, ignore, direction }
     }
 }

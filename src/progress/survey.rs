@@ -4,7 +4,6 @@
 //! [`Survey::is_complete`] reports whether a second pass with [`Survey::again`] is needed. Pure. Imports: model only.
 
 use super::reader::{Candidate, Choice, ReadEvent, Reader, Rendering, Sample, SeriesKey, View};
-use super::reader_options::reader_options;
 use crate::model::{Direction, Directives, ProgressUnit};
 use std::collections::BTreeMap;
 
@@ -68,15 +67,12 @@ pub struct LogReading {
     pub candidates: Vec<RankedSeries>,
     /// The first and the latest line with a value of the metric, with line numbers, truncated.
     pub excerpts: Vec<(u64, String)>,
-    /// What is wrong with the labels.
-    pub problems: Vec<String>,
 }
 
 /// Reads a whole log; see the module.
 pub struct Survey {
     reader: Reader,
     kept: Kept,
-    problems: Vec<String>,
 }
 
 #[derive(Default)]
@@ -108,8 +104,7 @@ struct Printed {
 impl Survey {
     /// Returns an empty survey that follows `directives`.
     pub fn new(directives: &Directives) -> Self {
-        let (options, problems) = reader_options(directives);
-        Survey { reader: Reader::new(options), kept: Kept::default(), problems }
+        Survey { reader: Reader::new(directives), kept: Kept::default() }
     }
 
     /// Reads the next bytes; they may be cut anywhere.
@@ -141,7 +136,7 @@ impl Survey {
         let view = self.reader.view();
         let candidates = view.candidates().into_iter().map(ranked).collect();
         let progress = view.progress().map(|p| PrintedProgress { unit: p.unit, current: p.current, total: p.total });
-        let reading = LogReading { progress, candidates, problems: self.problems, ..LogReading::default() };
+        let reading = LogReading { progress, candidates, ..LogReading::default() };
         match view.choice() {
             None => reading,
             Some(Choice { key, metric, direction, confidence }) => {

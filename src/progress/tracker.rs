@@ -4,7 +4,6 @@ use super::claim::Claim;
 use super::curve::History;
 use super::prior_run::PriorRun;
 use super::reader::{CountReading, ReadEvent, Reader, ReaderState, Sample, SeriesKey, View};
-use super::reader_options::reader_options;
 use super::survey::{EXCERPT_MAX, excerpt};
 use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress};
 use serde::{Deserialize, Serialize};
@@ -50,7 +49,6 @@ impl Checkpoint {
 pub struct Tracker {
     reader: Reader,
     followed: Followed,
-    problems: Vec<String>,
 }
 
 /// The chosen series and its history.
@@ -76,7 +74,6 @@ struct Waiting {
 impl Tracker {
     /// Returns an empty tracker that follows the container's labels.
     pub fn new(directives: &Directives) -> Self {
-        let (options, problems) = reader_options(directives);
         let followed = Followed {
             chosen: None,
             waiting: VecDeque::new(),
@@ -86,7 +83,7 @@ impl Tracker {
             unshown: Vec::new(),
             metric: directives.metric.clone(),
         };
-        Tracker { reader: Reader::new(options), followed, problems }
+        Tracker { reader: Reader::new(directives), followed }
     }
 
     /// Returns a tracker that continues from the checkpoint of an earlier daemon.
@@ -164,11 +161,6 @@ impl Tracker {
     /// The line of the latest evaluation, truncated.
     pub fn line(&self) -> Option<&str> {
         self.followed.line.as_deref()
-    }
-
-    /// Messages about invalid labels.
-    pub fn problems(&self) -> &[String] {
-        &self.problems
     }
 
     fn named(&self, learning: Learning) -> Learning {

@@ -117,7 +117,7 @@ impl Drop for Served {
 }
 
 /// Replies to commands: rejects a resume, fails to restore, never replies to a reload, and accepts the rest.
-async fn reply_to_commands(mut requests: mpsc::Receiver<Request>, log: Arc<Mutex<Vec<(Command, String)>>>) {
+async fn reply_to_commands(mut requests: mpsc::Receiver<Request<Command>>, log: Arc<Mutex<Vec<(Command, String)>>>) {
     let mut pending = Vec::new();
     while let Some(Request { command, requested_by, reply }) = requests.recv().await {
         log.lock().expect("lock").push((command.clone(), requested_by));
@@ -243,7 +243,7 @@ fn planned(job: &mut JobStatus, list: List, growth: f64, limit: f64, share: f64,
         growth: GrowthEfficiency { cpu: Some(growth), memory: Some(growth * 2.0), ..GrowthEfficiency::default() },
         limit: Share::clamped(limit),
         share: Share::clamped(share),
-        limits: Some(PlannedLimits { cpu_weight: Some(CpuWeight::clamped(weight)), ..PlannedLimits::default() }),
+        limits: Some(Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() }),
         gpus: Vec::new(),
         reason,
     });

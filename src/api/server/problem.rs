@@ -14,7 +14,8 @@ const PATHS: &str = "`GET /openapi.json` lists all paths and methods";
 const REQUESTS: &str = "`GET /openapi.json` describes each request";
 const CONTAINERS: &str = "`flowctl ps` lists the governed containers: those started with `--label flowcon.enable=true`";
 const ACCESS: &str = "run it as root (sudo); for read-only access, join the group `flowcon` (`sudo usermod -aG flowcon \
-                      USER`, then log in again); for full control, add the user to `api.admins` in flowcond.toml (flowcoord: `admins` in flowcoord.toml)";
+                      USER`, then log in again); for full control, add the user to `api.admins` in flowcond.toml, or for \
+                      flowcoord to `admins` in flowcoord.toml";
 const CLUSTER: &str = "`flowctl cluster status` shows nodes and jobs; `flowctl help cluster` describes the commands";
 
 /// An error of a request.

@@ -1,7 +1,7 @@
 //! A governed container in lists, and its limits. Imports: model, sibling wire types.
 
-use super::{Adoption, Estimate, GpuUse, Metric, Notice, Progress, finite, finite_option, word};
-use crate::model::{self, JobStatus, NodeStatus, PlannedLimits, PolicyName, Reason};
+use super::{Adoption, Estimate, GpuUse, Metric, Notice, Progress, finite_option, word};
+use crate::model::{self, JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -203,30 +203,27 @@ pub struct Limits {
 const UNLIMITED: f64 = -1.0;
 
 impl Limits {
-    pub(super) fn of(original: &model::Limits, standing: &model::Limits, planned: Option<&PlannedLimits>) -> Limits {
-        let PlannedLimits { cpu_weight, cpu_quota, memory_low, memory_high, io_weight } =
-            planned.copied().unwrap_or_default();
-        let (cpu_quota, memory_high) = (cpu_quota.map(Some), memory_high.map(Some));
-        let planned = model::Limits { cpu_weight, cpu_quota, memory_low, memory_high, io_weight };
-        let (original, standing, planned) = (numbers(original), numbers(standing), numbers(&planned));
-        let limit =
-            |at: usize| Limit { original: original[at], standing: standing[at], planned: planned[at].or(original[at]) };
-        let [cpu_weight, cpu_quota_cores, memory_low_bytes, memory_high_bytes, io_weight] = std::array::from_fn(limit);
-        Limits { cpu_weight, cpu_quota_cores, memory_low_bytes, memory_high_bytes, io_weight }
+    pub(super) fn of(original: &model::Limits, standing: &model::Limits, planned: Option<&model::Limits>) -> Limits {
+        let limit = |kind: LimitKind| {
+            let value = |limits: &model::Limits| limits.get(kind).map(number);
+            let original = value(original);
+            Limit { original, standing: value(standing), planned: planned.and_then(value).or(original) }
+        };
+        Limits {
+            cpu_weight: limit(LimitKind::CpuWeight),
+            cpu_quota_cores: limit(LimitKind::CpuQuota),
+            memory_low_bytes: limit(LimitKind::MemoryLow),
+            memory_high_bytes: limit(LimitKind::MemoryHigh),
+            io_weight: limit(LimitKind::IoWeight),
+        }
     }
 }
 
-/// Returns the limits in the order of the fields of [`Limits`].
-fn numbers(limits: &model::Limits) -> [Option<f64>; 5] {
-    [
-        limits.cpu_weight.map(|weight| f64::from(weight.number())),
-        limits.cpu_quota.map(|quota| quota.map_or(UNLIMITED, cores)),
-        limits.memory_low.map(|bytes| bytes.0 as f64),
-        limits.memory_high.map(|high| high.map_or(UNLIMITED, |bytes| bytes.0 as f64)),
-        limits.io_weight.map(f64::from),
-    ]
-}
-
-fn cores(quota: model::Quota) -> f64 {
-    finite(quota.0 as f64 / 1000.0).unwrap_or(UNLIMITED)
+/// Returns a value in the unit of its field of [`Limits`].
+fn number(setting: Setting) -> f64 {
+    match (setting, setting.number()) {
+        (_, None) => UNLIMITED,
+        (Setting::CpuQuota(_), Some(thousandths)) => thousandths as f64 / 1000.0,
+        (_, Some(number)) => number as f64,
+    }
 }

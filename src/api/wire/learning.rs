@@ -164,9 +164,9 @@ fn labels(directives: &Directives) -> BTreeMap<String, String> {
     let labels = [
         ("flowcon.metric", directives.metric.clone()),
         ("flowcon.direction", directives.direction.map(word)),
-        ("flowcon.pattern", directives.pattern.clone()),
+        ("flowcon.pattern", directives.pattern.as_ref().map(|pattern| pattern.expression().to_owned())),
         ("flowcon.total", directives.total.map(|total| total.to_string())),
-        ("flowcon.unit", directives.unit.clone()),
+        ("flowcon.unit", directives.unit.map(word)),
         ("flowcon.ignore", ignore),
     ];
     labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()

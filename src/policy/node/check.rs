@@ -6,7 +6,7 @@ use super::allocation::{free_weight, scale};
 use super::domain::{Domain, domains};
 use super::memory;
 use crate::model::{
-    ContainerId, ContainerObservation, ContainerPlan, NodeObservation, NodePlan, PlannedLimits, Reason, RunState, Share,
+    ContainerId, ContainerObservation, ContainerPlan, Limits, NodeObservation, NodePlan, Reason, RunState, Share,
 };
 use std::fmt;
 
@@ -162,7 +162,7 @@ fn check_one(
     if observation.is_plain() {
         let fixed = container.bounds.fixed().is_some();
         let touched = planned.limits.is_some_and(|limits| {
-            PlannedLimits { cpu_weight: limits.cpu_weight.filter(|_| !fixed), ..limits } != PlannedLimits::default()
+            Limits { cpu_weight: limits.cpu_weight.filter(|_| !fixed), ..limits } != Limits::default()
         });
         if touched {
             violations.push(Violation::PlainTouched(id()));
@@ -178,7 +178,7 @@ fn check_one(
 fn check_cpu(
     planned: &ContainerPlan,
     container: &ContainerObservation,
-    limits: &PlannedLimits,
+    limits: &Limits,
     bounds: &SharedBounds,
     violations: &mut Vec<Violation>,
 ) {
@@ -201,11 +201,11 @@ fn check_cpu(
 
 fn check_memory(
     container: &ContainerObservation,
-    limits: &PlannedLimits,
+    limits: &Limits,
     observation: &NodeObservation,
     violations: &mut Vec<Violation>,
 ) {
-    let Some(high) = limits.memory_high else { return };
+    let Some(high) = limits.memory_high.flatten() else { return };
     let known = observation.pressure.memory.is_some() && container.usage.pressure.memory.is_some();
     let roomy = memory::least_high(observation, container).is_some_and(|least| high >= least);
     if !known || !roomy {
@@ -256,7 +256,7 @@ mod tests {
         let plan = squeezed(&mut observation);
         assert_eq!(check(&plan, &observation), vec![]);
         let high = |at: usize| plan.containers[at].limits.and_then(|limits| limits.memory_high);
-        assert_eq!((high(0), high(1)), (None, Some(Bytes(1280 << 20))));
+        assert_eq!((high(0), high(1)), (None, Some(Some(Bytes(1280 << 20)))));
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         let mut observation = converged();
         let mut plan = squeezed(&mut observation);
         let limits = plan.containers[0].limits.as_mut().expect("it is governed");
-        limits.memory_high = Some(Bytes(1 << 20));
+        limits.memory_high = Some(Some(Bytes(1 << 20)));
         let violations = check(&plan, &observation);
         assert_eq!(violations, vec![Violation::UnsafeSqueeze(observation.containers[0].id.clone())]);
         let left = drop_violating(&mut plan, &violations).expect("the others have a plan");

@@ -4,10 +4,7 @@
 //! Kernels and engines round (v1 shares, Docker's conversion to `cpu.weight`, pages): differences within their rounding are ignored, or
 //! every tick would write again. A setting that the kernel lacks is not written.
 
-use crate::model::{
-    Bytes, ContainerObservation, ContainerPlan, LimitChange, Limits, NodeObservation, NodePlan, PlannedLimits, Quota,
-    Setting,
-};
+use crate::model::{ContainerObservation, ContainerPlan, LimitChange, LimitKind, NodeObservation, NodePlan, Setting};
 
 /// Relative differences up to this value are rounding.
 const TOLERANCE: f64 = 0.01;
@@ -38,67 +35,39 @@ pub fn diff(plan: &NodePlan, observation: &NodeObservation) -> Vec<LimitChange> 
 
 fn push_changes(planned: &ContainerPlan, container: &ContainerObservation, changes: &mut Vec<LimitChange>) {
     let Some(wanted) = &planned.limits else { return };
-    for (from, to) in pairs(wanted, &container.limits, &container.original).into_iter().flatten() {
+    for kind in LimitKind::ALL {
+        let to = wanted.get(kind).or(container.original.get(kind));
+        let Some((from, to)) = container.limits.get(kind).zip(to) else { continue };
         if !is_equal(from, to) {
             changes.push(LimitChange { id: container.id.clone(), from, to });
         }
     }
 }
 
-/// The current and the planned value of each setting that the kernel has.
-fn pairs(wanted: &PlannedLimits, current: &Limits, original: &Limits) -> [Option<(Setting, Setting)>; 5] {
-    let pair = |from: Option<Setting>, to: Option<Setting>| from.zip(to);
-    [
-        pair(
-            current.cpu_weight.map(Setting::CpuWeight),
-            wanted.cpu_weight.or(original.cpu_weight).map(Setting::CpuWeight),
-        ),
-        pair(
-            current.cpu_quota.map(Setting::CpuQuota),
-            wanted.cpu_quota.map(Some).or(original.cpu_quota).map(Setting::CpuQuota),
-        ),
-        pair(
-            current.memory_low.map(Setting::MemoryLow),
-            wanted.memory_low.or(original.memory_low).map(Setting::MemoryLow),
-        ),
-        pair(
-            current.memory_high.map(Setting::MemoryHigh),
-            wanted.memory_high.map(Some).or(original.memory_high).map(Setting::MemoryHigh),
-        ),
-        pair(current.io_weight.map(Setting::IoWeight), wanted.io_weight.or(original.io_weight).map(Setting::IoWeight)),
-    ]
-}
-
-fn is_equal(from: Setting, to: Setting) -> bool {
-    match (from, to) {
-        (Setting::CpuWeight(a), Setting::CpuWeight(b)) => close(f64::from(a.number()), f64::from(b.number()), 1.0),
-        (Setting::CpuQuota(a), Setting::CpuQuota(b)) => close_options(a, b, |Quota(quota)| quota, QUOTA_STEP),
-        (Setting::MemoryLow(a), Setting::MemoryLow(b)) => close(a.0 as f64, b.0 as f64, MEMORY_STEP),
-        (Setting::MemoryHigh(a), Setting::MemoryHigh(b)) => close_options(a, b, |Bytes(bytes)| bytes, MEMORY_STEP),
-        (Setting::IoWeight(a), Setting::IoWeight(b)) => close(f64::from(a), f64::from(b), IO_WEIGHT_STEP),
-        _ => false,
+/// Whether two values of one limit differ by no more than rounding.
+fn is_equal(a: Setting, b: Setting) -> bool {
+    let step = match a.kind() {
+        LimitKind::CpuWeight => 1.0,
+        LimitKind::CpuQuota => QUOTA_STEP,
+        LimitKind::MemoryLow | LimitKind::MemoryHigh => MEMORY_STEP,
+        LimitKind::IoWeight => IO_WEIGHT_STEP,
+    };
+    match (a.number(), b.number()) {
+        (Some(a), Some(b)) => {
+            let (a, b) = (a as f64, b as f64);
+            (a - b).abs() <= (TOLERANCE * a.max(b)).max(step)
+        }
+        (a, b) => a == b,
     }
-}
-
-fn close_options<T>(a: Option<T>, b: Option<T>, number: impl Fn(T) -> u64, step: f64) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => close(number(a) as f64, number(b) as f64, step),
-        (None, None) => true,
-        _ => false,
-    }
-}
-
-fn close(a: f64, b: f64, step: f64) -> bool {
-    (a - b).abs() <= (TOLERANCE * a.max(b)).max(step)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CpuWeight, GrowthEfficiency, Millis, Reason, Share};
+    use crate::model::{Bytes, CpuWeight, GrowthEfficiency, Limits, Millis, Reason, Share};
     use crate::policy::node::testing::{container, node};
 
-    fn plan(limits: Vec<(&str, Option<PlannedLimits>)>) -> NodePlan {
+    fn plan(limits: Vec<(&str, Option<Limits>)>) -> NodePlan {
         let containers = limits
             .into_iter()
             .map(|(id, limits)| ContainerPlan {
@@ -116,8 +85,8 @@ mod tests {
         NodePlan { at: Millis(0), containers, next_tick: Millis(1), interval: Millis(1) }
     }
 
-    fn weight(number: f64) -> Option<PlannedLimits> {
-        Some(PlannedLimits { cpu_weight: Some(CpuWeight::clamped(number)), ..PlannedLimits::default() })
+    fn weight(number: f64) -> Option<Limits> {
+        Some(Limits { cpu_weight: Some(CpuWeight::clamped(number)), ..Limits::default() })
     }
 
     #[test]
@@ -144,7 +113,7 @@ mod tests {
             container.limits.cpu_weight = Some(CpuWeight::clamped(30.0));
             container.limits.memory_high = Some(Some(Bytes(1 << 30)));
         }
-        let changes = diff(&plan(vec![("a", None), ("b", Some(PlannedLimits::default()))]), &observed);
+        let changes = diff(&plan(vec![("a", None), ("b", Some(Limits::default()))]), &observed);
         let to: Vec<Setting> = changes.iter().map(|change| change.to).collect();
         assert_eq!(to, [Setting::CpuWeight(CpuWeight::DEFAULT), Setting::MemoryHigh(None)]);
         assert!(changes.iter().all(|change| change.id.as_str() == "b"));

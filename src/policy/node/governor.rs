@@ -28,7 +28,7 @@ use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
 use crate::model::{
     ContainerId, ContainerObservation, ContainerPlan, Contention, CpuTime, Enforcement, GrowthEfficiency,
-    HoldbackBlock, List, Millis, NodeObservation, NodePlan, Place, PlannedLimits, PolicyName, PolicySettings, Pressure,
+    HoldbackBlock, Limits, List, Millis, NodeObservation, NodePlan, Place, PolicyName, PolicySettings, Pressure,
     RunState, Share, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
@@ -276,7 +276,7 @@ impl Governor {
         remembered: &mut [Box<Remembered>],
         decisions: &[Decision],
         allocations: &[Allocation],
-    ) -> Vec<Option<PlannedLimits>> {
+    ) -> Vec<Option<Limits>> {
         let busy = quota::node_is_busy(observation, remembered.iter().map(|memory| &memory.quota));
         let protected = observation.containers.iter().zip(decisions);
         let protected = protected.filter(|(_, decision)| decision.role == MemoryRole::Protect).map(|(c, _)| c);
@@ -300,7 +300,7 @@ impl Governor {
         allocation: &Allocation,
         busy: Option<bool>,
         protected_fraction: f64,
-    ) -> Option<PlannedLimits> {
+    ) -> Option<Limits> {
         let s = &self.settings;
         let plain = self.plain_block(observation).is_some();
         let governs =
@@ -321,18 +321,18 @@ impl Governor {
             return None;
         }
         if s.policy == PolicyName::Fair {
-            return Some(PlannedLimits::default());
+            return Some(Limits::default());
         }
         if plain {
             let fixed = container.bounds.fixed().filter(|_| container.state == RunState::Running);
-            return Some(PlannedLimits { cpu_weight: fixed.map(|_| allocation.weight), ..PlannedLimits::default() });
+            return Some(Limits { cpu_weight: fixed.map(|_| allocation.weight), ..Limits::default() });
         }
         // A frozen container cannot use its limits; they are planned again when it thaws.
-        governs.then(|| PlannedLimits {
+        governs.then(|| Limits {
             cpu_weight: Some(allocation.weight),
-            cpu_quota,
+            cpu_quota: cpu_quota.map(Some),
             memory_low: low,
-            memory_high: high,
+            memory_high: high.map(Some),
             io_weight: s.govern_io.then_some(allocation.io_weight),
         })
     }

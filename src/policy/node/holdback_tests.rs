@@ -107,7 +107,7 @@ fn in_a_control_period_every_limit_is_the_original_and_the_next_tick_is_at_its_e
     let seen = seen(100, true);
     let plan = governor.tick(&seen);
     assert!(check(&plan, &seen).is_empty());
-    assert!(plan.containers.iter().all(|job| job.limits == Some(crate::model::PlannedLimits::default())));
+    assert!(plan.containers.iter().all(|job| job.limits == Some(crate::model::Limits::default())));
     assert!(plan.containers.iter().all(|job| matches!(job.reason, Reason::PlainBlock { .. })), "{plan:?}");
     assert_eq!(plan.next_tick, Millis::from_secs(107));
     let changes = diff(&plan, &seen);
@@ -127,7 +127,7 @@ fn a_control_period_keeps_fixed_shares_and_holds() {
     let weight = plan.containers[0].limits.and_then(|limits| limits.cpu_weight);
     assert_eq!(weight, Some(crate::model::CpuWeight::clamped(200.0)));
     assert!((plan.containers[0].share.fraction() - 0.5).abs() < 0.01);
-    assert_eq!(plan.containers[1].limits, Some(crate::model::PlannedLimits::default()));
+    assert_eq!(plan.containers[1].limits, Some(crate::model::Limits::default()));
     assert_eq!(plan.containers[2].limits, None);
 }
 

@@ -64,7 +64,7 @@ fn lists(plan: &NodePlan) -> Vec<List> {
 }
 
 fn weights(plan: &NodePlan) -> Vec<u32> {
-    let weight = |limits: crate::model::PlannedLimits| limits.cpu_weight.map_or(0, CpuWeight::number);
+    let weight = |limits: crate::model::Limits| limits.cpu_weight.map_or(0, CpuWeight::number);
     plan.containers.iter().map(|c| c.limits.map_or(0, weight)).collect()
 }
 
@@ -160,7 +160,7 @@ fn fault_limits_below_one_core_without_effect_are_not_repeated() {
     scenario.pass_and_tick(20, &[Some(0.0); 2]);
     let plan = scenario.pass_and_tick(20, &[Some(0.01), Some(0.03)]);
     let quotas: Vec<_> = plan.containers.iter().map(|c| c.limits.and_then(|l| l.cpu_quota)).collect();
-    assert_eq!(quotas, [Some(Quota(500)), Some(Quota(1500))]);
+    assert_eq!(quotas, [Some(Some(Quota(500))), Some(Some(Quota(1500)))]);
 }
 
 #[test]

@@ -12,12 +12,12 @@ use super::parse::table::Header;
 use super::select::{
     allowance::{Allowance, SETTLED},
     candidates::Candidates,
-    choice::{Candidate, Choice, Chooser, CountReading, ReaderOptions},
+    choice::{Candidate, Choice, Chooser, CountReading},
     counters::Counters,
     plans::{Cache, Field, Known, NO_TOTAL, Plan, Use},
     series::SeriesKey,
 };
-use crate::model::Direction;
+use crate::model::{Direction, Directives};
 
 /// Mixed into the key of a shape under an evaluation's heading, so that the same line has another plan there.
 const UNDER_HEADING: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -90,7 +90,7 @@ impl View<'_> {
 }
 
 impl Core {
-    pub(super) fn new(options: ReaderOptions) -> Self {
+    pub(super) fn new(directives: &Directives) -> Self {
         Core {
             line_tags: LineTags::new(),
             scan: Scan::default(),
@@ -102,7 +102,7 @@ impl Core {
             stopped_at: None,
             candidates: Candidates::default(),
             counters: Counters::default(),
-            chooser: Chooser::new(options),
+            chooser: Chooser::new(directives.clone()),
         }
     }
 

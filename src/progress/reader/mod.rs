@@ -23,10 +23,11 @@ mod state;
 pub(super) use core::{ReadEvent, Sample, View};
 pub(super) use decode::Rendering;
 pub use decode::json_file::JsonFile;
-pub(super) use select::choice::{Candidate, Choice, CountReading, ReaderOptions};
+pub(super) use select::choice::{Candidate, Choice, CountReading};
 pub(super) use select::series::SeriesKey;
 pub(super) use state::ReaderState;
 
+use crate::model::Directives;
 use core::Core;
 use decode::{
     json_file::{self, JsonFileDecoder},
@@ -52,8 +53,8 @@ enum Source {
 }
 
 impl Reader {
-    pub(super) fn new(options: ReaderOptions) -> Self {
-        Reader { source: Source::Unknown(Vec::new()), core: Core::new(options) }
+    pub(super) fn new(directives: &Directives) -> Self {
+        Reader { source: Source::Unknown(Vec::new()), core: Core::new(directives) }
     }
 
     /// Reads the next bytes, which may be cut anywhere. Reports each value of each series and the end of each line to `each`, with the

@@ -7,23 +7,12 @@ use super::candidates::Candidates;
 use super::counter::Counter;
 use super::counters::{Beside, Counters};
 use super::series::{Series, SeriesKey};
-use crate::model::{Direction, Pattern, ProgressUnit};
+use crate::model::{Direction, Directives, Pattern, ProgressUnit};
 use crate::progress::reader::parse::meaning::{Count, Split};
 use serde::{Deserialize, Serialize};
 
 /// Minimum ratio of a rival's score to that of the current choice.
 const CLEARLY_BETTER: f64 = 1.04;
-
-/// Options of the reader, from the labels.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReaderOptions {
-    pub metric: Option<String>,
-    pub direction: Option<Direction>,
-    pub pattern: Option<Pattern>,
-    pub total: Option<f64>,
-    pub unit: Option<ProgressUnit>,
-    pub ignore: Vec<String>,
-}
 
 /// The current choice of the evaluation function.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +46,7 @@ pub struct CountReading {
 /// Holds the current choice.
 #[derive(Clone, Debug)]
 pub struct Chooser {
-    options: ReaderOptions,
+    directives: Directives,
     chosen: Option<SeriesKey>,
     /// The direction in which the chosen series improves, if it was known at the latest update.
     direction: Option<Direction>,
@@ -66,14 +55,14 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    pub fn new(options: ReaderOptions) -> Self {
-        let direction = options.direction;
-        Chooser { options, chosen: None, direction, lines: 0, next_update: 1 }
+    pub fn new(directives: Directives) -> Self {
+        let direction = directives.direction;
+        Chooser { directives, chosen: None, direction, lines: 0, next_update: 1 }
     }
 
-    /// Forgets everything except the options.
+    /// Forgets everything except the labels.
     pub fn reset(&mut self) {
-        *self = Chooser::new(std::mem::take(&mut self.options));
+        *self = Chooser::new(std::mem::take(&mut self.directives));
     }
 
     pub fn chosen(&self) -> Option<SeriesKey> {
@@ -88,7 +77,7 @@ impl Chooser {
     /// Called after each line with findings. Updates the choice after each of the first lines, later at growing intervals.
     pub fn after_line(&mut self, candidates: &Candidates) {
         self.lines = self.lines.saturating_add(1);
-        if self.lines < self.next_update || self.options.pattern.is_some() {
+        if self.lines < self.next_update || self.directives.pattern.is_some() {
             return;
         }
         self.update(candidates);
@@ -109,21 +98,21 @@ impl Chooser {
     }
 
     fn direction_of(&self, series: &Series, candidates: &Candidates) -> Option<Direction> {
-        self.options.direction.or_else(|| candidates.direction(series))
+        self.directives.direction.or_else(|| candidates.direction(series))
     }
 
     pub fn pattern(&self) -> Option<&Pattern> {
-        self.options.pattern.as_ref()
+        self.directives.pattern.as_ref()
     }
 
     /// Returns the name of the series that the pattern reads.
     pub fn pattern_name(&self) -> String {
-        self.options.metric.clone().unwrap_or_else(|| "value".to_owned())
+        self.directives.metric.clone().unwrap_or_else(|| "value".to_owned())
     }
 
     /// Returns the counter for the unit of the label; steps by default.
     pub fn requested_count(&self) -> Count {
-        match self.options.unit {
+        match self.directives.unit {
             Some(ProgressUnit::Epoch) => Count::Epoch,
             Some(ProgressUnit::Iteration) => Count::Iteration,
             Some(ProgressUnit::Round) => Count::Round,
@@ -134,7 +123,7 @@ impl Chooser {
     }
 
     fn best(&self, candidates: &Candidates) -> Option<SeriesKey> {
-        if self.options.pattern.is_some() {
+        if self.directives.pattern.is_some() {
             return self.chosen;
         }
         let ranked = self.ranked(candidates);
@@ -151,7 +140,7 @@ impl Chooser {
             SeriesKey { slot, generation }
         };
         let name = |slot: u16| candidates.all()[usize::from(slot)].name.as_str();
-        if let Some(metric) = &self.options.metric {
+        if let Some(metric) = &self.directives.metric {
             let mut named: Vec<(SeriesKey, f64)> = candidates
                 .all()
                 .iter()
@@ -170,7 +159,7 @@ impl Chooser {
             return named;
         }
         let ranked = candidates.ranked();
-        let ignored = |slot: u16| self.options.ignore.iter().any(|ignored| likeness(ignored, name(slot)) >= 1.0);
+        let ignored = |slot: u16| self.directives.ignore.iter().any(|ignored| likeness(ignored, name(slot)) >= 1.0);
         ranked.into_iter().filter(|(slot, _)| !ignored(*slot)).map(|(slot, score)| (key(slot), score)).collect()
     }
 
@@ -178,7 +167,7 @@ impl Chooser {
         let key = self.chosen?;
         let series = candidates.get(key.slot, key.generation)?;
         let known = self.direction_of(series, candidates);
-        let labelled = self.options.metric.is_some() || self.options.pattern.is_some();
+        let labelled = self.directives.metric.is_some() || self.directives.pattern.is_some();
         let confidence = if labelled { 1.0 } else { series.confidence(known.is_some()) };
         Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })
     }
@@ -187,9 +176,9 @@ impl Chooser {
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         let beside = series
             .map_or(Beside::default(), |series| Beside { first_line: series.first_line, counters: series.beside });
-        let by_unit = self.options.unit.and_then(|unit| counters.of_unit(unit));
+        let by_unit = self.directives.unit.and_then(|unit| counters.of_unit(unit));
         let counter = by_unit.or_else(|| counters.outermost(beside))?;
-        let total = self.options.total.or_else(|| counters.total_of(counter));
+        let total = self.directives.total.or_else(|| counters.total_of(counter));
         Some(reading(counter, counters, total))
     }
 

@@ -1,7 +1,7 @@
 //! Tests of the node against results computed by hand and against single-server theory.
 
 use super::{Keep, simulate};
-use crate::model::{Bounds, Bytes, ContainerId, CpuWeight, Millis, PlannedLimits, PolicySettings, RecordedTick, Share};
+use crate::model::{Bounds, Bytes, ContainerId, CpuWeight, Limits, Millis, PolicySettings, RecordedTick, Share};
 use crate::sim::curve::{LearningCurve, Shape};
 use crate::sim::job::{Job, JobPlan, Reports, Waits};
 use crate::sim::outcome::{JobOutcome, Outcome};
@@ -133,7 +133,7 @@ fn control_periods_are_plain_sharing_and_do_not_mislead_the_policy() {
     let held_back = ticks(0.4);
     let plain = held_back.iter().filter(|tick| tick.observation.is_plain());
     for tick in plain.clone() {
-        assert!(tick.plan.containers.iter().all(|job| job.limits == Some(PlannedLimits::default())));
+        assert!(tick.plan.containers.iter().all(|job| job.limits == Some(Limits::default())));
     }
     assert!(plain.count() > 20);
     let most = |ticks: &[RecordedTick]| {
