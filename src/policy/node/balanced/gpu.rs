@@ -1,10 +1,11 @@
 //! Jobs that a GPU limits: their work in GPU-seconds, and their rank on each GPU.
 //!
 //! Each job is limited by one resource. A unit of progress needs some seconds of its GPU, if the job has it alone, and some seconds of the
-//! cores that the job is entitled to; the larger number decides. A job limited by the CPU is ranked by CPU work among the jobs that compete
-//! for the same cores. A job limited by a GPU has its equal share of the cores, so that its data loader does not starve, and no more, which
-//! would not help it; it is ranked by GPU work among the jobs on the same GPU. The decision uses work, not current usage, so it does not
-//! change while a job is frozen or delayed.
+//! cores that the job is entitled to; the larger number decides. Cores that ungoverned neighbours use count there too: how many they would
+//! leave to a job that wants more is unknown. A job limited by the CPU is ranked by CPU work among the jobs that compete for the same
+//! cores. A job limited by a GPU has its equal share of the cores, so that its data loader does not starve, and no more, which would not
+//! help it; it is ranked by GPU work among the jobs on the same GPU. The decision uses work, not current usage, so it does not change while
+//! a job is frozen or delayed.
 //!
 //! This module only plans parts of the GPU's time; they are enforced elsewhere. Imports: the policy's milestones, work, reliability and
 //! pool, model.
@@ -202,6 +203,22 @@ mod tests {
         assert_eq!(ranks_with(Some(Millis::from_secs(900)))[0], Some((0, 1, 3)));
         assert_eq!(ranks_with(Some(Millis::from_secs(700)))[0], Some((0, 3, 3)), "the whole GPU would not be enough");
         assert_eq!(ranks_with(Some(Millis::from_secs(1_000_000)))[0], Some((0, 3, 3)), "there is time enough");
+    }
+
+    #[test]
+    fn jobs_that_wait_for_their_gpu_are_ranked_there_while_neighbours_use_all_cores() {
+        let mut bench = Bench::new(1.0, ["a", "b"].map(|id| on_gpu(id, 100.0, 900.0, 0)).to_vec());
+        bench.node.idle = vec![CpuTime(0); 2];
+        for _ in 0..8 {
+            for index in 0..2 {
+                let job = later(&bench.node.containers[index], 900.0, 2.0);
+                bench.advance(index, job);
+            }
+            bench.tick();
+        }
+        let plan = bench.tick();
+        let is_on_gpu = |reason: &Reason| matches!(reason, Reason::RankedOnGpu { of: 2, .. });
+        assert!(plan.containers.iter().all(|planned| is_on_gpu(&planned.reason)), "{plan:?}");
     }
 
     #[test]

@@ -230,13 +230,13 @@ impl Memory {
     }
 
     /// Ranks the container; `None` if its work is unknown or it is frozen. `equal` and `most` are cores: an equal share, and all it could
-    /// use alone.
+    /// use alone; `left` is the part of the domain's cores that neighbours leave to it.
     fn rank(
         &mut self,
         container: &ContainerObservation,
         node: &NodeObservation,
         (kept, gpu_time): (f64, Option<CpuTime>),
-        (equal, most): (f64, f64),
+        (equal, most, left): (f64, f64, f64),
         settings: &PolicySettings,
     ) -> Option<Ranked> {
         let usable = self.parallelism.after(node.now, container, kept).map_or(most, |usable| usable.min(most));
@@ -253,8 +253,9 @@ impl Memory {
         let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         self.forecast = Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit });
-        // A job that waits for its GPU uses little CPU; this does not mean low parallelism.
-        let seconds_per_unit = work.per_unit / usable.max(1.0).min(equal);
+        // A job that waits for its GPU uses little CPU; this does not mean low parallelism, nor that neighbours which use the rest would not
+        // leave it more.
+        let seconds_per_unit = work.per_unit / usable.max(1.0).min(equal / left);
         if let Some(on_gpu) = self.gpu.rank(container, node, gpu_time, seconds_per_unit, settings) {
             return Some(Ranked::OnGpu(on_gpu));
         }
@@ -280,7 +281,7 @@ impl<'a> Contest<'a> {
             .enumerate()
             .map(|(member, (&index, &equal))| {
                 let (container, entry) = (&node.containers[index], &mut entries[index]);
-                let cores = (equal, domain.most(member, container));
+                let cores = (equal, domain.most(member, container), domain.left);
                 match entry.memory.rank(container, node, (entry.kept, entry.gpu_time), cores, settings)? {
                     Ranked::OnCpu(candidate) => Some(candidate),
                     Ranked::OnGpu(candidate) => {

@@ -44,6 +44,8 @@ pub(super) struct Domain {
     pub(super) cores: f64,
     /// The domain's part of the node, after the entitlement of cgroups beside it.
     pub(super) part: f64,
+    /// The part of the cores that ungoverned neighbours leave to it; 1 unless measured.
+    pub(super) left: f64,
     /// The numbers of the processors; `None` = all of the node's.
     cpus: Option<Numbers>,
     parent_weight: f64,
@@ -129,7 +131,7 @@ fn domain(node: &NodeObservation, classes: &[&Class<'_>]) -> Domain {
         atoms.iter_mut().for_each(|atom| atom.cores *= cores / available);
     }
     let parent_weight = place.parent_weight.map_or(100.0, f64::from).max(1.0);
-    Domain { members, atoms, cores, part: 1.0, cpus, parent_weight }
+    Domain { members, atoms, cores, part: 1.0, left: 1.0, cpus, parent_weight }
 }
 
 /// Groups the processors by the classes that may use them.
@@ -215,6 +217,7 @@ impl Domain {
         if scale.is_finite() && scale > 0.0 {
             self.atoms.iter_mut().for_each(|atom| atom.cores *= scale);
             self.cores = cores;
+            self.left *= scale;
         }
         self
     }
