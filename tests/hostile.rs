@@ -6,9 +6,8 @@
 mod support;
 
 use std::fs;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use support::cost::cpu_of;
+use std::time::Duration;
+use support::cost::percent_of_a_core;
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, GROWING, RunSpec};
 use support::job::Job;
@@ -100,9 +99,7 @@ fn honest_jobs_keep_their_shares_next_to_hostile_ones_and_the_daemon_stays_small
         });
     }
 
-    let before = (Instant::now(), cpu_of(&[daemon.pid()]));
-    sleep(MEASURED_TIME);
-    let used = (cpu_of(&[daemon.pid()]) - before.1) / before.0.elapsed().as_secs_f64();
+    let used = percent_of_a_core(&[daemon.pid()], MEASURED_TIME) / 100.0;
     let resident = resident_mib(daemon.pid());
     println!("the daemon used {:.1} % of a core and at most {resident} MiB", 100.0 * used);
 
@@ -150,9 +147,7 @@ fn a_log_that_is_expensive_to_read_is_skipped_in_parts_and_the_daemon_continues(
     // The initial budget of a log, which may be long, is used up after a while.
     let at_most = if cfg!(debug_assertions) { 4.0 * MAX_CORE_FRACTION } else { MAX_CORE_FRACTION };
     eventually("it costs the daemon little", Duration::from_secs(120), || {
-        let before = (Instant::now(), cpu_of(&[daemon.pid()]));
-        sleep(MEASURED_TIME / 4);
-        let used = (cpu_of(&[daemon.pid()]) - before.1) / before.0.elapsed().as_secs_f64();
+        let used = percent_of_a_core(&[daemon.pid()], MEASURED_TIME / 4) / 100.0;
         println!("the daemon used {:.1} % of a core", 100.0 * used);
         (used <= at_most).then_some(())
     });
