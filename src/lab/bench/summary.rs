@@ -10,8 +10,8 @@ use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
 use serde::Serialize;
 
-/// Fraction of foreign load or stolen time above which a run counts as spoilt. On two quiet cores 4 to 6 % are foreign already: the engine
-/// that handles each log line, the governor, the writes of limits, and the first and last second of each job, which no sample covers.
+/// Fraction of foreign load or stolen time above which a run counts as spoilt. On two quiet cores 2 to 4 % are foreign already: the engine
+/// that handles each log line, the governor, and the writes of limits.
 const SPOILT_ABOVE: f64 = 0.08;
 
 /// A run counts as spoilt if its jobs used this many times the CPU-seconds of the cheapest run of the same policy: the work is the same, so

@@ -5,6 +5,7 @@
 
 pub mod backend;
 pub mod confine;
+mod cpu_meter;
 pub mod governor;
 pub mod job;
 mod last_lines;
@@ -20,6 +21,7 @@ use crate::term::exit::{Exit, Failure};
 use crate::term::when;
 use anyhow::{Context, Result};
 use backend::Backend;
+use cpu_meter::read_cpu;
 use governor::Governor;
 use job::Job;
 use last_lines::LastLines;
@@ -29,7 +31,7 @@ use progress_view::{ProgressView, RunProgress, View};
 use stat::{CpuParts, CpuTime};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 /// Time between two requests of the governor's status.
@@ -88,15 +90,15 @@ pub async fn run(
     let cpu_before = CpuTime::now(backend.cores());
     let (sender, mut events) = mpsc::channel(2 * jobs.len().max(1));
     let mut tasks = JoinSet::new();
-    for (index, job) in jobs.iter().enumerate() {
-        let run = OneRun { began, on_failure, sender: sender.clone() };
+    let (used_senders, used): (Vec<_>, Vec<_>) = jobs.iter().map(|_| watch::channel(None)).unzip();
+    for ((index, job), used) in jobs.iter().enumerate().zip(used_senders) {
+        let run = OneRun { began, on_failure, sender: sender.clone(), used };
         tasks.spawn(run_job(backend.clone(), job.clone(), index, run));
     }
     drop(sender);
 
     let mut view = view.run(jobs);
-    let mut monitor =
-        Monitor { jobs, backend, running: vec![false; jobs.len()], samples: Vec::new(), last: Duration::ZERO };
+    let mut monitor = Monitor::new(jobs, backend, used);
     let mut outcomes: Vec<Option<(JobOutcome, Curve)>> = vec![None; jobs.len()];
     let mut poll = tokio::time::interval(POLL_EVERY);
     poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -117,8 +119,9 @@ pub async fn run(
             Some(ended) = tasks.join_next() => ended.context("a job's task ended unexpectedly")??,
             _ = poll.tick() => {
                 if let Some(status) = governor.status().await {
-                    monitor.update(began.elapsed(), &status, &mut view);
+                    monitor.show(began.elapsed(), &status, &mut view);
                 }
+                monitor.sample(began.elapsed());
             }
         }
     }
@@ -126,12 +129,11 @@ pub async fn run(
         ended.context("a job's task ended unexpectedly")??;
     }
     let (outcomes, curves): (Vec<JobOutcome>, Vec<Curve>) = outcomes.into_iter().flatten().unzip();
+    let length = began.elapsed();
+    monitor.sample(length);
     let cpu = cpu_before.zip(CpuTime::now(backend.cores()));
-    let used = core_seconds(&monitor.samples);
-    let length = monitor.samples.last().map_or(0.0, |sample| sample.at.as_secs_f64());
-    let foreign =
-        cpu.map(|(before, after)| foreign_load(after.since(&before), used / length.max(1e-3))).unwrap_or_default();
-    let cpu_s = used * backend.cores().count() as f64;
+    let foreign = cpu.map(|(before, after)| monitor.foreign_load(after.since(&before), length)).unwrap_or_default();
+    let cpu_s = monitor.cpu_seconds();
     Ok(RunOutcome { curves, cpu_s, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
 }
 
@@ -140,13 +142,15 @@ struct OneRun {
     began: Instant,
     on_failure: OnFailure,
     sender: mpsc::Sender<JobEvent>,
+    used: watch::Sender<Option<Duration>>,
 }
 
 async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Result<()> {
-    let OneRun { began, on_failure, sender } = run;
+    let OneRun { began, on_failure, sender, used } = run;
     tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
     let start = began.elapsed();
     let started = backend.start(&job).await?;
+    let reading = read_cpu(started.whereabouts(), &used);
     // Sending fails only if the trial has ended; the job continues in any case.
     let _ = sender.send(JobEvent::Started(index, start)).await;
     let (mut collector, mut last_lines) = (LogCollector::new(&job), LastLines::default());
@@ -154,7 +158,10 @@ async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Resul
         collector.collect(bytes, began.elapsed());
         last_lines.push(bytes);
     };
-    let ended = started.wait(on_output).await?;
+    let ended = tokio::select! {
+        ended = started.wait(on_output) => ended?,
+        never = reading => match never {},
+    };
     if ended.exit_code != 0 {
         let failed = JobFailed { name: job.name.clone(), exit_code: ended.exit_code, last_lines: last_lines.lines() };
         match on_failure {
@@ -178,13 +185,22 @@ struct Monitor<'a> {
     jobs: &'a [Job],
     backend: &'a Backend,
     running: Vec<bool>,
+    /// CPU time of each job; `None` = not read.
+    used: Vec<watch::Receiver<Option<Duration>>>,
     samples: Vec<Sample>,
-    last: Duration,
+    /// Time of the last sample, and CPU time of each job then.
+    last: (Duration, Vec<Duration>),
 }
 
-impl Monitor<'_> {
-    fn update(&mut self, at: Duration, status: &Status, view: &mut RunProgress<'_>) {
-        let machine_in_cores = status.node.cores / self.backend.cores().count().max(1) as f64;
+impl<'a> Monitor<'a> {
+    fn new(jobs: &'a [Job], backend: &'a Backend, used: Vec<watch::Receiver<Option<Duration>>>) -> Monitor<'a> {
+        let last = (Duration::ZERO, vec![Duration::ZERO; jobs.len()]);
+        let running = vec![false; jobs.len()];
+        Monitor { jobs, backend, running, used, samples: Vec::new(), last }
+    }
+
+    fn show(&self, at: Duration, status: &Status, view: &mut RunProgress<'_>) {
+        let machine_in_cores = status.node.cores / self.cores();
         let views: Vec<Option<View>> = self
             .jobs
             .iter()
@@ -198,11 +214,41 @@ impl Monitor<'_> {
             })
             .collect();
         view.update(at, &views);
-        if at > self.last {
-            let used = views.iter().map(|view| view.as_ref().and_then(|view| view.used).unwrap_or(0.0)).collect();
-            self.samples.push(Sample { at, used });
-            self.last = at;
+    }
+
+    /// Number of cores that the jobs share.
+    fn cores(&self) -> f64 {
+        self.backend.cores().count().max(1) as f64
+    }
+
+    /// Adds a sample of what each job used since the last one.
+    fn sample(&mut self, at: Duration) {
+        let cores = self.cores();
+        let (since, before) = &self.last;
+        let all = at.saturating_sub(*since).as_secs_f64() * cores;
+        if all > 0.0 {
+            let now: Vec<Duration> = self.used.iter().map(|used| used.borrow().unwrap_or_default()).collect();
+            let used =
+                now.iter().zip(before.iter()).map(|(now, before)| now.saturating_sub(*before).as_secs_f64() / all);
+            self.samples.push(Sample { at, used: used.collect() });
+            self.last = (at, now);
         }
+    }
+
+    /// CPU-seconds used by all jobs.
+    fn cpu_seconds(&self) -> f64 {
+        self.used.iter().filter_map(|used| *used.borrow()).map(|used| used.as_secs_f64()).sum()
+    }
+
+    /// Foreign load: the busy time of the cores, as counted by the kernel over `length`, minus what the jobs used. Unknown if the use of
+    /// none of the jobs could be read.
+    fn foreign_load(&self, cpu: CpuParts, length: Duration) -> Foreign {
+        let stolen = cpu.stolen;
+        if self.used.iter().all(|used| used.borrow().is_none()) {
+            return Foreign { stolen, ..Foreign::default() };
+        }
+        let ours = self.cpu_seconds() / (length.as_secs_f64() * self.cores());
+        Foreign { ours, stolen, others: (cpu.busy - ours).max(0.0) }
     }
 }
 
@@ -236,21 +282,4 @@ pub async fn interrupted() -> Failure {
         _ = term.recv() => ended(Exit::Failed, "SIGTERM"),
         _ = hup.recv() => ended(Exit::Failed, "SIGHUP"),
     }
-}
-
-/// The sum of the samples: seconds of all cores together.
-fn core_seconds(samples: &[Sample]) -> f64 {
-    let mut since = 0.0;
-    let mut seconds = 0.0;
-    for sample in samples {
-        let at = sample.at.as_secs_f64();
-        seconds += (at - since) * sample.used.iter().sum::<f64>();
-        since = at;
-    }
-    seconds
-}
-
-/// Foreign load: the busy time counted by the kernel minus the fraction `ours` used by the jobs.
-fn foreign_load(cpu: CpuParts, ours: f64) -> Foreign {
-    Foreign { ours, stolen: cpu.stolen, others: (cpu.busy - ours).max(0.0) }
 }

@@ -1,10 +1,11 @@
 //! Runs jobs as containers of an engine, from images created on the fly; everything is removed afterwards.
 //!
-//! Imports: bollard, tokio.
+//! Imports: host's cgroups, bollard, tokio.
 
 use super::super::confine::Cores;
 use super::super::job::{Job, Work};
 use super::{Ended, LAST_OUTPUT, image};
+use crate::host::cgroup::Cgroup;
 use anyhow::{Context, Result, bail};
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, HostConfig};
@@ -141,6 +142,13 @@ impl DockerBackend {
             }),
             ..ContainerCreateBody::default()
         }
+    }
+
+    /// Opens the cgroup of a running container; `None` if it is not visible here, as on an engine in a virtual machine.
+    pub async fn cgroup(&self, name: &str) -> Option<Cgroup> {
+        let found = self.engine.inspect_container(name, None).await.ok()?;
+        let pid = found.state?.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0)?;
+        Cgroup::of_container(pid, &found.id?).ok()
     }
 
     /// Waits until a container exits; passes its output to `on_output`.

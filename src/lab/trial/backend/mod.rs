@@ -1,6 +1,6 @@
 //! Backends that run jobs: containers of an engine, or commands in separate cgroups.
 //!
-//! Imports: the two backends in this folder.
+//! Imports: the two backends in this folder, host's cgroups.
 
 mod docker;
 pub mod image;
@@ -9,6 +9,7 @@ mod scope;
 use super::confine::Cores;
 use super::job::Job;
 use super::temp_dir::TempDir;
+use crate::host::cgroup::Cgroup;
 use crate::host::docker::EngineAddress;
 use crate::term::exit::{Exit, Failure};
 use anyhow::Result;
@@ -44,6 +45,14 @@ pub struct Ended {
     pub exit_code: i32,
     /// When it ended.
     pub at: Instant,
+}
+
+/// Where the cgroup of a job can be found while it runs.
+pub enum Whereabouts {
+    /// A container, by name.
+    Container(DockerBackend, String),
+    /// The process that started a command, and the scope's name.
+    Scope(u32, String),
 }
 
 /// How long to wait for output after a job's end.
@@ -132,7 +141,25 @@ impl Backend {
     }
 }
 
+impl Whereabouts {
+    /// Opens the job's cgroup; `None` before the job is in it, after its end, or if it is not visible here.
+    pub async fn cgroup(&self) -> Option<Cgroup> {
+        match self {
+            Whereabouts::Container(backend, name) => backend.cgroup(name).await,
+            Whereabouts::Scope(starter, name) => scope::cgroup(*starter, name),
+        }
+    }
+}
+
 impl Started {
+    /// Where the job's cgroup can be found; `None` if the job has already ended.
+    pub fn whereabouts(&self) -> Option<Whereabouts> {
+        match self {
+            Started::Docker(backend, name) => Some(Whereabouts::Container(backend.clone(), name.clone())),
+            Started::Scope(command) => Some(Whereabouts::Scope(command.starter()?, command.name().to_owned())),
+        }
+    }
+
     /// Waits until the job exits; passes its output, both streams, to `on_output` as it arrives.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Runs jobs as commands of `flowctl run`, each in a separate cgroup, exactly as an operator would start them.
 //!
-//! Imports: tokio, rustix.
+//! Imports: host's cgroups and scope names, tokio, rustix.
 
 use super::super::confine::Cores;
 use super::super::job::Job;
 use super::{Ended, LAST_OUTPUT};
+use crate::host::cgroup::Cgroup;
+use crate::host::scope::ScopeName;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
@@ -40,6 +42,8 @@ pub struct ScopeBackend {
 /// A started command.
 pub struct Command {
     name: String,
+    /// The process of `flowctl run`.
+    starter: Option<u32>,
     end: oneshot::Receiver<End>,
     output: mpsc::UnboundedReceiver<Vec<u8>>,
 }
@@ -122,9 +126,10 @@ impl ScopeBackend {
             .with_context(|| format!("start {} run for {name}", self.program.display()))?;
         let (end_sender, end) = oneshot::channel();
         let (output_sender, output) = mpsc::unbounded_channel();
+        let starter = child.id();
         let task = tokio::spawn(supervise(child, self.stop.subscribe(), end_sender, output_sender));
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(task);
-        Ok(Command { name: name.to_owned(), end, output })
+        Ok(Command { name: name.to_owned(), starter, end, output })
     }
 
     /// Stops all running commands and waits until they have exited.
@@ -196,10 +201,30 @@ async fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
+/// Opens the scope of the command that process `starter` runs; `None` before the command is in it and after its end.
+pub fn cgroup(starter: u32, name: &str) -> Option<Cgroup> {
+    let name = ScopeName::new(name).ok()?;
+    let children = std::fs::read_to_string(format!("/proc/{starter}/task/{starter}/children")).ok()?;
+    let pids: Vec<u32> = children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    [name.cgroup(), name.unit()]
+        .iter()
+        .find_map(|cgroup| pids.iter().find_map(|&pid| Cgroup::of_scope(pid, None, cgroup).ok()))
+}
+
 impl Command {
+    /// The name of its scope.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process that started it; `None` if that has ended.
+    pub fn starter(&self) -> Option<u32> {
+        self.starter
+    }
+
     /// Waits until the command exits; passes its output to `on_output`.
     pub async fn wait(self, mut on_output: impl FnMut(&[u8])) -> Result<Ended> {
-        let Command { name, mut end, mut output } = self;
+        let Command { name, mut end, mut output, .. } = self;
         let ended = loop {
             tokio::select! {
                 ended = &mut end => break ended,
@@ -234,7 +259,7 @@ mod tests {
         let (output_sender, output) = mpsc::unbounded_channel();
         let stop = watch::Sender::new(());
         tokio::spawn(supervise(child, stop.subscribe(), end_sender, output_sender));
-        let ended = Command { name: "job".into(), end, output }.wait(|_| ()).await.expect("its end");
+        let ended = Command { name: "job".into(), starter: None, end, output }.wait(|_| ()).await.expect("its end");
         assert_eq!(ended.exit_code, 3);
         drop(held_open);
     }
