@@ -239,7 +239,8 @@ fn proportional(claims: &[Claim], budget: f64) -> Vec<f64> {
 /// Shares in proportion to the claims, each within its bounds, adding up to the budget if the bounds allow. `wanted` are the shares without
 /// bounds; if they are within the bounds, they are returned.
 ///
-/// The level λ with Σ clamp(λ·claim, least, most) = budget is found by bisection: the sum grows with λ.
+/// Found is the level λ with Σ clamp(λ·claim, least, most) = budget. The sum grows with λ and is piecewise linear: Newton's step is exact
+/// once no other claim reaches a bound, and the middle of the bracket replaces a step that would leave it.
 fn pour(claims: &[Claim], wanted: &[f64], budget: f64) -> Vec<f64> {
     if claims.iter().zip(wanted).all(|(claim, share)| (claim.least..=claim.most).contains(share)) {
         return wanted.to_vec();
@@ -248,16 +249,28 @@ fn pour(claims: &[Claim], wanted: &[f64], budget: f64) -> Vec<f64> {
     if least >= budget {
         return claims.iter().map(|claim| claim.least * budget / least).collect();
     }
-    let filled = |level: f64| -> f64 { claims.iter().map(|claim| at_level(claim, level)).sum() };
-    let mut low = 0.0;
-    let mut high = claims.iter().map(|claim| claim.most / claim.amount).fold(0.0, f64::max);
-    if filled(high) > budget {
-        for _ in 0..64 {
-            let middle = 0.5 * (low + high);
-            if filled(middle) > budget { high = middle } else { low = middle }
+    let (mut low, mut high) = (0.0, claims.iter().map(|claim| claim.most / claim.amount).fold(0.0, f64::max));
+    let mut level = budget / claims.iter().map(|claim| claim.amount).sum::<f64>();
+    for _ in 0..64 {
+        let (mut filled, mut slope) = (0.0, 0.0);
+        for claim in claims {
+            let share = at_level(claim, level);
+            filled += share;
+            slope += if claim.least < share && share < claim.most { claim.amount } else { 0.0 };
         }
+        let missing = budget - filled;
+        if missing.abs() <= 1e-12 * budget {
+            break;
+        }
+        if missing < 0.0 {
+            high = level
+        } else {
+            low = level
+        }
+        let step = level + missing / slope;
+        level = if low < step && step < high { step } else { 0.5 * (low + high) };
     }
-    claims.iter().map(|claim| at_level(claim, high)).collect()
+    claims.iter().map(|claim| at_level(claim, level)).collect()
 }
 
 fn at_level(claim: &Claim, level: f64) -> f64 {
@@ -271,7 +284,7 @@ fn whole_weights(shares: &[f64], scale: f64) -> Vec<CpuWeight> {
         exact.iter().map(|weight| (weight + 1e-9).floor().clamp(1.0, GREATEST_WEIGHT)).collect();
     let left = exact.iter().sum::<f64>().round() - weights.iter().sum::<f64>();
     let mut order: Vec<usize> = (0..exact.len()).filter(|i| weights[*i] < GREATEST_WEIGHT).collect();
-    // Equal remainders differ by the error of the bisection; rounded to millionths they are equal, and the order of ids decides.
+    // Equal remainders differ by the error of the level; rounded to millionths they are equal, and the order of ids decides.
     let remainder = |index: usize| ((exact[index] - weights[index]) * 1e6).round();
     order.sort_by(|a, b| remainder(*b).total_cmp(&remainder(*a)).then(a.cmp(b)));
     for index in order.into_iter().take(left.max(0.0) as usize) {

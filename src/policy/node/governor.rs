@@ -77,6 +77,14 @@ struct Remembered {
     balanced: balanced::Memory,
 }
 
+impl Remembered {
+    /// Records what [`Governor::jobs_disturb`] compares at the next tick.
+    fn note(&mut self, container: &ContainerObservation) {
+        (self.state, self.situation) = (Some(container.state), Situation::of(container));
+        self.place = Arc::clone(&container.place);
+    }
+}
+
 impl Governor {
     /// Creates a governor that has observed nothing yet.
     pub fn new(settings: PolicySettings) -> Self {
@@ -114,17 +122,13 @@ impl Governor {
         let disturbed = self.jobs_disturb(observation);
         let mut remembered = self.recall(observation);
         let each = observation.containers.iter().zip(&mut remembered);
-        let gpu_times: Vec<Option<CpuTime>> =
-            each.map(|(container, memory)| memory.gpu_time.after(observation.now, container)).collect();
-        let measurements: Vec<Measurement> = observation
-            .containers
-            .iter()
-            .zip(&mut remembered)
-            .zip(&gpu_times)
-            .map(|((container, memory), gpu)| {
-                memory.meter.measure(observation, container, *gpu, self.settings.interval)
+        let (gpu_times, measurements): (Vec<Option<CpuTime>>, Vec<Measurement>) = each
+            .map(|(container, memory)| {
+                memory.note(container);
+                let gpu = memory.gpu_time.after(observation.now, container);
+                (gpu, memory.meter.measure(observation, container, gpu, self.settings.interval))
             })
-            .collect();
+            .unzip();
         let Capacities { domains, kept } = self.measure_capacity(observation, &mut remembered);
         let Decided { mut decisions, interval, at_most } =
             self.decide(observation, (&domains, &kept), &mut remembered, (&measurements, &gpu_times), disturbed);
@@ -200,13 +204,9 @@ impl Governor {
     }
 
     #[expect(clippy::vec_box, reason = "as above")]
-    fn remember(&mut self, observation: &NodeObservation, mut recalled: Vec<Box<Remembered>>) {
+    fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Box<Remembered>>) {
         self.last_tick = Some(observation.now);
         self.plain = observation.is_plain();
-        for (container, memory) in observation.containers.iter().zip(&mut recalled) {
-            (memory.state, memory.situation) = (Some(container.state), Situation::of(container));
-            memory.place = Arc::clone(&container.place);
-        }
         self.remembered.put(&observation.containers, recalled);
     }
 
