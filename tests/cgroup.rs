@@ -198,6 +198,14 @@ fn a_container_whose_process_is_in_a_nested_cgroup_is_limited_as_a_whole() {
     }
 }
 
+/// As started with `--cgroups=disabled`: its process is in a cgroup of its session or of its engine.
+#[test]
+fn a_container_without_a_cgroup_of_its_own_is_not_governed() {
+    let job = Job::start("session", IDLE);
+    let error = Cgroup::of_container(job.child.id(), "4f2a4f2a4f2a").unwrap_err().to_string();
+    assert!(error.contains("container 4f2a4f2a4f2a has no cgroup of its own"), "{error}");
+}
+
 #[test]
 fn the_root_cgroup_and_our_own_cgroup_are_never_governed() {
     let (_job, cgroup) = start("own", IDLE);

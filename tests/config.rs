@@ -1,5 +1,7 @@
 //! Tests that the shipped `config/flowcond.toml` documents the daemon's defaults and keys.
 
+#![allow(clippy::unwrap_used)] // a test fails by panicking
+
 use flowcon::config::{KEYS, Settings, Sources, load};
 use std::fs;
 use std::path::Path;
@@ -35,14 +37,40 @@ fn every_key_is_documented() {
     }
 }
 
-#[test]
-fn check_config_names_file_line_and_key() {
+/// Runs `flowcond VERB` with this configuration; its file is called `F` in the error output.
+fn with_config(verb: &str, text: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flowcond.toml");
-    fs::write(&file, "[policy]\n\ninterval = \"never\"\n").unwrap();
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_flowcond")).args(["check-config", "--config"]).arg(&file).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains(&format!("{}:3: `policy.interval`", file.display())), "{text}");
+    fs::write(&file, text.replace("STATE", &folder.path().join("state").display().to_string())).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_flowcond")).args([verb, "--config"]).arg(&file).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), errors.replace(file.to_str().unwrap(), "F"))
+}
+
+#[test]
+fn check_config_names_file_line_and_key() {
+    for (mistake, said) in [
+        ("[policy]\n\ninterval = \"never\"\n", "F:3: `policy.interval`"),
+        ("[engine]\naddress = \"tcp://host:2375\"\n", "F:2: `engine.address`"),
+        ("[engine]\naddress = \"docker.sock\"\n", "F:2: `engine.address`"),
+    ] {
+        let (code, errors) = with_config("check-config", mistake);
+        assert!(code == Some(2) && errors.contains(said), "{code:?}: {errors}");
+    }
+}
+
+/// A user can be deleted, or come from a directory that does not answer: the daemon must start in any case.
+#[test]
+fn check_config_warns_of_an_unknown_admin() {
+    let (code, errors) = with_config("check-config", "[api]\nadmins = [\"no-such-user\"]\n");
+    assert!(code == Some(0) && errors.contains("warning: user `no-such-user`"), "{code:?}: {errors}");
+}
+
+/// After a crash, and before a removal, jobs get their original limits back whatever else the configuration says.
+#[test]
+fn a_mistake_in_the_configuration_does_not_prevent_a_restore() {
+    for mistake in ["[policy]\ninterval = \"never\"\n", "[policy]\ninterval = \n"] {
+        let (code, errors) = with_config("restore", &format!("state-dir = \"STATE\"\n{mistake}"));
+        assert!(code == Some(0) && errors.contains("F:3: "), "{code:?}: {errors}");
+    }
 }

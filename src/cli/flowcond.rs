@@ -1,11 +1,11 @@
 //! The command line of `flowcond`: runs the daemon, restores limits, checks the configuration.
 //!
-//! Imports: config, daemon, host's freezer, service.
+//! Imports: config, daemon, host's freezer and users, service.
 
 use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
 use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored};
-use crate::host::freezer;
+use crate::host::{freezer, users};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{BufReader, stdin, stdout};
@@ -74,10 +74,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(Verb::Freezer) = arguments.verb {
         return finish(freezer::run(BufReader::new(stdin()), stdout()).map_err(|error| error.to_string()));
     }
-    let settings = match config::load(&sources(&arguments)) {
-        Ok(settings) => settings,
-        Err(mistakes) => return invalid(&mistakes),
-    };
+    let (settings, mistakes) = config::load_valid(&sources(&arguments));
+    if !mistakes.is_empty() {
+        let Some(Verb::Restore { .. }) = arguments.verb else { return invalid(&mistakes) };
+        // A mistake must not keep the jobs from their original limits.
+        mistakes.iter().for_each(|mistake| eprintln!("flowcond: {mistake}"));
+        eprintln!("flowcond: the limits are restored nevertheless, with the defaults of these settings");
+    }
     match arguments.verb {
         None => govern(&arguments, settings),
         Some(Verb::Restore { as_configured: true }) if settings.on_exit == OnExit::Keep => {
@@ -86,6 +89,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(Verb::Restore { .. }) => restore(&settings),
         Some(Verb::CheckConfig) => {
+            unknown_names(&settings).iter().for_each(|unknown| eprintln!("flowcond: warning: {unknown}"));
             println!("{}: no mistakes", arguments.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display());
             ExitCode::SUCCESS
         }
@@ -122,6 +126,14 @@ fn invalid(mistakes: &[ConfigError]) -> ExitCode {
     }
     eprintln!("next: fix the configuration; `flowctl config keys` lists every key with its default");
     ExitCode::from(2)
+}
+
+/// Configured users and the group that do not exist on this machine; the daemon ignores them.
+fn unknown_names(settings: &Settings) -> Vec<String> {
+    let admins = settings.admins.iter().filter_map(|user| users::uid_of(user).err());
+    let group = settings.group.iter().filter(|_| settings.group != Settings::default().group);
+    let group = group.filter_map(|group| users::gid_of(group).err());
+    admins.chain(group).map(|unknown| unknown.to_string()).collect()
 }
 
 fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {

@@ -143,7 +143,13 @@ pub const KEYS: &[Key] = &[
             s.engine = match v.text()? {
                 "auto" => EngineChoice::Auto,
                 "off" => EngineChoice::Off,
-                address => EngineChoice::At(address.to_owned()),
+                address if address.starts_with('/') || address.starts_with("unix:///") => {
+                    EngineChoice::At(address.to_owned())
+                }
+                _ => return Err(
+                    "expected \"auto\", \"off\", or a socket of this machine such as unix:///run/podman/podman.sock"
+                        .to_owned(),
+                ),
             };
             Ok(())
         },

@@ -32,6 +32,12 @@ pub struct Sources {
 /// # Errors
 /// All errors of all sources.
 pub fn load(sources: &Sources) -> Result<Settings, Vec<ConfigError>> {
+    let (settings, errors) = load_valid(sources);
+    if errors.is_empty() { Ok(settings) } else { Err(errors) }
+}
+
+/// Loads what is valid; the other settings have their defaults. Returns also all errors of all sources.
+pub fn load_valid(sources: &Sources) -> (Settings, Vec<ConfigError>) {
     let mut errors = Vec::new();
     let mut entries = Vec::new();
     for file in files(sources, &mut errors) {
@@ -54,7 +60,7 @@ pub fn load(sources: &Sources) -> Result<Settings, Vec<ConfigError>> {
     }
     // Raising only the interval is allowed; there is then no back-off.
     settings.policy.max_interval = settings.policy.max_interval.max(settings.policy.interval);
-    if errors.is_empty() { Ok(settings) } else { Err(errors) }
+    (settings, errors)
 }
 
 /// Parses a text written by [`shown`](super::shown).
@@ -68,13 +74,16 @@ pub fn from_text(text: &str) -> Result<Settings, Vec<ConfigError>> {
 
 fn parse(path: &Path, text: &str, entries: &mut Vec<Entry>, errors: &mut Vec<ConfigError>) {
     let origin = |offset: usize| Origin::File { path: path.to_owned(), line: line_of(text, offset) };
-    match DeTable::parse(text) {
-        Ok(table) => collect(table.get_ref(), "", &origin, entries, errors),
-        Err(error) => errors.push(ConfigError::Syntax {
-            origin: origin(error.span().map_or(0, |span| span.start)),
-            reason: error.message().to_owned(),
-        }),
-    }
+    let (table, mistakes) = DeTable::parse_recoverable(text);
+    let Some(mistake) = mistakes.first() else { return collect(table.get_ref(), "", &origin, entries, errors) };
+    errors.push(ConfigError::Syntax {
+        origin: origin(mistake.span().map_or(0, |span| span.start)),
+        reason: mistake.message().to_owned(),
+    });
+    // What follows a mistake of syntax may be misunderstood, so only this one is reported.
+    let mut found = Vec::new();
+    collect(table.get_ref(), "", &origin, &mut found, &mut Vec::new());
+    entries.extend(found.into_iter().filter(|entry| apply(&mut Settings::default(), entry).is_ok()));
 }
 
 fn collect(
@@ -192,6 +201,7 @@ pub(super) fn nearest<'word>(wrong: &str, words: impl Iterator<Item = &'word str
 #[cfg(test)]
 mod tests {
     use super::super::keys::shown;
+    use super::super::settings::OnExit;
     use super::*;
     use crate::model::{Millis, PolicyName};
 
@@ -228,6 +238,23 @@ mod tests {
     fn a_syntax_error_names_its_line() {
         let errors = loaded("socket = \"/a\"\n[policy\n").unwrap_err();
         assert!(errors[0].starts_with("/flowcond.toml:2: "), "{errors:?}");
+    }
+
+    #[test]
+    fn what_is_valid_beside_a_mistake_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        for mistake in ["state-dirr = \"/x\"", "label = ", "interval = \"long\""] {
+            let file = folder.path().join("flowcond.toml");
+            fs::write(&file, format!("state-dir = \"/srv/flowcon\"\non-exit = \"keep\"\n[policy]\n{mistake}\n"))
+                .unwrap();
+            let (settings, errors) = load_valid(&Sources { file, must_exist: true, ..Sources::default() });
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert_eq!(
+                (settings.state_dir.as_path(), settings.on_exit),
+                (Path::new("/srv/flowcon"), OnExit::Keep),
+                "{mistake}"
+            );
+        }
     }
 
     #[test]

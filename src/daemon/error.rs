@@ -3,7 +3,6 @@
 use crate::api::BindError;
 use crate::host::docker::AddressError;
 use crate::host::store::StoreError;
-use crate::host::users;
 
 /// An error that keeps the daemon from starting, or ends it.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +16,6 @@ pub enum DaemonError {
     /// The engine's address is invalid.
     #[error(transparent)]
     Engine(#[from] AddressError),
-    /// A user in `api.admins` does not exist.
-    #[error("api.admins: {0}")]
-    Admin(#[from] users::UnknownName),
     /// A task that the daemon needs has ended.
     #[error(
         "{task} has failed: {why}; the service restarts flowcond; \

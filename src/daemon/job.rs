@@ -7,7 +7,7 @@ use super::publish::notice;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit, unit_of_scope};
 use crate::config;
-use crate::host::cgroup::{Cgroup, StartTime};
+use crate::host::cgroup::{Cgroup, CgroupError, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
 use crate::host::node;
 use crate::host::store::{LogPlace, ReadPosition, ScopeRecord};
@@ -87,14 +87,22 @@ pub(super) struct Job {
     pub was_published: bool,
 }
 
+const NO_CPU_WEIGHT: &str = "its cgroup has no CPU weight, so its share of the CPU cannot change; give its parent the cpu controller: \
+                             for commands of a user, `systemctl edit user@.service` with Delegate=cpu io memory pids";
+
+/// Whether only the engine may read this log: a daemon of an ordinary user who may use the engine, as in a demo.
+fn is_closed_to_us(log: &Path) -> bool {
+    !rustix::process::geteuid().is_root() && std::fs::File::open(log).is_err()
+}
+
 impl Job {
     /// Creates the job of a container that the engine reported. An operator's labels take precedence over the container's.
     pub fn of_container(
         container: &EngineContainer,
         info: &EngineInfo,
         adopted: Option<&Adoption>,
-    ) -> Result<(Job, Option<LogFeed>), String> {
-        let cgroup = Cgroup::of_container(container.pid, container.id.as_str()).map_err(|error| error.to_string())?;
+    ) -> Result<(Job, Option<LogFeed>), CgroupError> {
+        let cgroup = Cgroup::of_container(container.pid, container.id.as_str())?;
         let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
         target.started_unix_ms = container.started_unix_ms;
         target.mark = Some(info.mark.clone());
@@ -122,11 +130,10 @@ impl Job {
     }
 
     /// Creates the job of a command that `flowctl run` registered.
-    pub fn of_scope(scope: &ScopeRecord, output: Option<Output>) -> Result<(Job, Option<LogFeed>), String> {
+    pub fn of_scope(scope: &ScopeRecord, output: Option<Output>) -> Result<(Job, Option<LogFeed>), CgroupError> {
         let start = StartTime(scope.start_ticks);
         let cgroup = Cgroup::of_scope(scope.pid, Some(start), &scope.cgroup)
-            .or_else(|error| Cgroup::of_members(&scope.directories, &scope.cgroup).ok_or(error))
-            .map_err(|error| error.to_string())?;
+            .or_else(|error| Cgroup::of_members(&scope.directories, &scope.cgroup).ok_or(error))?;
         let mut target = Target::new(ContainerId::new(&scope.id), scope.name.clone(), Runtime::Scope, cgroup);
         let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
         target.started_unix_ms = super::journal::unix_ms().saturating_sub(node::now().since(started).0);
@@ -190,6 +197,9 @@ impl Job {
         for problem in &problems {
             job.add_notice(NoticeLevel::Warning, problem);
         }
+        if job.target.cgroup().limits().cpu_weight.is_none() {
+            job.add_notice(NoticeLevel::Warning, NO_CPU_WEIGHT);
+        }
         job
     }
 
@@ -202,6 +212,10 @@ impl Job {
 
     fn engine_feed(&mut self, container: &EngineContainer) -> Option<LogFeed> {
         match &container.log {
+            LogSource::JsonFile(path) if is_closed_to_us(path) => {
+                self.log_source = "logs API (json-file)".to_owned();
+                Some(LogFeed::Api(container.log_format))
+            }
             LogSource::JsonFile(path) => {
                 self.log_source = "json-file".to_owned();
                 Some(LogFeed::JsonFile(path.clone()))

@@ -1,4 +1,5 @@
-//! Begin and end of jobs, and what is done for all of them every second. Imports: the loop, jobs, host's clock, limits, model.
+//! Begin and end of jobs, and what is done for all of them every second. Imports: the loop, jobs, host's clock and cgroups, limits,
+//! model.
 
 use super::actuator::Request;
 use super::event::Component;
@@ -7,6 +8,7 @@ use super::job::Job;
 use super::logs::feed::LogFeed;
 use super::positions::{self, SAVED_AFTER};
 use super::subject::Subject;
+use crate::host::cgroup::CgroupError;
 use crate::host::node;
 use crate::limits::machine::{self, Found};
 use crate::model::{ContainerId, EventKind, Millis};
@@ -16,14 +18,16 @@ const SHORT_ONES_AMONG: usize = 256;
 
 impl Governing {
     /// Begins to govern a container, or another run of it.
-    pub(super) fn begin(&mut self, found: Result<(Job, Option<LogFeed>), String>, id: &ContainerId) {
+    pub(super) fn begin(&mut self, found: Result<(Job, Option<LogFeed>), CgroupError>, id: &ContainerId) {
         let (mut job, feed) = match found {
             Ok(found) => found,
             Err(why) => {
-                tracing::debug!(%id, why, "not governed: it has ended, or its cgroup cannot be read");
+                let has_ended = matches!(why, CgroupError::ProcessGone { .. });
+                self.publisher.readable(id, (!has_ended).then(|| format!("container {id} is not governed: {why}")));
                 return self.handle_limits(machine::Event::CannotGovern(id.clone()));
             }
         };
+        self.publisher.readable(id, None);
         if let Some(known) = self.jobs.get(id) {
             if known.run == job.run {
                 return;
@@ -77,6 +81,7 @@ impl Governing {
         if self.jobs.get(id).is_some_and(|job| !job.was_published) && self.jobs.len() <= SHORT_ONES_AMONG {
             self.publish();
         }
+        self.publisher.readable(id, None);
         let job = self.dismiss(id, "ended");
         self.handle_limits(machine::Event::Ended(id.clone()));
         if let Some(job) = job {

@@ -102,7 +102,7 @@ pub async fn run(
     ready: Option<oneshot::Sender<()>>,
 ) -> Result<(), DaemonError> {
     node::raise_open_files();
-    let admins = settings.admins.iter().map(|user| users::uid_of(user)).collect::<Result<Vec<u32>, _>>()?;
+    let admins: Vec<u32> = settings.admins.iter().filter_map(|user| known_user(user)).collect();
     let access = access(&settings, &admins);
     let (journal, remembered) = Journal::open(&settings.state_dir)?;
     let group = settings.group.as_deref().and_then(|name| users::gid_of(name).ok());
@@ -164,6 +164,11 @@ pub async fn run(
     // A server that panicked has logged why; the daemon ends in any case.
     let _ = server.await;
     ended
+}
+
+/// A configured user that does not exist, or no longer, is not an admin; the daemon starts in any case.
+fn known_user(user: &str) -> Option<u32> {
+    users::uid_of(user).inspect_err(|unknown| tracing::warn!("api.admins: {unknown}; it is ignored")).ok()
 }
 
 fn access(settings: &Settings, admins: &[u32]) -> Access {

@@ -3,6 +3,7 @@
 use super::journal::Journal;
 use super::testing::{FakeCgroup, FakeEngine, TestDaemon, id, info, weight};
 use crate::api::Command;
+use crate::host::cgroup::CgroupError;
 use crate::host::docker::EngineEvent;
 use crate::host::store::Freezable;
 use crate::limits::machine::{self, Restored};
@@ -122,6 +123,17 @@ async fn an_incomplete_restore_is_not_shown_after_the_rest_was_restored() {
     daemon.look(Millis::from_secs(400));
     daemon.settle().await;
     assert_eq!((of_node(&daemon), folder.text("cpu.weight").as_str()), (NONE.to_vec(), "100"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_without_a_cgroup_of_its_own_is_shown_until_it_ends() {
+    let mut daemon = TestDaemon::new(None);
+    daemon.governing.begin(Err(CgroupError::ProcessGone { pid: 1 }), &id(1));
+    assert_eq!(of_node(&daemon), NONE, "it has ended");
+    daemon.governing.begin(Err(CgroupError::Shared { container: id(2).to_string() }), &id(2));
+    assert!(of_node(&daemon)[0].contains("is not governed: container"), "{:?}", of_node(&daemon));
+    daemon.governing.end(&id(2), None);
+    assert_eq!(of_node(&daemon), NONE);
 }
 
 #[tokio::test(flavor = "multi_thread")]

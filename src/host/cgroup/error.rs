@@ -21,6 +21,15 @@ pub enum CgroupError {
         /// Process id.
         pid: u32,
     },
+    /// The container has no cgroup of its own.
+    #[error(
+        "container {container} has no cgroup of its own, so its limits would be those of other processes too; \
+         start it without --cgroups=disabled, on an engine whose cgroup driver is not \"none\""
+    )]
+    Shared {
+        /// Its id.
+        container: String,
+    },
     /// The process is in a cgroup that is not mounted here.
     #[error("the cgroup {path} of process {pid} is not visible here; run flowcond in the host's cgroup namespace")]
     NotVisible {

@@ -194,10 +194,11 @@ impl Hierarchies {
             freezer: open(self.legacy(Controller::Freezer)).transpose()?,
             unified: open(self.unified()).transpose()?,
         };
-        if directories.all().next().is_none() {
-            return Err(CgroupError::Root { pid });
+        match container {
+            _ if directories.all().next().is_some() => Ok(directories),
+            Some(id) => Err(CgroupError::Shared { container: id.to_owned() }),
+            None => Err(CgroupError::Root { pid }),
         }
-        Ok(directories)
     }
 
     fn open(
@@ -209,7 +210,14 @@ impl Hierarchies {
     ) -> Result<Option<Directory>, CgroupError> {
         let Some(path) = membership.path_in(mount) else { return Ok(None) };
         let deleted = path.ends_with(" (deleted)");
-        let path = container.map_or(path, |id| up_to(path, id));
+        let path = match container {
+            // A cgroup that is not named after the container holds other processes too.
+            Some(id) => match up_to(path, id) {
+                Some(own) => own,
+                None => return Ok(None),
+            },
+            None => path,
+        };
         if path == "/" || path == mount.root {
             return Ok(None);
         }
@@ -227,11 +235,12 @@ impl Hierarchies {
     }
 }
 
-/// Returns the path up to and including the first component that contains `id`: `docker-ID.scope`, `libpod-ID.scope`, or `ID`.
-fn up_to<'a>(path: &'a str, id: &str) -> &'a str {
-    let Some(at) = path.find(id).filter(|_| !id.is_empty()) else { return path };
+/// Returns the path up to and including the first component that contains `id`: `docker-ID.scope`, `libpod-ID.scope`, or `ID`; `None` if
+/// there is none.
+fn up_to<'a>(path: &'a str, id: &str) -> Option<&'a str> {
+    let at = path.find(id).filter(|_| !id.is_empty())?;
     let rest = &path[at..];
-    &path[..at + rest.find('/').unwrap_or(rest.len())]
+    Some(&path[..at + rest.find('/').unwrap_or(rest.len())])
 }
 
 /// Returns the tightest CPU bandwidth limit on this process, from its cgroup up to the root; `None` = unlimited.
@@ -263,11 +272,10 @@ mod tests {
             ("/system.slice/docker-4f2a.scope/init.scope", "/system.slice/docker-4f2a.scope"),
             ("/docker/4f2a/system.slice/x.service", "/docker/4f2a"),
             ("/libpod_parent/libpod-4f2a", "/libpod_parent/libpod-4f2a"),
-            ("/user.slice/a.service", "/user.slice/a.service"),
         ] {
-            assert_eq!(up_to(path, "4f2a"), own);
+            assert_eq!(up_to(path, "4f2a"), Some(own));
         }
-        assert_eq!(up_to("/a/b", ""), "/a/b");
+        assert_eq!((up_to("/user.slice/a.service", "4f2a"), up_to("/a/b", "")), (None, None));
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Cgroup {
     /// by a systemd that runs as the first process of the container.
     ///
     /// # Errors
-    /// As [`Cgroup::of_process`].
+    /// As [`Cgroup::of_process`]; [`CgroupError::Shared`] if no cgroup of the process is named after the container.
     pub fn of_container(pid: u32, id: &str) -> Result<Cgroup, CgroupError> {
         let (directories, network) = locate(pid, None, Some(id))?;
         Ok(Cgroup::new(pid, directories, network))
