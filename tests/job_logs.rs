@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
+mod served;
 mod support;
 
 use serde_json::Value;
+use served::{Served, idle_node, job};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -122,4 +124,31 @@ fn a_name_that_is_neither_a_file_nor_a_job_is_not_found() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(stderr.contains("there is no file nobody") && stderr.contains("next:"), "{stderr}");
+}
+
+#[test]
+fn a_users_command_is_found_by_its_own_name_if_only_one_user_has_a_command_of_that_name() {
+    let mut node = idle_node();
+    node.jobs = vec![
+        job("scope:train@1000", "train@alice"),
+        job("scope:lstm@1000", "lstm@alice"),
+        job("scope:lstm@1001", "lstm@bob"),
+        job("scope:vae@1000", "vae@alice"),
+        job("scope:vae", "vae"),
+    ];
+    let served = Served::new(node);
+    let logs = |name: &str| {
+        let mut flowctl = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        let output = flowctl.arg("--socket").arg(&served.socket).args(["logs", name]).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // None of them has a stored log, and the message names the job that was found.
+    for (name, found) in [("train", "train@alice"), ("vae", "vae"), ("vae@alice", "vae@alice")] {
+        let (code, stderr) = logs(name);
+        assert!(code == Some(4) && stderr.contains(&format!("{found} has no stored log")), "{stderr}");
+    }
+    let (code, stderr) = logs("lstm");
+    assert!(code == Some(6) && stderr.contains("scope:lstm@1000, scope:lstm@1001"), "{stderr}");
+    let (code, stderr) = logs("trai");
+    assert!(code == Some(4) && stderr.contains("no governed container is called trai"), "{stderr}");
 }

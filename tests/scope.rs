@@ -383,6 +383,7 @@ fn a_detached_command_prints_its_name_and_one_that_cannot_start_an_error() {
     };
     let out = run(&["--", "sh", "-c", "echo epoch 1 loss: 0.5; exec sleep 1000"]);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(0), format!("{}\n", place.name())));
+    assert!(text(&out.stderr).contains(&format!("flowctl logs {}", place.name())), "{}", text(&out.stderr));
     daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["metric"]["value"] == 0.5);
     assert_eq!(daemon.stdout_of(&["logs", &place.name()]), "epoch 1 loss: 0.5\n");
     signal(place.pid(), "TERM");

@@ -1,8 +1,10 @@
 //! `flowctl run`: runs a command in its own governed cgroup, shows its output, forwards signals and returns its exit code.
 //!
-//! Imports: config's labels, host (cgroup, GPU, scope, systemd, node).
+//! Imports: config's labels, host (cgroup, GPU, scope, systemd, node, users).
 
 mod detached;
+mod logout;
+mod message;
 mod registered;
 mod relay;
 mod signals;
@@ -23,10 +25,13 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 use tokio::process::{Child, Command};
 
 /// Bytes of a command's output kept in memory for the daemon and for `flowctl logs`.
 const OUTPUT_KEPT: u64 = 4 << 20;
+/// Timeout for showing what the command wrote before its end, if a signal asks us to end.
+const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
 /// Run a command in its own cgroup, governed like a container.
 ///
@@ -37,7 +42,11 @@ pub struct RunArgs {
     /// Name of the job in `flowctl ps` [default: the program's name and a number]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Start it in the background and print its name; `flowctl logs JOB` prints its output
+    /// Start it in the background and print its name; `flowctl logs JOB` prints its output while it runs
+    ///
+    /// The last 4 MiB of the output are kept in memory until it ends, for root, and for its user as a member of the group flowcon; to
+    /// keep the output, redirect it to a file in the command. With systemd, the command of an unprivileged user ends at the user's last
+    /// logout, unless the user lingers: loginctl enable-linger.
     #[arg(long, short = 'd')]
     detach: bool,
     /// A label, as for a container; flowcon.enable=true is implied
@@ -158,7 +167,7 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     if place.is_empty() {
         place.remove();
     } else {
-        eprintln!("flowctl: processes of {name} are still running; flowcond cleans up when they end");
+        message::warn(format_args!("processes of {name} are still running; flowcond cleans up when they end"));
     }
     outcome
 }
@@ -176,8 +185,12 @@ async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) 
             return Err(error);
         }
     };
+    let is_to_stay = detached::is_background() || signals::ignores_hangup();
+    if is_to_stay && matches!(place, Place::Systemd(_)) && logout::ends_scopes() {
+        message::warn(format_args!("{name} ends at your last logout; next: loginctl enable-linger"));
+    }
     if let Err(not_begun) = admitted.begin().await {
-        eprintln!("flowctl: {}", not_begun.text);
+        message::warn(&not_begun.text);
         child.wait().await?;
         return Ok(not_begun.exit_code);
     }
@@ -238,13 +251,14 @@ async fn prepare(
     };
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     labels.entry("flowcon.enable".to_owned()).or_insert_with(|| "true".to_owned());
-    let command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = registered::words_sent(&args.command);
     let registration = Registration { name: name.as_str().to_owned(), labels, command, output: 0 };
     let registered = registered::begin(&scope::socket_of(socket), registration, pid, output).await?;
     Ok((admitted, registered))
 }
 
-/// Waits for the command and the end of its output, and forwards signals meanwhile.
+/// Waits for the command and the end of its output, and forwards signals meanwhile. Other processes may hold the output open after the
+/// command has ended; then a signal ends the wait. The pid may already belong to another process, so nothing is sent to it any more.
 async fn wait(
     child: &mut Child,
     pid: u32,
@@ -257,7 +271,14 @@ async fn wait(
         tokio::select! {
             ended = child.wait(), if status.is_none() => status = Some(ended.context("cannot wait for the command")?),
             () = &mut output, if !shown => shown = true,
-            signal = signals.next() => signals.pass_on(signal, pid),
+            signal = signals.next() => match status {
+                None => signals.pass_on(signal, pid),
+                Some(status) if Signals::asks_to_end(signal) => {
+                    let _ = tokio::time::timeout(LAST_OUTPUT, &mut output).await;
+                    return Ok(status);
+                }
+                Some(_) => {}
+            },
         }
         if let (Some(status), true) = (status, shown) {
             return Ok(status);

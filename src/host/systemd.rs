@@ -58,7 +58,7 @@ pub fn watchdog_interval() -> Option<Duration> {
 #[derive(Debug, thiserror::Error)]
 pub enum SystemdError {
     /// No connection to the bus.
-    #[error("cannot reach systemd on D-Bus: {0}; check `systemctl status dbus`, or run the command as root")]
+    #[error("cannot reach systemd on D-Bus: {0}; {next}", next = next_to_reach(rustix::process::geteuid().as_raw()))]
     Unreachable(zbus::Error),
     /// No response within the timeout.
     #[error("{what}: no response from systemd on D-Bus within {} s; check `systemctl status dbus`", .waited.as_secs())]
@@ -81,6 +81,15 @@ pub enum SystemdError {
     /// systemd has no property for this limit.
     #[error("systemd has no unit property for {0}; write it to the cgroup")]
     NoProperty(Setting),
+}
+
+/// The next step if the manager of user `uid` cannot be reached. The manager of an unprivileged user runs only while that user is logged in
+/// or lingers.
+fn next_to_reach(uid: u32) -> String {
+    if uid == 0 {
+        return "check `systemctl status dbus`".to_owned();
+    }
+    format!("without a login (cron, `sudo -u`), first run `sudo loginctl enable-linger {uid}`, or use root")
 }
 
 impl SystemdError {
@@ -144,7 +153,7 @@ impl Systemd {
         let mut ends = self.manager.0.receive_signal("JobRemoved").await.map_err(failed)?;
         // An error that the connection is already subscribed is harmless.
         let _: zbus::Result<()> = self.manager.0.call("Subscribe", &()).await;
-        let properties: Vec<Property<'_>> = vec![
+        let mut properties: Vec<Property<'_>> = vec![
             ("Description", Value::from(description)),
             ("PIDs", Value::from(vec![pid])),
             ("CPUAccounting", Value::from(true)),
@@ -153,10 +162,15 @@ impl Systemd {
             ("MemoryAccounting", Value::from(true)),
             ("IOAccounting", Value::from(true)),
             ("CollectMode", Value::from("inactive-or-failed")),
+            // By default, systemd ends the whole job when the kernel has killed one of its processes for want of memory.
+            ("OOMPolicy", Value::from("continue")),
         ];
-        let none: Vec<(&str, Vec<Property<'_>>)> = Vec::new();
-        let job: OwnedObjectPath =
-            self.manager.0.call("StartTransientUnit", &(unit, "fail", properties, none)).await.map_err(failed)?;
+        let mut started = self.start_unit(unit, &properties).await;
+        if started.as_ref().is_err_and(is_unknown_property) {
+            properties.pop(); // older versions have no OOMPolicy for scopes
+            started = self.start_unit(unit, &properties).await;
+        }
+        let job = started.map_err(failed)?;
         while let Some(end) = ends.next().await {
             let (_, ended, _, result): (u32, OwnedObjectPath, String, String) =
                 end.body().deserialize().map_err(|error| refused(error.to_string()))?;
@@ -165,6 +179,12 @@ impl Systemd {
             }
         }
         Err(refused("the bus was closed before the scope was started".to_owned()))
+    }
+
+    /// Requests the start of a transient unit; returns the path of the job.
+    async fn start_unit(&self, unit: &str, properties: &[Property<'_>]) -> zbus::Result<OwnedObjectPath> {
+        let none: Vec<(&str, Vec<Property<'_>>)> = Vec::new();
+        self.manager.0.call("StartTransientUnit", &(unit, "fail", properties, none)).await
     }
 
     /// Sets one limit of a unit until the next boot.
@@ -200,6 +220,13 @@ fn reason(error: zbus::Error) -> String {
     }
 }
 
+/// Whether systemd rejected a property that it does not have.
+fn is_unknown_property(error: &zbus::Error) -> bool {
+    const NAMES: [&str; 2] =
+        ["org.freedesktop.DBus.Error.PropertyReadOnly", "org.freedesktop.DBus.Error.UnknownProperty"];
+    matches!(error, zbus::Error::MethodError(name, _, _) if NAMES.contains(&name.as_str()))
+}
+
 /// Converts a limit to a property of `systemd.resource-control(5)`, where the largest number means "no limit".
 fn property(setting: Setting) -> Result<Property<'static>, SystemdError> {
     let bytes = |limit: Option<Bytes>| Value::from(limit.map_or(u64::MAX, |bytes| bytes.0));
@@ -226,24 +253,75 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(40);
 
-    /// A bus that accepts connections and sends nothing, or nothing after the handshake.
-    fn mute_bus(handshake: bool) -> (tempfile::TempDir, String) {
+    /// A bus that serves its first client with `serve`, and its address.
+    fn bus(serve: impl FnOnce(UnixStream) + Send + 'static) -> (tempfile::TempDir, String) {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("bus");
         let listener = UnixListener::bind(&path).unwrap();
-        std::thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            if handshake {
-                welcome(&stream);
-            }
-            std::thread::sleep(2 * LONG);
-        });
+        std::thread::spawn(move || serve(listener.accept().unwrap().0));
         let address = format!("unix:path={}", path.display());
         (dir, address)
     }
 
+    /// A bus that accepts connections and sends nothing, or nothing after the handshake.
+    fn mute_bus(handshake: bool) -> (tempfile::TempDir, String) {
+        bus(move |stream| {
+            if handshake {
+                welcome(&stream);
+            }
+            std::thread::sleep(2 * LONG);
+        })
+    }
+
+    /// A bus whose manager has no `OOMPolicy`. Without it, a scope is rejected as well, for a reason that says how often it was requested.
+    fn old_manager() -> (tempfile::TempDir, String) {
+        bus(|stream| {
+            let mut reader = welcome(&stream);
+            let mut had_policy = false;
+            while let Ok(call) = read_message(&mut reader) {
+                let has = |word: &str| memchr::memmem::find(&call, word.as_bytes()).is_some();
+                let error = match (has("StartTransientUnit"), has("OOMPolicy")) {
+                    (true, true) => Some("org.freedesktop.DBus.Error.PropertyReadOnly"),
+                    (true, false) => Some(if had_policy { "test.RequestedTwice" } else { "test.RequestedOnce" }),
+                    _ if has("GetNameOwner") => Some("org.freedesktop.DBus.Error.NameHasNoOwner"),
+                    _ => None,
+                };
+                had_policy |= has("OOMPolicy");
+                let _ = (&stream).write_all(&answer(&call[8..12], error)); // the client may have gone
+            }
+        })
+    }
+
+    /// An empty answer to the call with this serial number, or an error of this name.
+    fn answer(serial: &[u8], error: Option<&str>) -> Vec<u8> {
+        let mut fields = [&b"\x05\x01u\0"[..], serial].concat();
+        if let Some(name) = error {
+            fields.extend_from_slice(b"\x04\x01s\0");
+            fields.extend_from_slice(&(name.len() as u32).to_le_bytes());
+            fields.extend_from_slice(name.as_bytes());
+            fields.push(0);
+        }
+        let kind = if error.is_some() { 3 } else { 2 };
+        let mut answer = vec![b'l', kind, 1, 1, 0, 0, 0, 0, 2, 0, 0, 0];
+        answer.extend_from_slice(&(fields.len() as u32).to_le_bytes());
+        answer.extend_from_slice(&fields);
+        answer.resize(answer.len().next_multiple_of(8), 0);
+        answer
+    }
+
+    /// Reads one message: 16 bytes, the rest of the header, padded to a multiple of 8 bytes, and the body.
+    fn read_message(reader: &mut impl Read) -> std::io::Result<Vec<u8>> {
+        let mut message = vec![0_u8; 16];
+        reader.read_exact(&mut message)?;
+        let number = |at: usize| u32::from_le_bytes(message[at..at + 4].try_into().unwrap()) as usize;
+        let size = 16 + number(12).next_multiple_of(8) + number(4);
+        message.resize(size, 0);
+        reader.read_exact(&mut message[16..])?;
+        Ok(message)
+    }
+
     /// Authenticates every client and answers its `Hello` with a name.
-    fn welcome(mut stream: &UnixStream) {
+    fn welcome(mut stream: &UnixStream) -> BufReader<UnixStream> {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut line = String::new();
         while !line.ends_with("BEGIN\r\n") {
@@ -256,12 +334,12 @@ mod tests {
             };
             stream.write_all(answer).unwrap();
         }
-        let mut hello = [0; 16];
-        reader.read_exact(&mut hello).unwrap();
+        let hello = read_message(&mut reader).unwrap();
         // A method return: 9 bytes of body, serial 1, 15 bytes of header fields: reply serial, and signature of a string.
         let head = [&b"l\x02\x01\x01\x09\0\0\0\x01\0\0\0\x0f\0\0\0\x05\x01u\0"[..], &hello[8..12]].concat();
         let answer = [&head[..], b"\x08\x01g\0\x01s\0\0", b"\x04\0\0\0:1.1\0"].concat();
         stream.write_all(&answer).unwrap();
+        reader
     }
 
     async fn over(address: &str) -> Result<Systemd, SystemdError> {
@@ -274,6 +352,21 @@ mod tests {
         let (_dir, address) = mute_bus(false);
         let error = timeout(LONG, over(&address)).await.expect("it times out").unwrap_err();
         assert!(error.is_silent() && error.to_string().contains("within 20 s"), "{error}");
+    }
+
+    #[test]
+    fn a_user_without_a_manager_is_told_how_to_start_it() {
+        assert!(next_to_reach(1000).contains("loginctl enable-linger 1000"), "{}", next_to_reach(1000));
+        assert!(next_to_reach(0).contains("systemctl status dbus"), "{}", next_to_reach(0));
+    }
+
+    #[tokio::test]
+    async fn a_manager_without_the_oom_policy_is_asked_again_without_it() {
+        let (_dir, address) = old_manager();
+        let systemd = over(&address).await.unwrap();
+        let started = timeout(LONG, systemd.start_scope("x.scope", 1, "x")).await.expect("it is answered");
+        let error = started.unwrap_err().to_string();
+        assert!(error.contains("test.RequestedTwice"), "{error}");
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@
 use super::problem::Fault;
 use crate::api::Feed;
 use crate::api::wire::{ContainerDetail, ContainerList, Policy, Status};
-use crate::model::{JobStatus, NodeStatus};
+use crate::model::{ContainerObservation, JobStatus, NodeStatus};
 use hyper::body::Bytes;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -41,18 +41,23 @@ impl Snapshot {
         json(&Policy::of(&self.status.settings))
     }
 
-    /// Finds a job by full id, name, or id prefix, in this order of preference.
+    /// Finds a job by full id, name, id prefix, or the name without the user of a user's command (`NAME` for `NAME@USER`), in this order of
+    /// preference.
     pub(super) fn job(&self, asked: &str) -> Result<&JobStatus, Fault> {
         let jobs = &self.status.jobs;
         if let Some(job) = jobs.iter().find(|job| job.observed.id.as_str() == asked) {
             return Ok(job);
         }
-        let named: Vec<&JobStatus> = jobs.iter().filter(|job| job.observed.name == asked).collect();
-        let found = if named.is_empty() {
-            jobs.iter().filter(|job| !asked.is_empty() && job.observed.id.as_str().starts_with(asked)).collect()
-        } else {
-            named
+        let matching = move |fits: fn(&ContainerObservation, &str) -> bool| {
+            jobs.iter().filter(|job| fits(&job.observed, asked)).collect::<Vec<&JobStatus>>()
         };
+        let mut found = matching(|job, asked| job.name == asked);
+        if found.is_empty() {
+            found = matching(|job, asked| !asked.is_empty() && job.id.as_str().starts_with(asked));
+        }
+        if found.is_empty() {
+            found = matching(|job, asked| job.name.strip_prefix(asked).is_some_and(|user| user.starts_with('@')));
+        }
         match found.as_slice() {
             [] => Err(Fault::NoContainer(asked.to_owned())),
             [job] => Ok(job),

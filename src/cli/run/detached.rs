@@ -1,11 +1,11 @@
 //! `flowctl run -d`: starts this program again in a new session. That process reports on its standard error whether the command
 //! started, and then closes it.
 
-use super::{GpuShare, RunArgs};
+use super::{GpuShare, RunArgs, message};
 use crate::cli::{Exit, Failure};
 use crate::host::scope::ScopeName;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -17,7 +17,7 @@ const STARTED: &str = "\u{6}";
 
 /// Starts the command in the background and prints its name.
 pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
-    let failed = |what: &str, error: std::io::Error| {
+    let failed = |what: &str, error: io::Error| {
         Failure::new(Exit::Failed, format!("cannot {what}: {error}"), "run it without -d to see more")
     };
     let name = args.name.unwrap_or_else(|| {
@@ -40,28 +40,38 @@ pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
         errors.read_to_string(&mut messages).map_err(|error| failed("wait for the command to start", error))?;
     }
     if let Some(warnings) = messages.strip_suffix(STARTED) {
-        eprint!("{warnings}");
-        println!("{name}");
+        message::pass_on(warnings);
+        if !args.labels.iter().any(|(key, _)| key == "flowcon.log") {
+            message::warn(format_args!(
+                "`flowctl logs {name}` prints its output while it runs; to keep it, let the command write it to a file"
+            ));
+        }
+        writeln!(io::stdout(), "{name}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    eprint!("{messages}");
+    message::pass_on(&messages);
     let status = child.wait().map_err(|error| failed("wait for the command to start", error))?;
     Ok(ExitCode::from(super::exit_code(status)))
 }
 
+/// Whether this is the background process.
+pub(super) fn is_background() -> bool {
+    std::env::var_os(IN_BACKGROUND).is_some()
+}
+
 /// Starts a new session, if this is the background process.
 pub(super) fn leave() {
-    if std::env::var_os(IN_BACKGROUND).is_some() {
+    if is_background() {
         let _ = rustix::process::setsid(); // fails only if it already leads one
     }
 }
 
 /// Reports that the command has started, if this is the background process.
 pub(super) fn has_begun() {
-    if std::env::var_os(IN_BACKGROUND).is_some()
+    if is_background()
         && let Ok(nowhere) = File::options().write(true).open("/dev/null")
     {
-        eprint!("{STARTED}");
+        message::pass_on(STARTED);
         let _ = rustix::stdio::dup2_stderr(nowhere);
     }
 }

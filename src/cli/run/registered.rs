@@ -1,9 +1,11 @@
 //! Registers a command with the daemon before it starts, and again whenever the daemon is restarted.
 
+use super::message;
 use crate::host::scope::protocol::Registration;
 use crate::host::scope::{Output, ScopeError, Session};
 use anyhow::Context;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,8 @@ use tokio::task::JoinHandle;
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// Timeout for reporting the end of the command; afterwards the daemon detects the end itself.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum size of the command line that is sent, in bytes of JSON: with the labels, it must fit into one line of the protocol.
+const COMMAND_SENT: usize = 16 << 10;
 
 /// Handle of the task that keeps a command registered.
 pub(super) struct Registered {
@@ -28,6 +32,34 @@ struct Command {
     registration: Registration,
     process: OwnedFd,
     output: OwnedFd,
+}
+
+/// Returns the words of a command line for the daemon, which only recognizes runs of the same training by them: a long one is cut off.
+pub(super) fn words_sent(command: &[OsString]) -> Vec<String> {
+    const QUOTES_AND_COMMA: usize = 3;
+    let mut left = COMMAND_SENT;
+    let mut fits = |size: usize| {
+        let rest = left.checked_sub(size);
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    let mut words: Vec<String> = Vec::new();
+    for word in command {
+        if !fits(QUOTES_AND_COMMA) {
+            break;
+        }
+        words.push(word.to_string_lossy().chars().take_while(|c| fits(size_in_json(*c))).collect());
+    }
+    words
+}
+
+/// The size of a character in a string of JSON, at most.
+fn size_in_json(c: char) -> usize {
+    match c {
+        '"' | '\\' => 2,
+        '\0'..' ' => 6,
+        _ => c.len_utf8(),
+    }
 }
 
 /// Registers process `pid` with the daemon at `socket`. If no daemon is running, the command starts nevertheless.
@@ -46,9 +78,9 @@ pub(super) async fn begin(
     let (process, output) = match descriptors.and_then(|process| Ok((process, output.handle()?))) {
         Ok(descriptors) => descriptors,
         Err(error) => {
-            eprintln!(
-                "flowctl: the command is not governed: this needs a pidfd (Linux 5.3) and a free file descriptor: {error}"
-            );
+            message::warn(format_args!(
+                "the command is not governed: this needs a pidfd (Linux 5.3) and a free file descriptor: {error}"
+            ));
             return Ok(Registered { end, task: tokio::spawn(async {}) });
         }
     };
@@ -57,10 +89,10 @@ pub(super) async fn begin(
     let session = match command.register().await {
         Ok(session) => Some(session),
         Err(ScopeError::NoDaemon { path, source }) => {
-            eprintln!(
-                "flowctl: no flowcond answers at {} ({source}): the command is not governed until flowcond runs",
+            message::warn(format_args!(
+                "no flowcond answers at {} ({source}): the command is not governed until flowcond runs",
                 path.display()
-            );
+            ));
             None
         }
         Err(error) => return Err(error.into()),
@@ -104,10 +136,37 @@ impl Command {
                 Ok(session) => Some(session),
                 Err(ScopeError::NoDaemon { .. }) => None,
                 Err(error) => {
-                    eprintln!("flowctl: the command keeps running, but is no longer governed: {error}");
+                    message::warn(format_args!("the command keeps running, but is no longer governed: {error}"));
                     return;
                 }
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::scope::protocol::{LONGEST_LINE, Request};
+    use std::ffi::OsStr;
+
+    #[test]
+    fn a_long_command_line_with_the_largest_labels_fits_into_a_request() {
+        let words = |word: &str| vec![OsString::from("sh"), OsString::from("-c"), OsString::from(word)];
+        let scripts = ["x", "\n", "\u{1}", "\"", "\\", "日"].map(|text| words(&text.repeat(100_000)));
+        for command in scripts.into_iter().chain([vec![OsString::new(); 100_000]]) {
+            let registration = Registration {
+                name: "n".repeat(64),
+                labels: [("note".to_owned(), "x".repeat(40_000))].into(),
+                command: words_sent(&command),
+                output: i32::MAX,
+            };
+            let sent = registration.command.concat();
+            assert!(command.join(OsStr::new("")).to_string_lossy().starts_with(&sent), "its beginning is sent");
+            let request = serde_json::to_vec(&Request::Register(registration)).unwrap();
+            assert!((42_000..LONGEST_LINE).contains(&request.len()), "{} bytes", request.len());
+        }
+        let short = ["python", "train.py", "--name", "é \"x\""];
+        assert_eq!(words_sent(&short.map(OsString::from)), short);
     }
 }

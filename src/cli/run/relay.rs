@@ -2,6 +2,7 @@
 //!
 //! If the reader of our output goes away, the command's output is still read and stored: the command neither stops nor gets a broken pipe.
 
+use super::message;
 use crate::host::scope::Output;
 use crate::host::tail::{Budget, ContainerFile, Source, Start, Tailer};
 use crate::model::ContainerId;
@@ -46,7 +47,7 @@ pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
             let lasts = seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= REPORT_AFTER);
             if lasts && reported != problem {
                 if let Some(problem) = &problem {
-                    eprintln!("flowctl: cannot read the command's log {name}: {problem}");
+                    message::warn(format_args!("cannot read the command's log {name}: {problem}"));
                 }
                 reported = problem;
             }
@@ -54,7 +55,7 @@ pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
         }
     };
     if let Err(error) = thread::Builder::new().name("log".to_owned()).spawn(reading) {
-        eprintln!("flowctl: cannot start a thread to read {path}: {error}");
+        message::warn(format_args!("cannot start a thread to read {path}: {error}"));
     }
 }
 
@@ -79,7 +80,9 @@ impl Kept {
         if let Err(error) = written
             && !std::mem::replace(&mut self.has_warned, true)
         {
-            eprintln!("flowctl: the command keeps running, but is not governed: cannot store its output: {error}");
+            message::warn(format_args!(
+                "the command keeps running, but is not governed: cannot store its output: {error}"
+            ));
         }
     }
 }

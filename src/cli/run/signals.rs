@@ -24,6 +24,9 @@ const PASSED_ON: &[(Signal, bool)] = &[
 /// Forwarded only to a separate process group: in our own group, the shell and the kernel stop and continue the command.
 const JOB_CONTROL: &[Signal] = &[Signal::TSTP, Signal::CONT];
 
+/// Forwarded signals that ask a program to end.
+const ENDING: &[Signal] = &[Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP];
+
 /// The incoming signals.
 pub(super) struct Signals {
     incoming: mpsc::Receiver<Signal>,
@@ -60,6 +63,11 @@ impl Signals {
         }
     }
 
+    /// Whether a signal asks a program to end.
+    pub(super) fn asks_to_end(signal: Signal) -> bool {
+        ENDING.contains(&signal)
+    }
+
     /// Sends `signal` to the command `pid`, or to its group.
     pub(super) fn pass_on(&self, signal: Signal, pid: u32) {
         let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
@@ -76,6 +84,11 @@ impl Signals {
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
         }
     }
+}
+
+/// Whether we are to outlive our terminal, as under `nohup`.
+pub(super) fn ignores_hangup() -> bool {
+    is_in(ignored_signals(), Signal::HUP)
 }
 
 /// Whether a terminal has our process group in its foreground.

@@ -76,8 +76,12 @@ impl Session {
     }
 
     async fn request(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<Answer, ScopeError> {
+        let request_line = protocol::line(request);
+        if request_line.len() > LONGEST_LINE {
+            return Err(too_long(request_line.len()));
+        }
         let exchange = async {
-            self.send(&protocol::line(request), descriptors).await?;
+            self.send(&request_line, descriptors).await?;
             let mut line = Vec::new();
             let most = if matches!(request, Request::Jobs {}) { usize::MAX } else { LONGEST_LINE };
             (&mut self.stream).take(most as u64).read_until(b'\n', &mut line).await?;
@@ -121,6 +125,14 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = std::os::unix::net::UnixStream::from(socket);
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
+}
+
+/// The daemon would close the connection without an answer.
+fn too_long(bytes: usize) -> ScopeError {
+    ScopeError::Refused {
+        message: format!("the request with the labels has {bytes} bytes; the maximum is {LONGEST_LINE}"),
+        next: "remove some labels".to_owned(),
+    }
 }
 
 fn unexpected_answer() -> ScopeError {
