@@ -257,6 +257,14 @@ fn doctor_checks_the_daemon_and_says_how_to_fix_failures() {
     assert_eq!(daemon["verdict"], "ok", "{daemon}");
     assert!(daemon["found"].as_str().is_some_and(|found| found.contains("5 jobs")), "{daemon}");
 
+    let elsewhere = |socket: &str| {
+        let mut command = flowctl(&served, &["doctor", "-o", "json", "--socket", socket]);
+        let output = command.env("DOCKER_HOST", "ssh://elsewhere").output().expect("ran");
+        String::from_utf8_lossy(&output.stdout).contains("ssh://elsewhere")
+    };
+    assert!(!elsewhere(served.socket.to_str().expect("UTF-8")), "the daemon has its own DOCKER_HOST");
+    assert!(elsewhere("/nonexistent/flowcond.sock"), "a daemon started here would use it");
+
     let daemon = check(&["doctor", "-o", "json", "--socket", "/nonexistent/flowcond.sock"], "daemon");
     assert_eq!(daemon["verdict"], "fail");
     assert!(daemon["mend"].as_str().is_some_and(|mend| mend.contains("flowcond")), "{daemon}");

@@ -12,7 +12,7 @@ use pty::{Pty, Start};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use served::{Served, busy_node};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::daemon::Daemon;
 use support::job::Job;
@@ -107,23 +107,54 @@ fn with_a_silent_daemon_keys_still_work_and_a_restarted_one_is_reconnected() {
     assert_restored(&pty, 0);
 }
 
+/// Runs `flowctl top` in a script, as a job of a shell with job control. The shell prints how often the job was stopped and by which signal,
+/// and continues it after Enter.
+fn top_in_a_shell(folder: &Path, socket: &Path) -> Pty {
+    let (script, shell) = (folder.join("script"), folder.join("shell"));
+    let (flowctl, pid) = (env!("CARGO_BIN_EXE_flowctl"), folder.join("pid"));
+    let top =
+        format!("sh -c 'echo $$ >{}; exec {flowctl} --socket {} top'\nexit $?\n", pid.display(), socket.display());
+    std::fs::write(&script, top).unwrap();
+    let job_control = format!(
+        "set -m\nsh {}\ncode=$?\nstops=0\nwhile [ $code -gt 128 ]; do\nstops=$((stops + 1))\n\
+         echo \"stop $stops by $((code - 128))\"\nread -r _\nfg\ncode=$?\ndone\nexit $code\n",
+        script.display()
+    );
+    std::fs::write(&shell, job_control).unwrap();
+    Pty::run(&format!("sh {}", shell.display()), 24, 80, &[])
+}
+
 #[test]
-fn signals_restore_the_terminal_and_a_suspended_screen_is_redrawn() {
-    let served = Served::new(busy_node());
-    let mut pty = top(served.socket.clone(), &[]);
+fn control_z_and_tstp_return_to_the_shell_and_the_continued_screen_is_redrawn() {
+    let (served, folder) = (Served::new(busy_node()), tempfile::tempdir().unwrap());
+    let mut pty = top_in_a_shell(folder.path(), &served.socket);
     pty.wait_for("mnist-vae");
     pty.press("\x1a");
-    pty.eventually("the normal screen", |_| pty.is_taken() == (false, false));
-    pty.eventually("a stopped process", |_| pty.state() == 'T');
-    pty.signal("CONT");
+    pty.wait_for("stop 1 by 19");
+    assert_eq!(pty.is_taken(), (false, false));
+    pty.press("\r");
     pty.wait_for("mnist-vae");
     assert_eq!(pty.is_taken(), (true, true));
     assert!(pty.is_coloured());
 
-    pty.signal("TSTP");
-    pty.eventually("a stopped process", |_| pty.state() == 'T');
-    pty.signal("CONT");
+    let flowctl = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+    Command::new("kill").args(["-TSTP", flowctl.trim()]).assert().success();
+    pty.wait_for("stop 2 by 19");
+    pty.press("\r");
     pty.wait_for("mnist-vae");
+    pty.press("q");
+    assert_restored(&pty, 0);
+}
+
+#[test]
+fn without_a_shell_control_z_shows_a_message_and_signals_restore_the_terminal() {
+    let served = Served::new(busy_node());
+    let mut pty = top(served.socket.clone(), &[]);
+    pty.wait_for("mnist-vae");
+    pty.press("\x1a");
+    pty.wait_for("no shell to return to");
+    assert_eq!(pty.is_taken(), (true, true));
+    assert_ne!(pty.state(), 'T');
     pty.signal("TERM");
     assert_restored(&pty, 0);
 }

@@ -41,21 +41,77 @@ impl Root {
         Command::new("sh").arg(path).arg(argument).env("DPKG_ROOT", self.0.path()).output().unwrap()
     }
 
-    /// Runs the uninstall script of the unpacked tarball.
-    fn uninstall(&self) -> Output {
-        let unpacked = self.at("unpacked");
-        fs::create_dir_all(unpacked.join("usr/bin")).unwrap();
-        fs::write(unpacked.join("usr/bin/flowcond"), "").unwrap();
+    /// Adds a file to the unpacked tarball.
+    fn unpack(&self, path: &str, text: &str, mode: u32) {
+        let file = self.at("unpacked").join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// A command that runs the script of the unpacked tarball, with a umask that hides new files from other users.
+    fn install(&self, argument: &str) -> Command {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/package/install.sh");
-        fs::copy(script, unpacked.join("install.sh")).unwrap();
+        self.unpack("install.sh", &fs::read_to_string(script).unwrap(), 0o700);
         let mut command = Command::new("sh");
-        command.arg(unpacked.join("install.sh")).arg("--uninstall").env("PREFIX", self.0.path());
-        command.output().unwrap()
+        command.args(["-c", "umask 077; exec sh \"$0\" $1"]).arg(self.at("unpacked/install.sh")).arg(argument);
+        command.env("PREFIX", self.0.path());
+        command
+    }
+
+    /// Uninstalls the unpacked tarball.
+    fn uninstall(&self) -> Output {
+        self.unpack("usr/bin/flowcond", "", 0o700);
+        self.install("--uninstall").output().unwrap()
+    }
+
+    fn mode(&self, path: &str) -> u32 {
+        fs::metadata(self.at(path)).unwrap().permissions().mode() & 0o777
     }
 }
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_files_of_the_tarball_can_be_used_by_every_user_and_an_edited_configuration_is_kept() {
+    let root = Root::with("exit 0");
+    // As unpacked with the umask 077.
+    root.unpack("usr/bin/flowcond", "new", 0o700);
+    root.unpack("usr/share/doc/flowcon/README.md", "new", 0o600);
+    root.unpack("etc/flowcon/flowcond.toml", "new", 0o600);
+    root.unpack("etc/flowcon/flowcoord.toml", "new", 0o600);
+    fs::write(root.at("etc/flowcon/flowcond.toml"), "edited").unwrap();
+    let done = root.install("").output().unwrap();
+    assert!(done.status.success(), "{}", stderr(&done));
+    assert_eq!(fs::read_to_string(root.at("usr/bin/flowcond")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(root.at("etc/flowcon/flowcond.toml")).unwrap(), "edited");
+    assert_eq!(root.mode("usr/bin/flowcond"), 0o755);
+    for folder in ["usr/share", "usr/share/doc/flowcon", "etc/flowcon/flowcond.d"] {
+        assert_eq!(root.mode(folder), 0o755, "{folder}");
+    }
+    for file in ["usr/share/doc/flowcon/README.md", "etc/flowcon/flowcoord.toml", "etc/flowcon/flowcond.toml.new"] {
+        assert_eq!(root.mode(file), 0o644, "{file}");
+    }
+}
+
+#[test]
+fn a_failed_copy_ends_the_installation_and_names_the_file_and_the_next_step() {
+    let root = Root::with("exit 0");
+    for program in ["flowcond", "flowctl"] {
+        root.unpack(&format!("usr/bin/{program}"), "new", 0o755);
+    }
+    // The first copy fails, and others would succeed.
+    let fake = "#!/bin/sh\n[ -e \"$0.failed\" ] && exec /bin/cp \"$@\"\n: >\"$0.failed\"\necho disk full >&2\nexit 1\n";
+    root.unpack("fake/cp", fake, 0o755);
+    let path = format!("{}:{}", root.at("unpacked/fake").display(), std::env::var("PATH").unwrap());
+    let failed = root.install("").env("PATH", path).output().unwrap();
+    let text = stderr(&failed);
+    assert_eq!(failed.status.code(), Some(1), "{text}");
+    assert!(text.contains("/usr/bin/flowc") && text.contains("next: "), "{text}");
+    assert!(fs::read_to_string(root.at("usr/bin/flowcond")).unwrap().contains("arguments"), "the old version");
+    assert!(!root.has("usr/bin/flowctl") && !root.has("usr/bin/flowctl.part") && !root.has("usr/bin/flowcond.part"));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #
 # PREFIX=DIR installs below DIR, for images. Existing configuration files are kept; new ones are written next to them with the suffix .new.
 set -eu
+# Every user may run the programs, whatever the umask of root.
+umask 022
 cd "$(dirname "$0")"
 root=${PREFIX:-}
 units="flowcoord.service flowcoord-agent.service flowcon-exporter.service flowcond.service"
@@ -31,26 +33,36 @@ uninstall() {
     echo "removed; next: delete $root/etc/flowcon and $root/var/lib/flowcon if you do not need them"
 }
 
+# put FILE DESTINATION: copies and renames a file, because the file of a running program cannot be written.
+put() {
+    mkdir -p "$(dirname "$2")" && cp "$1" "$2.part" && chmod a+rX,u+w "$2.part" && mv -f "$2.part" "$2" && return
+    rm -f "$2.part" || true
+    echo "install.sh: $2 could not be installed; it and the files after it are unchanged; next: correct the error above and run install.sh again" >&2
+    exit 1
+}
+
+add_group() {
+    if command -v systemd-sysusers >/dev/null; then
+        systemd-sysusers flowcon.conf
+    elif ! grep -q '^flowcon:' /etc/group; then
+        # Alpine has no groupadd.
+        if command -v groupadd >/dev/null; then groupadd --system flowcon; else addgroup -S flowcon; fi
+    fi
+}
+
 install_all() {
-    find usr -type f | while read -r file; do
-        mkdir -p "$root/$(dirname "$file")"
-        # Copied and renamed, because the file of a running program cannot be written.
-        cp "$file" "$root/$file.new" && mv "$root/$file.new" "$root/$file"
-    done
+    # The loop runs in a subshell, which `exit` leaves.
+    find usr -type f | while read -r file; do put "$file" "$root/$file"; done || exit 1
     mkdir -p "$root/etc/flowcon/flowcond.d"
     for config in etc/flowcon/*.toml; do
-        if [ -e "$root/$config" ] && ! cmp -s "$config" "$root/$config"; then
-            cp "$config" "$root/$config.new"
-        else
-            cp "$config" "$root/$config"
+        if [ ! -e "$root/$config" ]; then
+            put "$config" "$root/$config"
+        elif ! cmp -s "$config" "$root/$config"; then
+            put "$config" "$root/$config.new"
         fi
     done
-    if [ -z "$root" ]; then
-        if command -v systemd-sysusers >/dev/null; then
-            systemd-sysusers flowcon.conf
-        else
-            getent group flowcon >/dev/null || groupadd --system flowcon
-        fi
+    if [ -z "$root" ] && ! add_group; then
+        echo "install.sh: the group flowcon could not be created, so only root has access; next: create it, and restart flowcond" >&2
     fi
     if live; then
         systemctl daemon-reload

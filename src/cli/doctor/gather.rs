@@ -1,7 +1,7 @@
 //! Gathers facts: queries the daemon and the engine, reads `/proc` and `/sys`. Changes nothing.
 
 use super::Check;
-use super::judge::{self, Inotify, Socket, StateDir};
+use super::judge::{self, Inotify, Obstacle, Socket, StateDir};
 use crate::api::client::{Client, ClientError};
 use crate::api::wire::{Configuration, Status};
 use crate::config::{self, EngineChoice, GpuControl, Settings};
@@ -28,7 +28,7 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
     let settings = settings(client).await;
     let state_dir = state_dir.unwrap_or(&settings.state_dir);
     let mut checks = vec![judge::daemon(&daemon)];
-    checks.extend(engine(&settings).await);
+    checks.extend(engine(&settings, &daemon).await);
     checks.extend(judge::driver_of_gpus(daemon.as_ref().ok(), &nvidia(&settings).await));
     if settings.gpu_control == GpuControl::Mps {
         checks.push(judge::mps(&gpu::mps::Mps::of_environment()));
@@ -48,20 +48,24 @@ async fn settings(client: &Client) -> Settings {
     current.unwrap_or_else(|| super::super::config::load(None).unwrap_or_default())
 }
 
-async fn engine(settings: &Settings) -> Vec<Check> {
+async fn engine(settings: &Settings, daemon: &Result<Status, ClientError>) -> Vec<Check> {
+    let has_daemon = !matches!(daemon, Err(ClientError::Unreachable { .. }));
     let address = match &settings.engine {
         EngineChoice::Off => return Vec::new(),
-        EngineChoice::Auto if EngineAddress::no_local_engine() => return vec![judge::none_here()],
-        EngineChoice::Auto => None,
-        EngineChoice::At(address) => Some(address.as_str()),
+        EngineChoice::At(address) => EngineAddress::from_config(Some(address)),
+        // The DOCKER_HOST of this user is not that of the daemon.
+        EngineChoice::Auto if has_daemon => Ok(EngineAddress::default()),
+        EngineChoice::Auto => EngineAddress::from_config(None),
     };
-    let address = match EngineAddress::from_config(address) {
-        Ok(address) => address,
+    let engine = match address {
+        Ok(address) => Engine::new(address),
         Err(error) => return vec![judge::bad_address(&error.to_string())],
     };
-    let engine = Engine::new(address);
     match engine.info().await {
-        Err(error) => vec![judge::no_engine(&error, is_closed(engine.address()))],
+        Err(error) => {
+            let reported = daemon.as_ref().ok().and_then(|status| status.node.runtimes.first());
+            vec![judge::no_engine(&error, obstacle(engine.address()), reported.map(String::as_str))]
+        }
         Ok(info) => {
             let mut checks = vec![judge::engine(&info), judge::driver(&info), judge::log_driver(&info)];
             checks.push(judge::gpus(has_nvidia(), &gpu_containers(&engine, &info, &settings.label).await, &info));
@@ -70,10 +74,14 @@ async fn engine(settings: &Settings) -> Vec<Check> {
     }
 }
 
-/// Whether the engine's socket exists but this user may not open it.
-fn is_closed(address: &EngineAddress) -> bool {
+/// Why the engine at this address cannot be examined.
+fn obstacle(address: &EngineAddress) -> Obstacle {
     let socket = address.socket();
-    socket.exists() && rustix::fs::access(socket, Access::READ_OK | Access::WRITE_OK).is_err()
+    if !socket.exists() {
+        return if *address == EngineAddress::default() { Obstacle::NoSocket } else { Obstacle::NoResponse };
+    }
+    let closed = rustix::fs::access(socket, Access::READ_OK | Access::WRITE_OK).is_err();
+    if closed { Obstacle::Closed } else { Obstacle::NoResponse }
 }
 
 /// Checks whether the driver responds. Loads the library only by its default name: a path from the daemon's socket is not trusted.
@@ -112,6 +120,8 @@ fn cgroups() -> Vec<Check> {
     if version == Version::V2 {
         let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
         checks.push(judge::controllers(&controllers));
+        let of_user = user_controllers(Path::new("/sys/fs/cgroup"), rustix::process::geteuid().as_raw());
+        checks.extend(of_user.and_then(|controllers| judge::user_controllers(&controllers)));
     }
     let read_only = rustix::fs::statvfs(writable_hierarchy(version))
         .is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
@@ -121,16 +131,25 @@ fn cgroups() -> Vec<Check> {
     checks
 }
 
+/// The controllers of a user's systemd instance; `None` for root, whose commands need none, and for users without one.
+fn user_controllers(hierarchy: &Path, uid: u32) -> Option<String> {
+    let file = format!("user.slice/user-{uid}.slice/user@{uid}.service/cgroup.controllers");
+    if uid == 0 { None } else { fs::read_to_string(hierarchy.join(file)).ok() }
+}
+
 fn writable_hierarchy(version: Version) -> &'static Path {
     Path::new(if version == Version::V2 { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/cpu" })
 }
 
 fn inotify() -> Inotify {
     let limit = |name: &str| fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse().ok();
+    // Each user has instances of their own: another user's trial says nothing about the daemon, which runs as root.
+    let is_daemons_user = rustix::process::geteuid().is_root();
+    let refused = if is_daemons_user { inotify::init(CreateFlags::CLOEXEC).err() } else { None };
     Inotify {
         watches: limit("max_user_watches"),
         instances: limit("max_user_instances"),
-        refused: inotify::init(CreateFlags::CLOEXEC).err().map(|error| error.to_string()),
+        refused: refused.map(|error| error.to_string()),
     }
 }
 
@@ -162,5 +181,23 @@ fn inspect(folder: &Path) -> StateDir {
         owner: metadata.uid(),
         read_only: stat.as_ref().is_some_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY)),
         free_bytes: stat.map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controllers_of_a_users_systemd_instance_are_read_but_not_those_of_root() {
+        let folder = tempfile::tempdir().unwrap();
+        for uid in [0, 7] {
+            let service = folder.path().join(format!("user.slice/user-{uid}.slice/user@{uid}.service"));
+            fs::create_dir_all(&service).unwrap();
+            fs::write(service.join("cgroup.controllers"), "memory pids\n").unwrap();
+        }
+        assert_eq!(user_controllers(folder.path(), 7).as_deref(), Some("memory pids\n"));
+        assert_eq!(user_controllers(folder.path(), 8), None);
+        assert_eq!(user_controllers(folder.path(), 0), None);
     }
 }

@@ -20,18 +20,19 @@ impl App {
                 _ => {}
             }
         }
+        let code = plain(key);
         match self.overlay.take() {
             Some(Overlay::Prompt(prompt)) => self.type_into(prompt, key, now),
-            Some(Overlay::Sort(at)) => self.choose_order(at, key.code),
-            Some(Overlay::Help(line)) => self.scroll_overlay(Overlay::Help, line, key.code),
-            Some(Overlay::Messages(line)) => self.scroll_overlay(Overlay::Messages, line, key.code),
-            None if self.detail.is_some() => self.press_in_detail(key, now),
+            Some(Overlay::Sort(at)) => self.choose_order(at, code),
+            Some(Overlay::Help(line)) => self.scroll_overlay(Overlay::Help, line, code),
+            Some(Overlay::Messages(line)) => self.scroll_overlay(Overlay::Messages, line, code),
+            None if self.detail.is_some() => self.press_in_detail(code, now),
             None => self.press_in_list(key, now),
         }
     }
 
     fn press_in_list(&mut self, key: KeyEvent, now: Now) -> Vec<Effect> {
-        match key.code {
+        match plain(key) {
             KeyCode::Char('q') | KeyCode::F(10) => return vec![Effect::Quit],
             KeyCode::Enter | KeyCode::Right | KeyCode::Char('l' | 'e') => return self.open(),
             KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => self.prompt_filter(),
@@ -64,11 +65,12 @@ impl App {
     fn row_to(&self, key: KeyEvent) -> Option<usize> {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let (cursor, page) = (self.cursor(), self.page);
-        Some(match key.code {
-            KeyCode::Char('d') if control => cursor + page / 2,
-            KeyCode::Char('u') if control => cursor.saturating_sub(page / 2),
-            KeyCode::Char('f') if control => cursor + page,
-            KeyCode::Char('b') if control => cursor.saturating_sub(page),
+        match key.code {
+            KeyCode::Char('d') if control => return Some(cursor + page / 2),
+            KeyCode::Char('u') if control => return Some(cursor.saturating_sub(page / 2)),
+            _ => {}
+        }
+        Some(match plain(key) {
             KeyCode::Up | KeyCode::Char('k') => cursor.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => cursor + 1,
             KeyCode::PageUp => cursor.saturating_sub(page),
@@ -79,13 +81,13 @@ impl App {
         })
     }
 
-    fn press_in_detail(&mut self, key: KeyEvent, now: Now) -> Vec<Effect> {
+    fn press_in_detail(&mut self, code: KeyCode, now: Now) -> Vec<Effect> {
         let step = |detail: &mut Option<Detail>, lines: isize| {
             if let Some(detail) = detail {
                 detail.back = detail.back.saturating_add_signed(lines).min(super::app::MAX_BACK);
             }
         };
-        match key.code {
+        match code {
             KeyCode::Esc | KeyCode::Left | KeyCode::Char('q' | 'h') | KeyCode::Backspace => self.detail = None,
             KeyCode::Up | KeyCode::Char('k') => return self.open_neighbour(-1),
             KeyCode::Down | KeyCode::Char('j') => return self.open_neighbour(1),
@@ -190,6 +192,24 @@ impl App {
     }
 }
 
+/// The key that a combination stands for. One without a meaning becomes [`KeyCode::Null`], which does nothing: Ctrl-P must not release a
+/// job as `p` does.
+pub(super) fn plain(key: KeyEvent) -> KeyCode {
+    let (control, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
+    match key.code {
+        code if !key.modifiers.intersects(control | alt) => code,
+        KeyCode::Char(letter) if !key.modifiers.contains(alt) => match letter {
+            'p' => KeyCode::Up,
+            'n' => KeyCode::Down,
+            'b' => KeyCode::PageUp,
+            'f' => KeyCode::PageDown,
+            'h' => KeyCode::Backspace, // some terminals send it for this key
+            _ => KeyCode::Null,
+        },
+        _ => KeyCode::Null,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::input::Input;
@@ -208,6 +228,45 @@ mod tests {
         types(&mut typing, "/");
         assert_eq!(control(&mut typing, 'c'), [Effect::Quit], "also while typing");
         assert_eq!(control(&mut typing, 'z'), [Effect::Suspend]);
+    }
+
+    #[test]
+    fn a_combination_without_a_meaning_is_not_the_letter_in_it() {
+        let alt = |app: &mut App, letter| {
+            app.take(Input::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::ALT)), Now::default())
+        };
+        for page in ["list", "detail"] {
+            let mut app = app();
+            if page == "detail" {
+                press(&mut app, KeyCode::Enter);
+            }
+            for letter in "prxqmdesPMTR ?/".chars() {
+                assert_eq!(alt(&mut app, letter), [], "Alt-{letter} on the {page}");
+            }
+            for letter in "rxqmdesu".chars() {
+                assert_eq!(control(&mut app, letter), [], "Ctrl-{letter} on the {page}");
+            }
+            assert_eq!((app.overlay.as_ref(), app.frozen, selected(&app)), (None, false, "vae"), "{page}");
+        }
+    }
+
+    #[test]
+    fn control_n_and_p_move_by_one_line_d_and_u_by_half_a_page() {
+        let mut app = app();
+        assert_eq!(control(&mut app, 'n'), []);
+        assert_eq!(selected(&app), "lstm");
+        assert_eq!(control(&mut app, 'p'), []);
+        assert_eq!(selected(&app), "vae");
+        app.set_page(4);
+        control(&mut app, 'd');
+        assert_eq!(selected(&app), "resnet");
+        control(&mut app, 'u');
+        assert_eq!(selected(&app), "vae");
+        control(&mut app, 'f');
+        assert_eq!(selected(&app), "sweep");
+        press(&mut app, KeyCode::Enter);
+        assert_eq!(control(&mut app, 'p'), [Effect::Refresh], "opens the job above");
+        assert_eq!(app.detail_id(), Some("resnet-0123456789abcdef"));
     }
 
     #[test]

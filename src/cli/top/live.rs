@@ -44,7 +44,7 @@ pub async fn watch(client: Client, mut app: App, updates: Option<u64>, theme: Th
             input = inbox.recv() => input,
             () = exits.recv() => return Ok(()),
             _ = suspends.recv() => {
-                screen.suspend()?;
+                suspend(&mut screen, &mut app, now(begun))?;
                 continue;
             }
             () = sleep(REDRAW_EVERY) => continue,
@@ -57,7 +57,7 @@ pub async fn watch(client: Client, mut app: App, updates: Option<u64>, theme: Th
             for effect in app.take(input, now(begun)) {
                 match effect {
                     Effect::Quit => return Ok(()),
-                    Effect::Suspend => screen.suspend()?,
+                    Effect::Suspend => suspend(&mut screen, &mut app, now(begun))?,
                     Effect::Redraw => screen.redraw(),
                     Effect::Refresh => {
                         feed.set_detail(app.detail_id());
@@ -71,6 +71,14 @@ pub async fn watch(client: Client, mut app: App, updates: Option<u64>, theme: Th
         }
         feed.set_detail(app.detail_id());
     }
+}
+
+/// Suspends the program, or says why it cannot.
+fn suspend(screen: &mut OwnedTerminal, app: &mut App, now: Now) -> io::Result<()> {
+    if !screen.suspend()? {
+        app.show_message("no shell to return to; q quits", true, now);
+    }
+    Ok(())
 }
 
 fn now(begun: Instant) -> Now {

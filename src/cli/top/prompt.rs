@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::input::{Effect, Now, Overlay, Prompt, PromptKind};
+use super::keys::plain;
 use crate::api::client::segment;
 use crate::cli::commands::share;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -26,7 +27,7 @@ impl App {
 
     pub(super) fn type_into(&mut self, mut prompt: Prompt, key: KeyEvent, now: Now) -> Vec<Effect> {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
+        match plain(key) {
             KeyCode::Enter => return self.submit(&prompt, now),
             KeyCode::Esc => {
                 if let PromptKind::Filter { before } = prompt.kind {
@@ -35,11 +36,11 @@ impl App {
                 }
                 return Vec::new();
             }
-            KeyCode::Char('u' | 'w') if control => prompt.text.clear(),
             KeyCode::Backspace => {
                 prompt.text.pop();
             }
-            KeyCode::Char(typed) if !control && prompt.text.len() < MAX_INPUT => prompt.text.push(typed),
+            KeyCode::Char(typed) if prompt.text.len() < MAX_INPUT => prompt.text.push(typed),
+            _ if control && matches!(key.code, KeyCode::Char('u' | 'w')) => prompt.text.clear(),
             _ => {}
         }
         if matches!(prompt.kind, PromptKind::Filter { .. }) {
@@ -82,6 +83,7 @@ impl App {
 
 #[cfg(test)]
 mod tests {
+    use super::super::input::Input;
     use super::super::testing::{app, press, selected, types};
     use super::*;
 
@@ -124,6 +126,22 @@ mod tests {
         types(&mut app, "d0");
         assert_eq!(press(&mut app, KeyCode::Enter), []);
         assert_eq!(app.delay, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn combinations_edit_the_text_and_are_not_typed() {
+        let mut app = app();
+        let combine = |app: &mut App, letter, modifiers| {
+            app.take(Input::Key(KeyEvent::new(KeyCode::Char(letter), modifiers)), Now::default())
+        };
+        types(&mut app, "/lstm");
+        combine(&mut app, 'x', KeyModifiers::ALT);
+        combine(&mut app, 'x', KeyModifiers::CONTROL);
+        assert_eq!(app.filter, "lstm");
+        combine(&mut app, 'h', KeyModifiers::CONTROL);
+        assert_eq!(app.filter, "lst");
+        combine(&mut app, 'u', KeyModifiers::CONTROL);
+        assert_eq!(app.filter, "");
     }
 
     #[test]

@@ -14,7 +14,8 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{cursor, execute, queue, style};
 use ratatui::layout::Rect;
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Signal, kill_current_process_group};
+use std::fs;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::panic;
 
@@ -85,14 +86,20 @@ impl OwnedTerminal {
         self.shown = Buffer::default();
     }
 
-    /// Restores the terminal, stops this process as Ctrl-Z does, and takes the terminal again when continued.
+    /// Restores the terminal, stops this process and its group as Ctrl-Z does, and takes the terminal again when continued. Does nothing
+    /// and returns false if no shell would continue it.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn suspend(&mut self) -> io::Result<()> {
+    pub fn suspend(&mut self) -> io::Result<bool> {
+        if !has_shell() {
+            return Ok(false);
+        }
         restore()?;
-        kill_process(getpid(), Signal::STOP)?;
-        self.enter()
+        // A script that runs this program must stop too, or its shell would not notice.
+        kill_current_process_group(Signal::STOP)?;
+        self.enter()?;
+        Ok(true)
     }
 }
 
@@ -108,6 +115,22 @@ fn restore() -> io::Result<()> {
     disable_raw_mode()?;
     left?;
     io::stdout().flush()
+}
+
+/// Whether a shell with job control waits for this process: such a shell starts each job in a process group of its own, in its session.
+/// Without one, as with `ssh -t HOST flowctl top`, a stopped process would block the terminal.
+fn has_shell() -> bool {
+    // Not by system calls: for a session outside of this container they return 0, which rustix does not allow for.
+    let ids_of = |process: &str| ids(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?);
+    ids_of("self").is_some_and(|[parent, group, session]| {
+        group != session && ids_of(&parent.to_string()).is_some_and(|[_, _, of_parent]| of_parent == session)
+    })
+}
+
+/// Parent, process group and session in the text of a `/proc/PID/stat`. The command name before them may contain blanks and parentheses.
+fn ids(stat: &str) -> Option<[i32; 3]> {
+    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(1).map(|id| id.parse::<i32>().ok());
+    Some([fields.next()??, fields.next()??, fields.next()??])
 }
 
 /// Makes a panic restore the terminal, print its message and end the program: the other threads could not use the terminal any more.
@@ -137,6 +160,13 @@ mod tests {
         terminal.show(&mut app, Now { up: Duration::ZERO, unix_ms: 0 }).expect("a terminal");
         let _ = std::thread::spawn(|| panic!("something is wrong")).join();
         unreachable!("the program has ended");
+    }
+
+    #[test]
+    fn blanks_and_parentheses_in_a_command_name_do_not_shift_the_ids() {
+        assert_eq!(ids("42 (a) R 9 (b)) S 7 40 39 34816 40 4194560"), Some([7, 40, 39]));
+        assert_eq!(ids("42 (sh) S 7"), None);
+        assert_eq!(ids(""), None);
     }
 
     #[test]

@@ -13,23 +13,40 @@ pub(in crate::cli::doctor) fn bad_address(error: &str) -> Check {
     Check::warn(ENGINE, error, "unset DOCKER_HOST, or set it to unix:///var/run/docker.sock")
 }
 
-pub(in crate::cli::doctor) fn none_here() -> Check {
+fn none_here() -> Check {
     Check::ok(ENGINE, "none on this machine; `flowctl run -- COMMAND` governs commands")
 }
 
-pub(in crate::cli::doctor) fn no_engine(error: &EngineError, closed: bool) -> Check {
-    if closed {
-        return Check::warn(
+/// Why an engine cannot be examined.
+#[derive(Clone, Copy)]
+pub(in crate::cli::doctor) enum Obstacle {
+    /// Its socket exists, but this user may not open it.
+    Closed,
+    /// None of the standard sockets exists.
+    NoSocket,
+    /// There is no valid response.
+    NoResponse,
+}
+
+/// Judges an engine that cannot be examined; `reported` is its state according to the daemon.
+pub(in crate::cli::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle, reported: Option<&str>) -> Check {
+    match (obstacle, reported) {
+        (Obstacle::Closed, _) => Check::warn(
             ENGINE,
             "this user may not access the engine; the daemon runs as root and may",
             "`sudo flowctl doctor` checks it",
-        );
+        ),
+        // Such as an engine that only the DOCKER_HOST of the daemon names.
+        (_, Some(state)) if state.contains(": connected") => {
+            Check::ok(ENGINE, format!("{state}, as the daemon reports; this user cannot examine it"))
+        }
+        (Obstacle::NoSocket, state) if state.is_none_or(|state| !state.contains("not reachable")) => none_here(),
+        _ => Check::warn(
+            ENGINE,
+            error.to_string(),
+            "`sudo systemctl start docker`; without an engine `flowctl run -- COMMAND` governs commands",
+        ),
     }
-    Check::warn(
-        ENGINE,
-        error.to_string(),
-        "`sudo systemctl start docker`; without an engine `flowctl run -- COMMAND` governs commands",
-    )
 }
 
 pub(in crate::cli::doctor) fn engine(info: &EngineInfo) -> Check {
@@ -134,6 +151,20 @@ mod tests {
             live_restore: true,
             conversion: Conversion::expected(2, None),
         }
+    }
+
+    #[test]
+    fn an_engine_that_only_the_daemon_reaches_is_no_problem() {
+        let error = EngineError::Timeout { operation: "info".to_owned() };
+        let verdict = |obstacle, reported| no_engine(&error, obstacle, reported).verdict;
+        let connected = no_engine(&error, Obstacle::NoResponse, Some("docker: connected (28.2.2)"));
+        assert_eq!(connected.verdict, Verdict::Ok);
+        assert!(connected.found.contains("28.2.2"), "{connected:?}");
+        assert_eq!(verdict(Obstacle::NoSocket, Some("engine: none found")), Verdict::Ok);
+        assert_eq!(verdict(Obstacle::NoSocket, None), Verdict::Ok);
+        assert_eq!(verdict(Obstacle::NoSocket, Some("engine: not reachable")), Verdict::Warn);
+        assert_eq!(verdict(Obstacle::NoResponse, None), Verdict::Warn);
+        assert_eq!(verdict(Obstacle::Closed, Some("docker: connected (28.2.2)")), Verdict::Warn);
     }
 
     #[test]

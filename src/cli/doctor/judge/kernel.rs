@@ -50,6 +50,19 @@ pub(in crate::cli::doctor) fn controllers(listed: &str) -> Check {
     }
 }
 
+/// Checks the controllers of the user's systemd instance, in which `flowctl run` starts commands; `None` if shares can be set there.
+pub(in crate::cli::doctor) fn user_controllers(listed: &str) -> Option<Check> {
+    let has_cpu = listed.split_whitespace().any(|name| name == "cpu");
+    (!has_cpu).then(|| {
+        Check::warn(
+            "user manager",
+            "this user's systemd instance has no cpu controller (older versions delegate only memory and pids): \
+             commands of `flowctl run` are listed as governed, but their CPU share cannot be set",
+            "`sudo systemctl edit user@.service`: [Service] Delegate=cpu io memory pids; then log out of all sessions and in again",
+        )
+    })
+}
+
 pub(in crate::cli::doctor) fn read_only_cgroups() -> Check {
     Check::fail(
         CGROUPS,
@@ -77,6 +90,7 @@ pub(in crate::cli::doctor) fn pressure(pressure: &Pressure) -> Check {
 pub(in crate::cli::doctor) struct Inotify {
     pub(in crate::cli::doctor) watches: Option<u64>,
     pub(in crate::cli::doctor) instances: Option<u64>,
+    /// The error of a new instance; `None`: no error, or not tried.
     pub(in crate::cli::doctor) refused: Option<String>,
 }
 
@@ -103,6 +117,14 @@ mod tests {
         assert_eq!(controllers("cpuset memory io pids").verdict, Verdict::Fail);
         assert_eq!(controllers("cpuset cpu memory pids").verdict, Verdict::Warn);
         assert_eq!(controllers("cpuset cpu io memory").verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn a_user_manager_without_the_cpu_controller_is_a_warning_with_the_setting_that_delegates_it() {
+        let check = user_controllers("cpuset memory pids\n").unwrap();
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.fix.unwrap().contains("Delegate=cpu io memory pids"));
+        assert_eq!(user_controllers("cpu memory pids\n"), None);
     }
 
     #[test]

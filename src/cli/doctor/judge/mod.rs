@@ -4,9 +4,9 @@ mod engine;
 mod gpu;
 mod kernel;
 
-pub(super) use engine::{bad_address, driver, engine, gpus, log_driver, no_engine, none_here};
+pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, log_driver, no_engine};
 pub(super) use gpu::{Driver, driver_of_gpus, mps};
-pub(super) use kernel::{Inotify, cgroups, controllers, inotify, pressure, read_only_cgroups};
+pub(super) use kernel::{Inotify, cgroups, controllers, inotify, pressure, read_only_cgroups, user_controllers};
 
 use super::super::text;
 use super::Check;
