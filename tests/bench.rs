@@ -1,5 +1,5 @@
 //! Tests of `flowctl bench` with custom lists: the environment of a job, its CPU time, and that a failing job ends the benchmark, on both
-//! runtimes.
+//! runtimes; and that a report that cannot be written is reported first.
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
@@ -68,6 +68,22 @@ fn a_job_that_cannot_start_ends_the_bench_immediately() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("the job missing exited with") && stderr.contains("/nonexistent/train"), "{stderr}");
+}
+
+/// Otherwise an hour's result would be lost at its end.
+#[test]
+fn a_report_that_cannot_be_written_is_rejected_before_the_first_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, report) = (folder.path().join("list.toml"), folder.path().join("missing/report.html"));
+    fs::write(&list, LONG).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    command.arg("bench").arg(&list).args(["--runtime", "scope", "--report"]).arg(&report);
+    let began = Instant::now();
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(&format!("--report {}", report.display())), "{stderr}");
+    assert!(began.elapsed() < Duration::from_secs(60), "the job was not started");
 }
 
 /// A job that fails unless its arguments, variables and mounts are as in the list.

@@ -1,5 +1,5 @@
 //! Tests of `flowctl demo` with little work: its output, its exit code, and that it leaves nothing behind. The effect of governing is
-//! measured by a benchmark (`integration/demo-medians`), not by tests.
+//! measured by a benchmark (`integration/bench/demo-medians`), not by tests.
 
 mod support;
 
@@ -8,8 +8,11 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use support::engine::Engine;
+use support::proxy::Proxy;
 
 /// A demo with a private temporary directory, to detect files that are left behind.
 struct Demo {
@@ -34,6 +37,8 @@ fn demo(arguments: &[&str], docker_host: &str) -> Demo {
 
 /// An engine's address at which nothing listens.
 const NO_ENGINE: &str = "unix:///nonexistent/docker.sock";
+/// The address of an engine on another machine, which cannot be used.
+const OTHER_MACHINE: &str = "ssh://root@elsewhere";
 
 impl Demo {
     fn tag(&self) -> String {
@@ -90,6 +95,11 @@ fn assert_complete(result: &serde_json::Value, runtime: &str) {
     assert!(plot.matches("class=\"area ").count() == 10, "a band for each job and run");
 }
 
+fn interrupt(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+}
+
 fn names_in(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).expect("a readable directory");
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
@@ -97,11 +107,12 @@ fn names_in(dir: &Path) -> Vec<String> {
 
 #[test]
 fn with_scopes_it_compares_two_runs_and_leaves_only_the_chart() {
-    let demo = demo(&["--runtime", "scope", "--work", "2", "--interval", "1", "--json"], NO_ENGINE);
+    let demo = demo(&["--runtime", "scope", "--work", "2", "--interval", "1", "--json"], OTHER_MACHINE);
     let (tmp, tag, output) = demo.finish();
     let result = json_of(&output);
     assert!(output.status.success(), "{output:?}");
     assert_complete(&result, "scope");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("container engine"), "none was looked for: {output:?}");
     assert_eq!(names_in(tmp.path()), [format!("{tag}.svg")]);
     assert_eq!(cgroups_of(&tag), Vec::<PathBuf>::new());
 }
@@ -132,8 +143,7 @@ fn ctrl_c_during_a_run_removes_everything() {
     }
     assert!(!cgroups_of(&demo.tag()).is_empty(), "the job has a cgroup");
     let rest = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
-    let pid = rustix::process::Pid::from_raw(demo.child.id() as i32).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    interrupt(demo.child.id());
 
     let (tmp, tag, output) = demo.finish();
     rest.join().expect("the output ends");
@@ -143,10 +153,32 @@ fn ctrl_c_during_a_run_removes_everything() {
     assert_eq!(cgroups_of(&tag), Vec::<PathBuf>::new());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_during_the_second_import_removes_the_first_image_too() {
+    let engine = Engine::start();
+    let (child, imports) = (Arc::new(OnceLock::new()), AtomicUsize::new(0));
+    let pid = Arc::clone(&child);
+    let before = move |request: &str| {
+        if request.contains("/images/create") && imports.fetch_add(1, Ordering::Relaxed) == 1 {
+            interrupt(*pid.get().expect("the demo was started"));
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        None
+    };
+    let proxy = Proxy::start_with(&engine.dir().join("proxy.sock"), &engine.socket(), Arc::new(before));
+    let demo = demo(&["--work", "2", "--interval", "1"], &proxy.address());
+    child.set(demo.child.id()).expect("it is set once");
+    let (tmp, tag, output) = demo.finish();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted by Ctrl-C"), "{output:?}");
+    assert_eq!(names_in(tmp.path()), Vec::<String>::new());
+    assert!(!engine.docker(&["images", "--format", "{{.Repository}}"]).contains(&tag));
+}
+
 #[test]
 fn an_unprivileged_user_gets_an_error_with_the_next_step() {
     let tmp = tempfile::tempdir().expect("a directory");
-    let program = tmp.path().join("flowctl");
+    let program = fs::canonicalize(tmp.path()).expect("it exists").join("flowctl");
     fs::copy(env!("CARGO_BIN_EXE_flowctl"), &program).expect("a copy accessible to all users");
     rustix::fs::chmod(tmp.path(), rustix::fs::Mode::from_raw_mode(0o777)).expect("own directory");
     const NOBODY: u32 = 65534;
@@ -161,7 +193,8 @@ fn an_unprivileged_user_gets_an_error_with_the_next_step() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{stderr}");
     assert!(stderr.contains("no engine replies at unix:///nonexistent/docker.sock"), "{stderr}");
-    assert!(stderr.contains("sudo flowctl demo"), "{stderr}");
+    // Nothing is installed, so the program is named by its path.
+    assert!(stderr.contains(&format!("`sudo {} demo --work 4`", program.display())), "{stderr}");
     assert_eq!(names_in(tmp.path()), ["flowctl"]);
 }
 

@@ -46,7 +46,6 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("apt install ./flowcon_*.deb", VM_INSTALL),
     ("apt purge flowcon", Script("integration/vm/guest/part-70-upgrade")),
     ("cargo build --release", Script("systemd/package/build")),
-    ("cargo run --release -- demo", Test("tests/demo.rs", "demo(&[")),
     ("df /var/lib/flowcon", VM_SYSTEM),
     ("dmesg", VM_SYSTEM),
     ("flowcon-*/install.sh --uninstall", VM_TARBALL),
@@ -81,6 +80,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("journalctl -u flowcond", VM_SYSTEM),
     ("journalctl -u flowcond -n 50", VM_SYSTEM),
     ("python train.py", Test("tests/docs.rs", "python train.py")),
+    ("sudo target/release/flowctl demo", Test("tests/demo.rs", "demo(&[")),
     ("systemctl daemon-reload", VM_SYSTEM),
     ("systemctl enable --now flowcon-exporter", VM_ACCESS),
     ("systemctl enable --now flowcond", VM_INSTALL),
@@ -525,8 +525,8 @@ fn lists_and_scenarios_run() {
     let output = machine.run_ok("flowctl bench config/bench/fixed-3.toml --interval 20", &[("20", brief)]);
     assert!(output.contains("COMPLETION") && output.contains("char-rnn"), "{output}");
     let output = machine.run_ok(
-        "flowctl bench config/examples/bench.toml --policy fair,balanced --interval 5",
-        &[("5", "1 --repeats 1 --scale 0.2 --runtime scope")],
+        "flowctl bench config/examples/bench.toml --policy fair,balanced --cores 1 --interval 2",
+        &[("2", "1 --repeats 1 --scale 0.1 --runtime scope")],
     );
     assert!(output.contains("language-model") && output.contains("balanced"), "{output}");
     assert!(machine.run_ok("flowctl help bench", &[]).contains("value of {epochs}"));

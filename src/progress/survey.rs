@@ -18,6 +18,8 @@ pub(super) const EXCERPT_MAX: usize = 160;
 pub struct Observation {
     /// Line number, from 1.
     pub line: u64,
+    /// Its place among the values of all series in the order of reading, from 1, as counted by [`Survey::values_read`].
+    pub number: u64,
     /// As printed; may be NaN or infinite.
     pub value: f64,
     /// Progress counter at this observation, as printed.
@@ -79,6 +81,8 @@ pub struct Survey {
 struct Kept {
     series: BTreeMap<SeriesKey, Values>,
     values: usize,
+    /// Number of values read, whether kept or not.
+    read: u64,
     only: Option<SeriesKey>,
     dropped: bool,
     counts: Vec<(Option<f64>, Option<f64>)>,
@@ -95,6 +99,7 @@ struct Values {
 
 struct Printed {
     line: u64,
+    number: u64,
     value: f64,
     last: bool,
     /// Index into `Kept::counts`.
@@ -117,6 +122,11 @@ impl Survey {
     pub fn finish(&mut self) {
         let kept = &mut self.kept;
         self.reader.finish(|event, view| kept.handle(event, view));
+    }
+
+    /// Number of values of all series read so far; those of a line are read once it has ended or is redrawn.
+    pub fn values_read(&self) -> u64 {
+        self.kept.read
     }
 
     /// Whether all observations of the chosen series were kept.
@@ -159,7 +169,10 @@ impl Survey {
 impl Kept {
     fn handle(&mut self, event: ReadEvent<'_>, view: &View<'_>) {
         match event {
-            ReadEvent::Value(sample) => self.take(sample, view),
+            ReadEvent::Value(sample) => {
+                self.read += 1;
+                self.take(sample, view);
+            }
             ReadEvent::End => self.counted = false,
         }
     }
@@ -178,7 +191,7 @@ impl Kept {
         }
         let count = self.counts.len() as u32 - 1;
         let values = self.series.entry(sample.series).or_default();
-        values.values.push(Printed { line, value: sample.value, last, count });
+        values.values.push(Printed { line, number: self.read, value: sample.value, last, count });
         match values.values.len() {
             1 => values.first = Some((line, excerpt(text))),
             _ => values.latest = Some((line, excerpt(text))),
@@ -211,7 +224,8 @@ fn ranked(candidate: Candidate) -> RankedSeries {
 fn with_counts(values: &[Printed], counts: &[(Option<f64>, Option<f64>)]) -> Vec<Observation> {
     let observed = |printed: &Printed| {
         let (current, total) = counts.get(printed.count as usize).copied().unwrap_or_default();
-        Observation { line: printed.line, value: printed.value, current, total, last: printed.last }
+        let Printed { line, number, value, last, .. } = *printed;
+        Observation { line, number, value, current, total, last }
     };
     values.iter().map(observed).collect()
 }

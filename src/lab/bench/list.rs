@@ -17,6 +17,8 @@ const MAX_JOBS: usize = 100;
 const LATEST_START_S: f64 = 86_400.0;
 const MAX_EPOCHS: u64 = 100_000_000;
 const SIZES: std::ops::RangeInclusive<u64> = 64..=10_000_000;
+/// Allowed numbers of threads of a training, as in `flowctl train`.
+const THREADS: std::ops::RangeInclusive<u64> = 1..=256;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,7 +57,7 @@ struct JobText {
 pub struct RunParams {
     /// Multiplies epochs and start times.
     pub scale: f64,
-    /// Default number of threads of a training.
+    /// Number of cores: the default number of threads of a training, up to the largest allowed number.
     pub cores: usize,
     /// Number of the repeat, from 0; each repeat uses different seeds.
     pub repeat: u64,
@@ -208,10 +210,11 @@ impl Reader<'_> {
 
     fn amount(&self, kind: Kind, job: &JobText) -> Result<Amount, String> {
         let usual = Amount::usual(kind);
+        let threads = self.params.cores.min(*THREADS.end() as usize);
         Ok(Amount {
             epochs: self.epochs(job, usual.epochs)?,
             size: self.whole(&job.size, "size", usual.size, SIZES)?,
-            threads: self.whole(&job.threads, "threads", self.params.cores, 1..=256)?,
+            threads: self.whole(&job.threads, "threads", threads, THREADS)?,
             seed: self.seed(job.seed.unwrap_or(usual.seed)),
         })
     }
@@ -269,6 +272,15 @@ mod tests {
         let script = std::path::absolute("x.py").unwrap().display().to_string();
         assert_eq!((line.clone(), mounts.len()), (vec!["python3".to_owned(), script, "4".to_owned()], 1));
         assert_eq!(jobs[1].labels, [("flowcon.total".to_owned(), "4".to_owned())]);
+    }
+
+    #[test]
+    fn a_training_has_at_most_the_largest_allowed_number_of_threads() {
+        let params = RunParams { scale: 1.0, cores: 384, repeat: 0 };
+        let list = "[[job]]\nname = \"a\"\ntrain = \"vae\"\n";
+        let jobs = parse(Path::new("jobs.toml"), list, params).expect("a good list");
+        let Work::Training(_, amount) = &jobs[0].work else { panic!("{jobs:?}") };
+        assert_eq!(amount.threads, 256);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! other processes or the hypervisor are marked. Imports: the trial, model.
 
 mod list;
+mod page;
 mod placeholder;
 mod quality;
 mod report;
@@ -71,6 +72,9 @@ pub fn run(args: &BenchArgs, screen: &Screen) -> Result<(), Failure> {
     let most = args.cores.map_or(usize::MAX, |cores| cores as usize);
     let cores = Cores::at_most(most).context("determine the available cores")?;
     let list = List::read(args, cores.count())?;
+    if let Some(path) = &args.report {
+        report::check_writable(path)?;
+    }
     let runtime = tokio::runtime::Runtime::new().context("start the benchmark's threads")?;
     runtime.block_on(measure(args, screen, &cores, &list))
 }
@@ -97,10 +101,7 @@ impl List {
 /// Opens the backend, runs all policies, and cleans up in any case, also on Ctrl-C.
 async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) -> Result<(), Failure> {
     let temp_dir = TempDir::new()?;
-    let backend = tokio::select! {
-        backend = Backend::open(args.runtime, &temp_dir, cores) => backend?,
-        interruption = trial::interrupted() => return Err(interruption),
-    };
+    let backend = Backend::open(args.runtime, &temp_dir, cores).await?;
     let governing = GovernorSlot::default();
     let view = ProgressView::on_stdout();
     let ended = tokio::select! {
@@ -110,7 +111,8 @@ async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) 
     let runtime = backend.name();
     backend.close().await;
     governing.stop().await;
-    let bench = Bench::new(&args.jobs.display().to_string(), runtime, args.seen_before, &list.repeats[0], ended?);
+    let (path, jobs) = (args.jobs.display().to_string(), &list.repeats[0]);
+    let bench = Bench::new(&path, runtime, args.seen_before, jobs, cores.count(), ended?);
     conclude(args, screen, &view, &bench).map_err(Failure::from)
 }
 
@@ -170,12 +172,12 @@ async fn run_all(
 
 fn conclude(args: &BenchArgs, screen: &Screen, view: &ProgressView, bench: &Bench) -> Result<()> {
     view.print(&format!("\n{}", bench.page(&screen.look())));
-    if let Some(path) = &args.report {
-        std::fs::write(path, report::html(bench)).with_context(|| format!("write the report to {}", path.display()))?;
+    let written = args.report.as_deref().map_or(Ok(()), |path| report::write(path, bench));
+    if let (Some(path), Ok(())) = (&args.report, &written) {
         view.print(&format!("Report: {}", path.display()));
     }
     if screen.is_json() {
         view.print(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
     }
-    Ok(())
+    written
 }

@@ -1,19 +1,49 @@
 //! Renders a benchmark as one HTML page: the tables, and for each run the CPU shares and the evaluations as inline SVG.
 //!
-//! Imports: chart.
+//! Imports: chart, term.
 
 use super::summary::Bench;
 use crate::chart::{Margins, Plot, document, escaped, series};
 use crate::lab::trial::outcome::RunOutcome;
 use crate::lab::trial::picture::{PanelSize, panel};
+use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Look;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
 
 const WIDTH: f64 = 660.0;
 const HEIGHT: f64 = 230.0;
 const MARGINS: Margins = Margins { top: 30.0, right: 16.0, bottom: 36.0, left: 46.0 };
 
+/// Checks that the report can be written, before runs that may take hours. An existing file is not changed.
+///
+/// # Errors
+/// The file cannot be created or opened.
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
+    let is_new = fs::symlink_metadata(path).is_err();
+    let opened = fs::OpenOptions::new().create(true).append(true).open(path);
+    opened.map_err(|error| {
+        let message = format!("--report {}: {error}", path.display());
+        Failure::new(Exit::Usage, message, "name a file that this user may create, in a directory that exists")
+    })?;
+    if is_new {
+        // An empty file that stays is written after the runs.
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Writes the page to a file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, bench: &Bench) -> Result<()> {
+    fs::write(path, html(bench)).with_context(|| format!("write the report to {}", path.display()))
+}
+
 /// Renders the page.
-pub fn html(bench: &Bench) -> String {
+fn html(bench: &Bench) -> String {
     let tables = escaped_lines(&bench.page(&Look { columns: None, color: false }));
     let longest = bench.runs.iter().map(|(_, run)| run.makespan_s).fold(1.0, f64::max);
     let pictures: String = bench

@@ -1,13 +1,11 @@
 //! Summarises the runs of a benchmark for each policy as medians over the repeats, so that one disturbed run does not decide.
 //!
-//! Imports: the trial's outcomes, term's tables.
+//! Imports: the trial's outcomes.
 
 use super::quality::{PARTS, time_to};
 use super::variant::{FAIR, Variant};
 use crate::lab::trial::job::Job;
 use crate::lab::trial::outcome::RunOutcome;
-use crate::term::screen::{Look, Tone};
-use crate::term::table::{Cell, Column, table};
 use serde::Serialize;
 
 /// Fraction of foreign load or stolen time above which a run counts as spoilt. On two quiet cores 2 to 4 % are foreign already: the engine
@@ -19,12 +17,17 @@ const SPOILT_ABOVE: f64 = 0.08;
 /// jobs that run one after the other disturb each other's caches less than jobs that run at once.
 const SLOW_ABOVE: f64 = 1.10;
 
+/// CPU-seconds of a job that may be missed at its end.
+const MISSED_S: f64 = 0.1;
+
 /// A whole benchmark.
 pub struct Bench {
     list: String,
     runtime: &'static str,
     seen_before: bool,
     job_names: Vec<String>,
+    /// Number of cores that the jobs share.
+    pub cores: usize,
     /// In the order in which they ran.
     pub runs: Vec<(Variant, RunOutcome)>,
 }
@@ -40,7 +43,8 @@ pub struct PolicySummary {
     pub spoilt_runs: usize,
     /// Mean completion time of a run's jobs, seconds.
     pub mean_completion_s: f64,
-    /// Mean time of a run's jobs to 90 % of their final improvement, seconds; `None` if no job improved.
+    /// Mean time of a run's jobs to 90 % of their final improvement, seconds, without jobs whose time is unknown or that did not improve;
+    /// `None` if there is no other.
     pub mean_t90_s: Option<f64>,
     /// Mean time to 95 %.
     pub mean_t95_s: Option<f64>,
@@ -84,10 +88,11 @@ impl Bench {
         runtime: &'static str,
         seen_before: bool,
         jobs: &[Job],
+        cores: usize,
         runs: Vec<(Variant, RunOutcome)>,
     ) -> Bench {
         let job_names = jobs.iter().map(|job| job.name.clone()).collect();
-        Bench { list: list.to_owned(), runtime, seen_before, job_names, runs }
+        Bench { list: list.to_owned(), runtime, seen_before, job_names, cores, runs }
     }
 
     /// The list's path and the runtime, for a title.
@@ -141,25 +146,15 @@ impl Bench {
         }
     }
 
-    /// The result as text tables.
-    pub fn page(&self, look: &Look) -> String {
-        let summary = self.summary();
-        let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
-        for (number, (variant, run)) in self.runs.iter().enumerate() {
-            if let Some(why) = self.spoilt(*variant, run) {
-                page.push_str(&format!("\nspoilt: run {} ({}): {why}", number + 1, variant.name));
-            }
-        }
-        page
-    }
-
     /// The reason why a run is spoilt: other load on the machine, or a slow machine. `None` if it is not.
     pub fn spoilt(&self, variant: Variant, run: &RunOutcome) -> Option<String> {
-        let least = self.runs_of(variant).iter().map(|run| run.cpu_s).fold(f64::INFINITY, f64::min);
+        let known = self.runs_of(variant).into_iter().map(|run| run.cpu_s).filter(|used| *used > 0.0);
+        let least = known.fold(f64::INFINITY, f64::min);
+        let missed = MISSED_S * self.job_names.len() as f64;
         let (others, stolen) = (100.0 * run.foreign.others, 100.0 * run.foreign.stolen);
         if run.foreign.others + run.foreign.stolen > SPOILT_ABOVE {
             Some(format!("other processes used {others:.0} % of the CPU, the hypervisor took {stolen:.0} %"))
-        } else if run.cpu_s > SLOW_ABOVE * least {
+        } else if run.cpu_s > SLOW_ABOVE * least + missed {
             let more = 100.0 * (run.cpu_s / least - 1.0);
             Some(format!(
                 "the same work took {more:.0} % more CPU-seconds than in another run of this policy: the machine was slower"
@@ -172,7 +167,7 @@ impl Bench {
 
 /// One run as a line, printed when it ends, so that an aborted benchmark still shows its results.
 pub fn line(variant: Variant, run: &RunOutcome) -> String {
-    let quality = mean_quality_time(&[run], 0.95).map_or_else(|| "never".to_owned(), |time| format!("{time:.1} s"));
+    let quality = mean_quality_time(&[run], 0.95).map_or_else(|| "unknown".to_owned(), |time| format!("{time:.1} s"));
     format!(
         "  {}: mean completion {:.1} s, to 95 % {quality}, makespan {:.1} s, {:.0} CPU-seconds, {:.0} % of the CPU foreign, {:.0} % stolen",
         variant.name,
@@ -182,89 +177,6 @@ pub fn line(variant: Variant, run: &RunOutcome) -> String {
         100.0 * run.foreign.others,
         100.0 * run.foreign.stolen
     )
-}
-
-fn by_policy(summary: &Summary, look: &Look) -> String {
-    let titles = [
-        "RUNS",
-        "COMPLETION",
-        "TO 90 %",
-        "TO 95 %",
-        "TO 99 %",
-        "MAKESPAN",
-        "WORST",
-        "CPU TIME",
-        "CPU",
-        "FOREIGN",
-        "STOLEN",
-    ];
-    let columns: Vec<Column> =
-        std::iter::once(Column::left("POLICY")).chain(titles.into_iter().map(Column::right)).collect();
-    let fair = &summary.policies[0];
-    let rows: Vec<Vec<Cell>> = summary
-        .policies
-        .iter()
-        .map(|own| {
-            let runs = if own.spoilt_runs > 0 {
-                format!("{} ({} spoilt)", own.runs, own.spoilt_runs)
-            } else {
-                own.runs.to_string()
-            };
-            vec![
-                Cell::plain(own.policy),
-                Cell::plain(&runs),
-                versus(Some(own.mean_completion_s), Some(fair.mean_completion_s)),
-                versus(own.mean_t90_s, fair.mean_t90_s),
-                versus(own.mean_t95_s, fair.mean_t95_s),
-                versus(own.mean_t99_s, fair.mean_t99_s),
-                versus(Some(own.makespan_s), Some(fair.makespan_s)),
-                Cell::plain(&format!("{:+.0} %", 100.0 * own.worst_vs_fair)),
-                versus(Some(own.cpu_s), Some(fair.cpu_s)),
-                Cell::plain(&percent(own.cpu_used)),
-                Cell::plain(&percent(own.foreign_load)),
-                Cell::plain(&percent(own.stolen)),
-            ]
-        })
-        .collect();
-    table(&columns, &rows, look)
-}
-
-fn by_job(summary: &Summary, look: &Look) -> String {
-    let mut columns = vec![Column::left("JOB")];
-    columns.extend(summary.policies.iter().map(|policy| Column::right(policy.policy)));
-    let fair = &summary.policies[0].completion_s;
-    let rows: Vec<Vec<Cell>> = summary
-        .jobs
-        .iter()
-        .enumerate()
-        .map(|(job, name)| {
-            let own = summary.policies.iter().map(|p| versus(p.completion_s.get(job).copied(), fair.get(job).copied()));
-            std::iter::once(Cell::plain(name)).chain(own).collect()
-        })
-        .collect();
-    table(&columns, &rows, look)
-}
-
-fn versus(own: Option<f64>, fair: Option<f64>) -> Cell {
-    match (own, fair) {
-        (Some(own), Some(fair)) if fair > 0.0 && own != fair => {
-            let change = own / fair - 1.0;
-            let tone = if change < -0.03 {
-                Tone::Good
-            } else if change > 0.03 {
-                Tone::Bad
-            } else {
-                Tone::Plain
-            };
-            Cell::new(tone, &format!("{own:.1} s ({:+.0} %)", 100.0 * change))
-        }
-        (Some(own), _) => Cell::plain(&format!("{own:.1} s")),
-        (None, _) => Cell::or_dash(None),
-    }
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.0} %", 100.0 * part)
 }
 
 /// Completion time of each job, as the median over the runs.
@@ -297,6 +209,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::lab::trial::outcome::{Foreign, JobOutcome};
+    use crate::term::screen::Look;
 
     fn run(times: [f64; 2], foreign: Foreign) -> RunOutcome {
         let job = |(n, time): (usize, f64)| JobOutcome {
@@ -327,6 +240,7 @@ mod tests {
             runtime: "scope",
             seen_before: false,
             job_names: vec!["job-0".into(), "job-1".into()],
+            cores: 4,
             runs,
         }
     }
@@ -359,6 +273,41 @@ mod tests {
         assert_eq!([summary.policies[0].spoilt_runs, summary.policies[1].spoilt_runs], [0, 2]);
         let page = bench.page(&Look { columns: None, color: false });
         assert!(page.contains("spoilt: run 2 (flowcon): the same work took 20 % more CPU-seconds"), "{page}");
+    }
+
+    #[test]
+    fn short_jobs_and_unknown_use_are_no_slow_machine() {
+        let mut bench = bench();
+        for (at, cpu_s) in [(1, 0.1), (3, 0.25), (0, 0.0), (2, 0.0)] {
+            bench.runs[at].1.cpu_s = cpu_s;
+        }
+        let summary = bench.summary();
+        assert_eq!([summary.policies[0].spoilt_runs, summary.policies[1].spoilt_runs], [0, 1], "only by foreign load");
+    }
+
+    #[test]
+    fn jobs_that_leave_cores_idle_under_plain_sharing_hardly_compete() {
+        let page_with = |cores: usize, foreign: Foreign, cpu_s: f64| {
+            let mut bench = Bench { cores, ..bench() };
+            for (_, run) in bench.runs.iter_mut().filter(|(variant, _)| *variant == FAIR) {
+                (run.foreign, run.cpu_s) = (foreign, cpu_s);
+            }
+            bench.page(&Look { columns: None, color: false })
+        };
+        let half = Foreign { ours: 0.55, ..Foreign::default() };
+        let page = page_with(4, half, 50.0);
+        let sentence = "The jobs used only 55 % of the 4 cores under plain sharing and hardly competed; \
+                        compare them on fewer cores: --cores 2";
+        assert!(page.ends_with(sentence), "{page}");
+        assert!(page_with(2, Foreign { ours: 0.2, ..half }, 50.0).ends_with("--cores 1"));
+        let page = page_with(1, half, 50.0);
+        assert!(page.contains("55 % of the core under plain sharing") && !page.contains("--cores"), "{page}");
+        let unknown = Foreign::default();
+        let competing =
+            [(Foreign { others: 0.2, ..half }, 50.0), (Foreign { ours: 0.9, ..half }, 50.0), (unknown, 0.0)];
+        for (foreign, cpu_s) in competing {
+            assert!(!page_with(4, foreign, cpu_s).contains("hardly competed"), "{foreign:?}");
+        }
     }
 
     #[test]

@@ -24,9 +24,10 @@ use clap::Args;
 use heartbeats::Heartbeats;
 use schedule::ClusterJob;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::{Duration, Instant};
-use swarm::{Governed, Swarm};
+use swarm::{Engines, Governed, Swarm};
 
 /// Arguments of `flowcoord demo`.
 #[derive(Args, Clone, Debug)]
@@ -50,6 +51,9 @@ pub struct ClusterDemoArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// Time between two looks for failed trainings.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 fn work(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(10), Duration::from_secs(86_400))
@@ -81,6 +85,13 @@ struct ClusterComparison {
 struct Run {
     outcome: RunOutcome,
     beats: Vec<Heartbeats>,
+}
+
+/// The runs to compare.
+struct Runs {
+    plain: Run,
+    spread: Option<Run>,
+    governed: Run,
 }
 
 /// How the nodes are governed and the jobs are placed.
@@ -116,72 +127,86 @@ impl Setup {
 pub fn run(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("start the demo's threads")?;
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            ended = show(args, screen) => ended,
-            interruption = interrupted() => Err(interruption),
-        }
-    });
+    let ended = runtime.block_on(show(args, screen));
+    // An interrupted measurement may still be running; it has nothing to clean up.
     runtime.shutdown_background();
     ended
 }
 
+/// Starts the engines, runs the comparison, and waits until the engines are removed in any case, also on Ctrl-C.
 async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
     let view = ProgressView::on_stdout();
     let cores = Cores::all().context("count the cores")?;
     let cores_per_node = schedule::cores_per_node(cores.count(), args.nodes);
-    let jobs = {
-        let (nodes, length, seed) = (args.nodes, args.work, args.seed);
-        let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
-        view.print(&format!(
-            "{} trainings on a Docker Swarm of {nodes} nodes with {cores_per_node:.2} cores each, first ungoverned, then governed: about \
-             {minutes:.0} min.\nMeasuring the work first, so that all runs do the same work.",
-            schedule::JOBS_PER_NODE * usize::from(nodes),
-        ));
-        let sized = tokio::task::spawn_blocking(move || schedule::sized(length, nodes, cores_per_node, seed));
-        sized.await.context("measure the work")?.context("measure the work")?
+    let mut interruption = pin!(interrupted());
+    let jobs = tokio::select! {
+        jobs = measure(args, cores_per_node, &view) => jobs?,
+        interruption = &mut interruption => return Err(interruption),
     };
+    let mut engines = Engines::start(args.nodes, cores_per_node, &cores)?;
+    let ended = tokio::select! {
+        runs = compare(args, &mut engines, cores_per_node, &jobs, &view) => runs.map_err(Failure::from),
+        interruption = &mut interruption => Err(interruption),
+    };
+    engines.close().await;
+    conclude(ended?, args, &view, screen)
+}
+
+/// Measures the work on a blocking thread, so that the async threads can handle signals, and prints the schedule.
+async fn measure(args: &ClusterDemoArgs, cores_per_node: f64, view: &ProgressView) -> Result<Vec<ClusterJob>> {
+    let (nodes, length, seed) = (args.nodes, args.work, args.seed);
+    let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
+    view.print(&format!(
+        "{} trainings on a Docker Swarm of {nodes} nodes with {cores_per_node:.2} cores each, first ungoverned, then governed: about \
+         {minutes:.0} min.\nMeasuring the work first, so that all runs do the same work.",
+        schedule::JOBS_PER_NODE * usize::from(nodes),
+    ));
+    let sized = tokio::task::spawn_blocking(move || schedule::sized(length, nodes, cores_per_node, seed));
+    let jobs = sized.await.context("measure the work")?.context("measure the work")?;
     for job in &jobs {
-        view.print(&format!(
-            "  {:10} starts after {:>5.1} s: {}",
-            job.name,
-            job.start.as_secs_f64(),
-            job.command().join(" ")
-        ));
+        let (start, command) = (job.start.as_secs_f64(), job.command().join(" "));
+        view.print(&format!("  {:10} starts after {start:>5.1} s: {command}", job.name));
     }
-    let mut swarm = Swarm::start(args.nodes, cores_per_node, &cores).await?;
+    Ok(jobs)
+}
+
+/// Runs the jobs once in each setup.
+async fn compare(
+    args: &ClusterDemoArgs,
+    engines: &mut Engines,
+    cores_per_node: f64,
+    jobs: &[ClusterJob],
+    view: &ProgressView,
+) -> Result<Runs> {
+    let mut swarm = Swarm::on(engines, args.nodes, cores_per_node).await?;
     view.print(&format!("\n{} engines form a Swarm", args.nodes));
-    let plain = perform(&mut swarm, Setup::Plain, &jobs, &view).await?;
+    let plain = perform(&mut swarm, Setup::Plain, jobs, view).await?;
     let spread = match args.with_spread {
-        true => Some(perform(&mut swarm, Setup::Spread, &jobs, &view).await?),
+        true => Some(perform(&mut swarm, Setup::Spread, jobs, view).await?),
         false => None,
     };
-    let governed = perform(&mut swarm, Setup::Governed, &jobs, &view).await?;
-    swarm.close().await;
+    let governed = perform(&mut swarm, Setup::Governed, jobs, view).await?;
+    Ok(Runs { plain, spread, governed })
+}
 
-    let plot = args.plot.clone().unwrap_or_else(picture::new_path);
-    let sum = |of: fn(&Heartbeats) -> usize| governed.beats.iter().map(of).sum();
-    let comparison = ClusterComparison {
+fn comparison(runs: Runs, args: &ClusterDemoArgs, plot: &Path) -> ClusterComparison {
+    let sum = |of: fn(&Heartbeats) -> usize| runs.governed.beats.iter().map(of).sum();
+    ClusterComparison {
         nodes: args.nodes,
         seed: args.seed,
         moves: sum(Heartbeats::moves),
         two_writers: sum(Heartbeats::two_writers),
         lost_units: sum(Heartbeats::lost_units),
-        plain: plain.outcome,
-        spread: spread.map(|run| run.outcome),
-        governed: governed.outcome,
+        plain: runs.plain.outcome,
+        spread: runs.spread.map(|run| run.outcome),
+        governed: runs.governed.outcome,
         plot: plot.display().to_string(),
-    };
-    conclude(&comparison, &plot, args, &view, screen)
+    }
 }
 
-fn conclude(
-    comparison: &ClusterComparison,
-    plot: &std::path::Path,
-    args: &ClusterDemoArgs,
-    view: &ProgressView,
-    screen: &Screen,
-) -> Result<(), Failure> {
+fn conclude(runs: Runs, args: &ClusterDemoArgs, view: &ProgressView, screen: &Screen) -> Result<(), Failure> {
+    let plot = &args.plot.clone().unwrap_or_else(picture::new_path);
+    let comparison = &comparison(runs, args, plot);
     let (plain, governed) = (&comparison.plain, &comparison.governed);
     let svg = picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon"));
     let written = picture::write(plot, &svg, args.plot.is_none());
@@ -230,6 +255,7 @@ async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &Pr
     waiting.sort_by_key(|job| std::cmp::Reverse(job.start));
     let mut starts = vec![0.0; jobs.len()];
     let mut is_done = vec![false; jobs.len()];
+    let mut looked = began;
     while is_done.contains(&false) {
         tokio::time::sleep(Duration::from_millis(200)).await;
         while let Some(job) = waiting.pop_if(|job| job.start <= began.elapsed()) {
@@ -244,6 +270,14 @@ async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &Pr
                 let text = format!("{} done after {:.1} s", job.name, beats.ended_s() - starts[job.number]);
                 view.print(&format!("  {:>5.1} s  {text}", began.elapsed().as_secs_f64()));
             }
+        }
+        if looked.elapsed() > LOOK_EVERY {
+            let running = jobs.iter().filter(|job| starts[job.number] > 0.0 && !is_done[job.number]);
+            let running: Vec<&str> = running.map(|job| job.name.as_str()).collect();
+            if let Some(failure) = swarm.failure(&running, setup == Setup::Governed).await {
+                bail!("a training failed and is not restarted: {failure}");
+            }
+            looked = Instant::now();
         }
         if began.elapsed() > timeout {
             let late = jobs.iter().filter(|job| !is_done[job.number]).map(|job| job.name.as_str()).collect::<Vec<_>>();

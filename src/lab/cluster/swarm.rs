@@ -1,15 +1,16 @@
 //! The demo's Swarm: engines in network namespaces of this machine, started and removed by the same script as in the tests.
 //!
-//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: api, trial.
+//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: api, demo, trial.
 
 use super::schedule::ClusterJob;
 use crate::api::client::Client;
-use crate::api::wire::Cluster;
+use crate::api::wire::{Cluster, ClusterJob as QueuedJob};
 use crate::lab::demo::schedule::labels;
 use crate::lab::trial::backend::image;
 use crate::lab::trial::confine::Cores;
 use crate::lab::trial::temp_dir::TempDir;
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,9 +43,15 @@ pub(super) enum Governed {
     Cluster,
 }
 
-/// A Swarm of private engines; dropping it removes them.
-pub(super) struct Swarm {
+/// The script that runs the private engines. [`Engines::close`] waits until they are removed; otherwise, that takes a while after its end.
+pub(super) struct Engines {
     script: Child,
+    /// Holds the script's file.
+    folder: TempDir,
+}
+
+/// The Swarm of the engines, with its daemons, which are killed when it is dropped.
+pub(super) struct Swarm {
     dir: PathBuf,
     cgroup: String,
     nodes: u16,
@@ -52,12 +59,12 @@ pub(super) struct Swarm {
     daemons: Vec<Child>,
 }
 
-impl Swarm {
-    /// Starts the engines and imports the demo's image on each.
+impl Engines {
+    /// Starts the script.
     ///
-    /// Each is confined to one CPU, like the jobs of `flowctl demo`: with only a quota, the jobs of a node run on several CPUs at once
-    /// until the quota is used up, and hardly compete, so weights have no effect.
-    pub(super) async fn start(nodes: u16, cores_per_node: f64, cpus: &Cores) -> Result<Swarm> {
+    /// Each engine is confined to one CPU, like the jobs of `flowctl demo`: with only a quota, the jobs of a node run on several CPUs at
+    /// once until the quota is used up, and hardly compete, so weights have no effect.
+    pub(super) fn start(nodes: u16, cores_per_node: f64, cpus: &Cores) -> Result<Engines> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "the demo starts container engines: run it as root, with `sudo flowcoord demo`"
@@ -72,7 +79,7 @@ impl Swarm {
         let folder = TempDir::new()?;
         let script_file = folder.socket().with_file_name("with-swarm");
         fs::write(&script_file, SCRIPT).with_context(|| format!("write {}", script_file.display()))?;
-        let mut script = Command::new("sh")
+        let script = Command::new("sh")
             .arg(&script_file)
             .arg(nodes.to_string())
             .args(["sh", "-c", "echo \"$SWARM_DIR $SWARM_CGROUP\"; read end || true"])
@@ -82,7 +89,22 @@ impl Swarm {
             .stdout(Stdio::piped())
             .spawn()
             .context("start sh")?;
-        let stdout = script.stdout.take().context("a pipe to the script")?;
+        Ok(Engines { script, folder })
+    }
+
+    /// Stops the script and waits until it has removed the engines.
+    pub(super) async fn close(mut self) {
+        drop(self.script.stdin.take());
+        // The script itself reports what it could not remove.
+        let _ = self.script.wait().await;
+        drop(self.folder);
+    }
+}
+
+impl Swarm {
+    /// Waits until the engines form a Swarm and imports the demo's image on each.
+    pub(super) async fn on(engines: &mut Engines, nodes: u16, cores_per_node: f64) -> Result<Swarm> {
+        let stdout = engines.script.stdout.take().context("a pipe to the script")?;
         let line =
             BufReader::new(stdout).lines().next_line().await.context("read the output of the engines' script")?;
         let line = line.unwrap_or_default();
@@ -90,7 +112,7 @@ impl Swarm {
             bail!("the engines did not start; see their messages above");
         };
         let (dir, cgroup) = (PathBuf::from(dir), cgroup.to_owned());
-        let swarm = Swarm { script, dir, cgroup, nodes, cores_per_node, daemons: Vec::new() };
+        let swarm = Swarm { dir, cgroup, nodes, cores_per_node, daemons: Vec::new() };
         let tar = image::root_file_system()?;
         let imports = (1..=nodes).map(|node| swarm.import(node, &tar));
         futures_util::future::try_join_all(imports).await?;
@@ -190,13 +212,17 @@ impl Swarm {
         fs::write(&config, COORDINATOR).with_context(|| format!("write {}", config.display()))?;
         let coordinator = self.flowcoord(1, &["run", "--config", &config.to_string_lossy()])?;
         self.daemons.push(coordinator);
-        let client = Client::new(&self.folder(1).join("coord.sock"), Duration::from_secs(2));
+        let client = self.coordinator();
         until("the coordinator had all nodes", async || {
             let seen = client.get::<Cluster>("/v1/cluster").await;
             let ready = seen.map_or(0, |seen| seen.nodes.iter().filter(|node| node.state == "ready").count());
             ready == usize::from(self.nodes)
         })
         .await
+    }
+
+    fn coordinator(&self) -> Client {
+        Client::new(&self.folder(1).join("coord.sock"), Duration::from_secs(2))
     }
 
     /// Starts flowcond in the node's cgroup, so that it counts the node's cores and not the machine's.
@@ -263,13 +289,37 @@ impl Swarm {
         states.join("\n")
     }
 
-    /// Stops the daemons and the script, which removes the engines.
-    pub(super) async fn close(mut self) {
-        self.daemons.clear();
-        drop(self.script.stdin.take());
-        // The script itself reports what it could not remove.
-        let _ = self.script.wait().await;
+    /// Returns the name and the error of one of these jobs that has failed and will not be restarted. `None` also if nothing replies.
+    pub(super) async fn failure(&self, jobs: &[&str], is_queued: bool) -> Option<String> {
+        if is_queued {
+            let seen = self.coordinator().get::<Cluster>("/v1/cluster").await.ok()?;
+            return seen.jobs.iter().find_map(failure_of);
+        }
+        let format = "{{.Name}}|{{.DesiredState}}|{{.CurrentState}}|{{.Error}}";
+        let arguments = [["service", "ps", "--no-trunc", "--format", format].as_slice(), jobs].concat();
+        failure_in(&self.docker(&arguments).await.ok()?)
     }
+}
+
+/// The failure of a job that the coordinator will not start again.
+fn failure_of(job: &QueuedJob) -> Option<String> {
+    let exit_code = job.exit_code.filter(|_| job.state == "failed").map(|code| format!("exit code {code}"));
+    let has_given_up = |kind: &str| job.state == "refused" || kind == "gave-up";
+    let why = job.why.as_ref().filter(|why| has_given_up(&why.kind)).map(|why| why.text.clone());
+    Some(format!("{}: {}", job.name, exit_code.or(why)?))
+}
+
+/// The first job whose latest task has failed and is not restarted, in lines `NAME|DESIRED STATE|STATE|ERROR`, a job's latest task first.
+/// When Swarm restarts a job, it creates the next task in the same step in which it gives up the last one.
+fn failure_in(tasks: &str) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    tasks.lines().find_map(|line| {
+        let mut columns = line.splitn(4, '|');
+        let (name, desired, state) = (columns.next()?, columns.next()?, columns.next()?);
+        let error = columns.next().filter(|error| !error.is_empty()).unwrap_or(state);
+        let has_failed = ["Failed", "Rejected"].iter().any(|failed| state.starts_with(failed));
+        (seen.insert(name) && has_failed && desired == "Shutdown").then(|| format!("{name}: {error}"))
+    })
 }
 
 fn this_program() -> Result<OsString> {
@@ -293,4 +343,36 @@ async fn until(what: &str, is_so: impl AsyncFn() -> bool) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_has_failed_for_good_if_it_is_the_latest_of_its_job_and_no_longer_wanted() {
+        let restarted = "vae-1.1|Ready|Ready 2 seconds ago|\n\
+                         vae-1.1|Shutdown|Failed 3 seconds ago|task: non-zero exit (1)\n\
+                         gru-1.1|Shutdown|Complete 1 second ago|\nmlp-1.1|Running|Running 9 seconds ago|";
+        assert_eq!(failure_in(restarted), None);
+        assert_eq!(failure_in("mlp-1.1|Running|Failed 1 second ago|task: non-zero exit (1)"), None, "not handled yet");
+        let failed = format!("{restarted}\nsoftmax-2.1|Shutdown|Rejected 1 second ago|no such | image\n{restarted}");
+        assert_eq!(failure_in(&failed).as_deref(), Some("softmax-2.1: no such | image"));
+        assert_eq!(failure_in(""), None);
+    }
+
+    #[test]
+    fn a_queued_job_has_failed_if_the_coordinator_gave_it_up() {
+        let job = |state: &str, exit_code: Option<i64>, kind: &str| {
+            let why = serde_json::json!({ "kind": kind, "text": "the reason" });
+            let job = serde_json::json!({
+                "id": "1", "name": "vae-1", "state": state, "moves": 0, "exit_code": exit_code, "why": why
+            });
+            failure_of(&serde_json::from_value(job).expect("a job"))
+        };
+        assert_eq!(job("failed", Some(3), "in-progress").as_deref(), Some("vae-1: exit code 3"));
+        assert_eq!(job("waiting", None, "gave-up").as_deref(), Some("vae-1: the reason"));
+        assert_eq!(job("refused", None, "invalid").as_deref(), Some("vae-1: the reason"));
+        assert_eq!([job("done", Some(0), "in-progress"), job("waiting", None, "no-place")], [None, None]);
+    }
 }

@@ -30,6 +30,14 @@ impl Comparison {
     }
 }
 
+/// The failed jobs of both runs as `NAME failed (exit code N) in the … run`.
+pub fn failures(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
+    let runs = [("plain", plain), ("governed", governed)].into_iter();
+    let jobs = runs.flat_map(|(which, run)| run.jobs.iter().map(move |job| (which, job)));
+    let failed = jobs.filter(|(_, job)| job.exit_code != 0);
+    failed.map(|(which, job)| format!("{} failed (exit code {}) in the {which} run", job.name, job.exit_code)).collect()
+}
+
 /// Names of the jobs that took longer by more than [`NOISE`].
 pub fn losers<'a>(plain: &'a RunOutcome, governed: &RunOutcome) -> Vec<&'a str> {
     let jobs = plain.jobs.iter().zip(&governed.jobs);

@@ -85,10 +85,7 @@ struct Demo<'a> {
 /// Opens the backend, runs the comparison, and cleans up in any case, also on Ctrl-C.
 async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Failure> {
     let temp_dir = TempDir::new()?;
-    let backend = tokio::select! {
-        backend = Backend::open(args.runtime, &temp_dir, cores) => backend?,
-        interruption = trial::interrupted() => return Err(interruption),
-    };
+    let backend = Backend::open(args.runtime, &temp_dir, cores).await?;
     let demo = Demo {
         args,
         screen,
@@ -122,7 +119,7 @@ impl Demo<'_> {
             return Ok(());
         }
         let message = format!("these trainings failed: {}", failed_jobs.join(", "));
-        Err(Failure::new(Exit::Failed, message, "`flowctl demo --runtime scope` shows their error messages"))
+        Err(Failure::new(Exit::Failed, message, "see the last lines of their output above"))
     }
 
     fn policy(&self) -> PolicyName {
@@ -136,9 +133,12 @@ impl Demo<'_> {
             "Five trainings share {} as {}, first under plain sharing, then governed by {}: about {minutes:.0} min.\n\
              Measuring the work first, so that both runs do the same work.",
             if count == 1 { "one core".to_owned() } else { format!("{count} cores") },
-            match self.backend {
-                Backend::Docker(_) => "containers",
-                Backend::Scope(_) => "commands in separate cgroups (no container engine found)",
+            match (&self.backend, self.args.runtime) {
+                (Backend::Docker(_), _) => "containers",
+                (Backend::Scope(_), RuntimeChoice::Auto) => {
+                    "commands in separate cgroups (no container engine of this machine replies)"
+                }
+                (Backend::Scope(_), _) => "commands in separate cgroups",
             },
             self.policy()
         ));

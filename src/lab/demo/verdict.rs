@@ -1,14 +1,20 @@
 //! The demo's result as text: the completion times of both runs, means, slower jobs, and disturbances of the comparison.
 //!
-//! Imports: term's tables.
+//! Imports: the trial's outcomes, term's tables and text.
 
-use super::comparison::{NOISE, change, losers};
+use super::comparison::{NOISE, change, failures, losers};
 use crate::lab::trial::outcome::{Foreign, RunOutcome};
 use crate::term::screen::{Look, Tone};
 use crate::term::table::{Cell, Column, table};
+use crate::term::text;
+use std::ops::RangeInclusive;
 
 /// Fraction of foreign load above which a comparison is inconclusive.
 const SPOILT_ABOVE: f64 = 0.10;
+/// CPU time of the governed run as a multiple of the plain run's: outside of this range, the machine was not equally fast in both runs.
+const EQUALLY_FAST: RangeInclusive<f64> = 0.87..=1.15;
+/// Maximum number of the governor's warnings shown.
+const WARNINGS_AT_MOST: usize = 3;
 
 /// The table and the sentences below it.
 pub fn page(plain: &RunOutcome, governed: &RunOutcome, look: &Look) -> String {
@@ -32,8 +38,10 @@ pub fn page(plain: &RunOutcome, governed: &RunOutcome, look: &Look) -> String {
             )
         })
         .collect();
-    rows.push(row("mean completion", None, plain.mean_completion_s, governed.mean_completion_s, 0, 0));
-    rows.push(row("makespan", None, plain.makespan_s, governed.makespan_s, 0, 0));
+    if failures(plain, governed).is_empty() {
+        rows.push(row("mean completion", None, plain.mean_completion_s, governed.mean_completion_s, 0, 0));
+        rows.push(row("makespan", None, plain.makespan_s, governed.makespan_s, 0, 0));
+    }
     let mut page = table(&columns, &rows, look);
     page.push('\n');
     for sentence in sentences(plain, governed) {
@@ -50,12 +58,13 @@ fn row(name: &str, start: Option<f64>, plain: f64, governed: f64, plain_code: i3
         better if better < -NOISE => Tone::Good,
         _ => Tone::Plain,
     };
+    let has_failed = plain_code != 0 || governed_code != 0;
     vec![
         Cell::plain(name),
         Cell::plain(&start.map_or_else(String::new, seconds)),
         Cell::plain(&with_code(plain, plain_code)),
         Cell::plain(&with_code(governed, governed_code)),
-        Cell::new(tone, &format!("{:+.0} %", 100.0 * relative)),
+        if has_failed { Cell::or_dash(None) } else { Cell::new(tone, &format!("{:+.0} %", 100.0 * relative)) },
     ]
 }
 
@@ -68,6 +77,11 @@ fn with_code(time: f64, code: i32) -> String {
 }
 
 fn sentences(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
+    // A job that failed ended early, so its time and the means would look like a gain.
+    let failures = failures(plain, governed);
+    if !failures.is_empty() {
+        return vec![format!("No comparison: {}.", failures.join(", "))];
+    }
     let losers = losers(plain, governed);
     let noise = 100.0 * NOISE;
     let mut sentences = vec![if losers.is_empty() {
@@ -78,7 +92,26 @@ fn sentences(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
     for (name, foreign) in [("plain", plain.foreign), ("governed", governed.foreign)] {
         sentences.extend(spoilt(name, foreign));
     }
+    sentences.extend(other_speed(plain.cpu_s, governed.cpu_s));
+    // Plain sharing needs no governor.
+    let warnings = governed.warnings.iter().take(WARNINGS_AT_MOST);
+    let warning = |text: &String| format!("Inconclusive: {}.", text::clean(text).trim_end_matches('.'));
+    sentences.extend(warnings.map(warning));
     sentences
+}
+
+/// A warning if the same work took another amount of CPU time; 0 means that it was not measured.
+fn other_speed(plain_s: f64, governed_s: f64) -> Option<String> {
+    let more = change(plain_s, governed_s);
+    let is_measured = plain_s > 0.0 && governed_s > 0.0;
+    (is_measured && !EQUALLY_FAST.contains(&(1.0 + more))).then(|| {
+        format!(
+            "Inconclusive: the same work took {:.0} % {} CPU time in the governed run than in the plain run, so the \
+             machine's speed changed. Repeat the demo on a quiet machine.",
+            100.0 * more.abs(),
+            if more > 0.0 { "more" } else { "less" }
+        )
+    })
 }
 
 /// A warning if the machine had other load during a run.
@@ -132,5 +165,41 @@ mod tests {
         let page = page_of([30.0, 5.0], busy);
         assert!(page.contains("These jobs took more than 3 % longer: job-0."), "{page}");
         assert!(page.contains("Inconclusive: during the governed run other processes used 40 %"), "{page}");
+    }
+
+    #[test]
+    fn runs_with_a_failed_job_are_not_compared() {
+        let plain = run([20.0, 10.0], Foreign::default());
+        let mut governed = run([20.0, 0.1], Foreign::default());
+        governed.jobs[1].exit_code = 3;
+        let page = page(&plain, &governed, &Look { columns: None, color: false });
+        assert!(page.contains("No comparison: job-1 failed (exit code 3) in the governed run."), "{page}");
+        for absent in ["mean completion", "makespan", "No job took more", "-99 %"] {
+            assert!(!page.contains(absent), "{absent}: {page}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_machines_speed_is_reported() {
+        let more = other_speed(50.0, 60.0).expect("20 % more is too much");
+        assert!(more.starts_with("Inconclusive: the same work took 20 % more CPU time in the governed run"), "{more}");
+        assert!(other_speed(50.0, 40.0).is_some_and(|less| less.contains("took 20 % less CPU time")));
+        for cpu_s in [(50.0, 50.0), (50.0, 57.0), (50.0, 44.0), (50.0, 0.0), (0.0, 50.0)] {
+            assert_eq!(other_speed(cpu_s.0, cpu_s.1), None, "{cpu_s:?}");
+        }
+        let (plain, mut governed) = (run([20.0, 10.0], Foreign::default()), run([20.0, 10.0], Foreign::default()));
+        governed.cpu_s = 60.0;
+        let plain = RunOutcome { cpu_s: 50.0, ..plain };
+        assert!(page(&plain, &governed, &Look { columns: None, color: false }).contains(&more));
+    }
+
+    #[test]
+    fn at_most_three_warnings_about_the_governed_run_are_shown() {
+        let mut runs = [run([20.0, 10.0], Foreign::default()), run([20.0, 10.0], Foreign::default())];
+        runs[0].warnings = vec!["the plain run has no governor".to_owned()];
+        runs[1].warnings = (1..=4).map(|number| format!("problem {number}")).collect();
+        let page = page(&runs[0], &runs[1], &Look { columns: None, color: false });
+        assert!(page.contains("Inconclusive: problem 1.\n") && page.contains("Inconclusive: problem 3.\n"), "{page}");
+        assert!(!page.contains("problem 4") && !page.contains("plain run has"), "{page}");
     }
 }

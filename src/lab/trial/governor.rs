@@ -1,6 +1,6 @@
 //! A private governor: the daemon in this process, on a private socket, restricted to the trial's containers.
 //!
-//! Imports: api's client, config, daemon.
+//! Imports: api's client, config, daemon, rustix.
 
 use super::backend::Backend;
 use super::temp_dir::TempDir;
@@ -94,13 +94,19 @@ impl Running {
     }
 }
 
+/// The policy without limits that only root can write: a failed write would leave the job ungoverned for half a minute.
+fn writable(policy: PolicySettings, is_root: bool) -> PolicySettings {
+    let (govern_memory, govern_io) = (policy.govern_memory && is_root, policy.govern_io && is_root);
+    PolicySettings { govern_memory, govern_io, ..policy }
+}
+
 fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, backend: &Backend) -> Settings {
     let (key, value) = temp_dir.label();
     Settings {
         socket: temp_dir.socket(),
         state_dir,
         on_exit: OnExit::Restore,
-        policy,
+        policy: writable(policy, rustix::process::geteuid().is_root()),
         engine: match backend {
             Backend::Docker(docker) => EngineChoice::At(format!("unix://{}", docker.socket().display())),
             Backend::Scope(_) => EngineChoice::Off,
@@ -123,5 +129,19 @@ impl Governor {
     /// Returns the governor's current status; `None` if it does not reply.
     pub async fn status(&self) -> Option<Status> {
         self.client.get("/v1/status").await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_governs_memory_and_io() {
+        let governed = |is_root| {
+            let policy = writable(PolicySettings::default(), is_root);
+            (policy.govern_memory, policy.govern_io)
+        };
+        assert_eq!((governed(true), governed(false)), ((true, true), (false, false)));
     }
 }

@@ -7,6 +7,7 @@ pub mod backend;
 pub mod confine;
 mod cpu_meter;
 pub mod governor;
+mod interruption;
 pub mod job;
 mod last_lines;
 mod log_collector;
@@ -15,14 +16,15 @@ pub mod picture;
 pub mod progress_view;
 pub mod stat;
 pub mod temp_dir;
+mod warnings;
 
 use crate::api::wire::{Container, Status};
-use crate::term::exit::{Exit, Failure};
 use crate::term::when;
 use anyhow::{Context, Result};
 use backend::Backend;
 use cpu_meter::read_cpu;
 use governor::Governor;
+pub use interruption::interrupted;
 use job::Job;
 use last_lines::LastLines;
 use log_collector::LogCollector;
@@ -30,9 +32,9 @@ use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
 use progress_view::{ProgressView, RunProgress, View};
 use stat::{CpuParts, CpuTime};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use warnings::Warnings;
 
 /// Time between two requests of the governor's status.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -92,7 +94,7 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     let (used_senders, used): (Vec<_>, Vec<_>) = jobs.iter().map(|_| watch::channel(None)).unzip();
     for ((index, job), used) in jobs.iter().enumerate().zip(used_senders) {
-        let run = OneRun { began, on_failure, sender: sender.clone(), used };
+        let run = OneRun { began, on_failure, sender: sender.clone(), used, view: view.clone() };
         tasks.spawn(run_job(backend.clone(), job.clone(), index, run));
     }
     drop(sender);
@@ -118,9 +120,8 @@ pub async fn run(
             },
             Some(ended) = tasks.join_next() => ended.context("a job's task ended unexpectedly")??,
             _ = poll.tick() => {
-                if let Some(status) = governor.status().await {
-                    monitor.show(began.elapsed(), &status, &mut view);
-                }
+                let status = governor.status().await;
+                monitor.hear(began.elapsed(), status.as_ref(), &mut view);
                 monitor.sample(began.elapsed());
             }
         }
@@ -134,7 +135,8 @@ pub async fn run(
     let cpu = cpu_before.zip(CpuTime::now(backend.cores()));
     let foreign = cpu.map(|(before, after)| monitor.foreign_load(after.since(&before), length)).unwrap_or_default();
     let cpu_s = monitor.cpu_seconds();
-    Ok(RunOutcome { curves, cpu_s, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
+    let warnings = monitor.warnings.conclude(&outcomes);
+    Ok(RunOutcome { curves, cpu_s, warnings, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
 }
 
 /// Context of a job's task.
@@ -143,10 +145,11 @@ struct OneRun {
     on_failure: OnFailure,
     sender: mpsc::Sender<JobEvent>,
     used: watch::Sender<Option<Duration>>,
+    view: ProgressView,
 }
 
 async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Result<()> {
-    let OneRun { began, on_failure, sender, used } = run;
+    let OneRun { began, on_failure, sender, used, view } = run;
     tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
     let start = began.elapsed();
     let started = backend.start(&job).await?;
@@ -166,7 +169,7 @@ async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Resul
         let failed = JobFailed { name: job.name.clone(), exit_code: ended.exit_code, last_lines: last_lines.lines() };
         match on_failure {
             OnFailure::Stop => return Err(failed.into()),
-            OnFailure::Continue => eprintln!("flowctl: {failed}"),
+            OnFailure::Continue => view.print_error(&format!("flowctl: {failed}")),
         }
     }
     let end = ended.at - began;
@@ -182,8 +185,10 @@ async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Resul
 
 /// State and samples of the running jobs.
 struct Monitor<'a> {
-    jobs: &'a [Job],
     backend: &'a Backend,
+    /// The name of each job in the governor's status.
+    names: Vec<String>,
+    warnings: Warnings,
     running: Vec<bool>,
     /// CPU time of each job; `None` = not read.
     used: Vec<watch::Receiver<Option<Duration>>>,
@@ -193,22 +198,30 @@ struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    fn new(jobs: &'a [Job], backend: &'a Backend, used: Vec<watch::Receiver<Option<Duration>>>) -> Monitor<'a> {
+    fn new(jobs: &[Job], backend: &'a Backend, used: Vec<watch::Receiver<Option<Duration>>>) -> Monitor<'a> {
         let last = (Duration::ZERO, vec![Duration::ZERO; jobs.len()]);
         let running = vec![false; jobs.len()];
-        Monitor { jobs, backend, running, used, samples: Vec::new(), last }
+        let names: Vec<String> = jobs.iter().map(|job| backend.container_name(job)).collect();
+        let warnings = Warnings::new(jobs, &names);
+        Monitor { backend, names, warnings, running, used, samples: Vec::new(), last }
+    }
+
+    /// Takes the governor's status, if it replied.
+    fn hear(&mut self, at: Duration, status: Option<&Status>, view: &mut RunProgress<'_>) {
+        let Some(status) = status else { return self.warnings.unanswered() };
+        self.warnings.heard(&status.containers, &status.notices, status.node.policy.interval_s);
+        self.show(at, status, view);
     }
 
     fn show(&self, at: Duration, status: &Status, view: &mut RunProgress<'_>) {
         let machine_in_cores = status.node.cores / self.cores();
         let views: Vec<Option<View>> = self
-            .jobs
+            .names
             .iter()
             .zip(&self.running)
-            .map(|(job, running)| {
-                let name = self.backend.container_name(job);
+            .map(|(name, running)| {
                 running
-                    .then(|| status.containers.iter().find(|c| c.name == name))
+                    .then(|| status.containers.iter().find(|c| c.name == *name))
                     .flatten()
                     .map(|container| view_of(container, machine_in_cores))
             })
@@ -265,21 +278,4 @@ fn view_of(container: &Container, machine: f64) -> View {
 /// Parses the time between two decisions.
 pub fn interval(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(1), Duration::from_secs(600))
-}
-
-/// Waits for SIGINT, SIGTERM or SIGHUP.
-pub async fn interrupted() -> Failure {
-    let ended = |code, name: &str| {
-        Failure::new(code, format!("interrupted by {name}; everything was removed"), "start it again")
-    };
-    let (Ok(mut int), Ok(mut term), Ok(mut hup)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = int.recv() => ended(Exit::Failed, "Ctrl-C"),
-        _ = term.recv() => ended(Exit::Failed, "SIGTERM"),
-        _ = hup.recv() => ended(Exit::Failed, "SIGHUP"),
-    }
 }

@@ -39,6 +39,9 @@ pub struct RunOutcome {
     /// Fractions of the cores' time used by the jobs, stolen by the hypervisor, or used by others.
     #[serde(skip)]
     pub foreign: Foreign,
+    /// What the governor said about jobs that it did not govern as intended, each problem once.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 /// Fraction of the jobs' cores used by each job since the previous sample.
@@ -76,6 +79,7 @@ impl RunOutcome {
             curves: Vec::new(),
             cpu_s: 0.0,
             foreign,
+            warnings: Vec::new(),
         }
     }
 }

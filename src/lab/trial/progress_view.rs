@@ -38,6 +38,7 @@ impl View {
 }
 
 /// The progress display on standard output.
+#[derive(Clone)]
 pub struct ProgressView {
     bars: Option<MultiProgress>,
 }
@@ -68,6 +69,17 @@ impl ProgressView {
         match &self.bars {
             Some(bars) => bars.suspend(|| print_line(line)),
             None => print_line(line),
+        }
+    }
+
+    /// Prints an error message above the bars, on standard error.
+    pub fn print_error(&self, text: &str) {
+        let print = || {
+            let _ = writeln!(io::stderr(), "{text}");
+        };
+        match &self.bars {
+            Some(bars) => bars.suspend(print),
+            None => print(),
         }
     }
 

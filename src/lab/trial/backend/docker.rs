@@ -16,12 +16,14 @@ use bollard::query_parameters::{
 use bollard::{API_DEFAULT_VERSION, Docker, body_full};
 use futures_util::StreamExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Timeout of requests that wait for the end of a job.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 const QUICK_CALL: Duration = Duration::from_secs(10);
+/// Time for an engine to create a container, also if the request was interrupted.
+const CREATION: Duration = Duration::from_secs(1);
 /// The image of this program, for the built-in trainings.
 const TRAININGS: &str = "trainings";
 /// The image that the host's own programs are mounted into.
@@ -36,6 +38,7 @@ pub struct DockerBackend {
     tag: String,
     labels: Vec<(String, String)>,
     cores: Cores,
+    /// Containers that exist, or may exist.
     containers: Arc<Mutex<Vec<String>>>,
 }
 
@@ -49,29 +52,23 @@ impl DockerBackend {
         tokio::time::timeout(QUICK_CALL, engine.ping()).await.is_ok_and(|reply| reply.is_ok())
     }
 
-    /// Imports the images under the name `tag`. Every container gets `labels` and is confined to `cores`.
+    /// Connects to the engine. Images and containers get names that begin with `tag`; every container gets `labels` and is confined to
+    /// `cores`.
     ///
     /// # Errors
-    /// The engine does not reply or rejects an image.
-    pub async fn open(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: Cores) -> Result<DockerBackend> {
+    /// There is no socket.
+    pub fn connect(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: Cores) -> Result<DockerBackend> {
         let path = socket.to_str().context("the path of the engine's socket is not valid UTF-8")?;
         let engine = Docker::connect_with_socket(path, LONGEST_WAIT.as_secs(), API_DEFAULT_VERSION)
             .with_context(|| format!("connect to the engine at {path}"))?;
-        let backend = DockerBackend {
+        Ok(DockerBackend {
             engine,
             socket: socket.to_owned(),
             tag: tag.to_owned(),
             labels,
             cores,
             containers: Arc::default(),
-        };
-        match backend.import_images().await {
-            Ok(()) => Ok(backend),
-            Err(error) => {
-                backend.close().await;
-                Err(error)
-            }
-        }
+        })
     }
 
     /// The engine's socket.
@@ -84,7 +81,11 @@ impl DockerBackend {
         &self.cores
     }
 
-    async fn import_images(&self) -> Result<()> {
+    /// Imports the images.
+    ///
+    /// # Errors
+    /// The engine does not reply or rejects an image.
+    pub async fn import_images(&self) -> Result<()> {
         self.import(TRAININGS, image::root_file_system()?).await?;
         self.import(HOST, image::host_root()?).await
     }
@@ -106,13 +107,17 @@ impl DockerBackend {
     /// Creates and starts a container for `job`; returns its name.
     pub async fn start(&self, job: &Job) -> Result<String> {
         let name = self.container_name(job);
-        let body = self.body(job);
         let options = CreateContainerOptionsBuilder::new().name(&name).build();
-        self.engine
-            .create_container(Some(options), body)
+        // Recorded first: if this future is dropped, the engine may create the container nevertheless.
+        self.names().push(name.clone());
+        let created = self
+            .engine
+            .create_container(Some(options), self.body(job))
             .await
             .with_context(|| format!("create the container {name}"))?;
-        self.containers.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        if let Some(warning) = created.warnings.iter().find(|warning| discards_cores(warning)) {
+            bail!("the engine cannot confine the jobs to the same cores ({warning}); use `--runtime scope`");
+        }
         self.engine
             .start_container(&name, None::<StartContainerOptions>)
             .await
@@ -183,15 +188,35 @@ impl DockerBackend {
         }
     }
 
+    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn newest(&self) -> Option<String> {
+        self.names().last().cloned()
+    }
+
     /// Removes the containers started so far, running or not.
     pub async fn clear(&self) {
-        let names = std::mem::take(&mut *self.containers.lock().unwrap_or_else(PoisonError::into_inner));
-        for name in names {
+        // A name is kept until its container is removed: this future may be dropped in between.
+        while let Some(name) = self.newest() {
+            if let Err(error) = self.remove(&name).await {
+                eprintln!("flowctl: could not remove the container {name}: {error:#}; run `docker rm -f {name}`");
+            }
+            self.names().retain(|other| *other != name);
+        }
+    }
+
+    /// Removes a container if it exists, also if it is only being created.
+    async fn remove(&self, name: &str) -> Result<()> {
+        for wait in [Duration::ZERO, CREATION] {
+            tokio::time::sleep(wait).await;
             let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-            if let Err(error) = self.engine.remove_container(&name, Some(options)).await {
-                eprintln!("flowctl: could not remove the container {name}: {error}; run `docker rm -f {name}`");
+            if existed(self.engine.remove_container(name, Some(options)).await)? {
+                break;
             }
         }
+        Ok(())
     }
 
     /// Removes the containers and the images.
@@ -199,10 +224,105 @@ impl DockerBackend {
         self.clear().await;
         for variant in [TRAININGS, HOST] {
             let name = format!("{}:{variant}", self.tag);
-            let options = RemoveImageOptionsBuilder::new().force(true).build();
-            if let Err(error) = self.engine.remove_image(&name, Some(options), None).await {
-                eprintln!("flowctl: could not remove the image {name}: {error}; run `docker rmi {name}`");
+            if let Err(error) = self.remove_image(&name).await {
+                eprintln!("flowctl: could not remove the image {name}: {error:#}; run `docker rmi {name}`");
             }
         }
+    }
+
+    /// Removes an image if it exists.
+    async fn remove_image(&self, name: &str) -> Result<()> {
+        let options = RemoveImageOptionsBuilder::new().force(true).build();
+        existed(self.engine.remove_image(name, Some(options), None).await)?;
+        Ok(())
+    }
+}
+
+/// Whether what was to be removed existed.
+fn existed<T>(removed: Result<T, Error>) -> Result<bool> {
+    match removed {
+        Ok(_) => Ok(true),
+        Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a warning of the engine says that it ignores the cores, as without root: "Cpuset discarded".
+fn discards_cores(warning: &str) -> bool {
+    let warning = warning.to_lowercase();
+    warning.contains("cpuset") && warning.contains("discarded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::workload::{Amount, Kind};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+    use tokio::time::timeout;
+
+    /// A backend whose engine listens, but does not respond.
+    fn backend(folder: &tempfile::TempDir) -> (UnixListener, DockerBackend) {
+        let socket = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&socket).expect("a new socket");
+        let backend = DockerBackend::connect(&socket, "trial", Vec::new(), Cores::of(&[0])).expect("a socket");
+        (listener, backend)
+    }
+
+    /// Gives the same response to every request.
+    async fn respond(listener: UnixListener, status: &'static str, body: &'static str) {
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
+        let response = format!("{head}\r\n\r\n{body}");
+        while let Ok((mut client, _)) = listener.accept().await {
+            let response = response.clone();
+            tokio::spawn(async move {
+                let mut request = [0; 16 << 10];
+                while let Ok(1..) = client.read(&mut request).await {
+                    // Fails once the client has the response and is gone.
+                    let _ = client.write_all(response.as_bytes()).await;
+                }
+            });
+        }
+    }
+
+    fn job() -> Job {
+        let work = Work::Training(Kind::Mlp, Amount { epochs: 1, size: 64, threads: 1, seed: 1 });
+        Job { name: "a".into(), start: Duration::ZERO, labels: Vec::new(), work }
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_ignores_the_cores_is_an_error_with_the_next_step() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (listener, backend) = backend(&folder);
+        let body = r#"{"Id":"x","Warnings":["Your kernel does not support cpuset. Cpuset discarded."]}"#;
+        tokio::spawn(respond(listener, "201 Created", body));
+        let error = backend.start(&job()).await.expect_err("the jobs would not share the cores");
+        assert!(error.to_string().contains("use `--runtime scope`"), "{error:#}");
+    }
+
+    #[test]
+    fn only_a_warning_that_the_cores_are_ignored_is_an_error() {
+        assert!(discards_cores("Your kernel does not support cpuset or the cgroup is not mounted. CPUset discarded."));
+        assert!(!discards_cores("Your kernel does not support swap limit capabilities. Memory limited without swap."));
+    }
+
+    #[tokio::test]
+    async fn a_container_is_known_before_its_creation_and_until_its_removal() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (_silent, backend) = backend(&folder);
+        let soon = Duration::from_millis(100);
+        assert!(timeout(soon, backend.start(&job())).await.is_err(), "its creation is interrupted");
+        assert_eq!(backend.newest().as_deref(), Some("trial-a"));
+        assert!(timeout(soon, backend.clear()).await.is_err(), "its removal is interrupted");
+        assert_eq!(backend.newest().as_deref(), Some("trial-a"));
+    }
+
+    #[tokio::test]
+    async fn what_was_never_created_needs_no_removal() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (listener, backend) = backend(&folder);
+        tokio::spawn(respond(listener, "404 Not Found", r#"{"message":"no such thing"}"#));
+        assert!(backend.remove("trial-a").await.is_ok());
+        assert!(backend.remove_image("trial:host").await.is_ok());
     }
 }

@@ -1,12 +1,13 @@
 //! Backends that run jobs: containers of an engine, or commands in separate cgroups.
 //!
-//! Imports: the two backends in this folder, host's cgroups.
+//! Imports: the two backends in this folder, the trial's signals, host's cgroups and engine address, rustix.
 
 mod docker;
 pub mod image;
 mod scope;
 
 use super::confine::Cores;
+use super::interruption::interrupted;
 use super::job::Job;
 use super::temp_dir::TempDir;
 use crate::host::cgroup::Cgroup;
@@ -16,6 +17,9 @@ use anyhow::Result;
 use clap::ValueEnum;
 pub use docker::DockerBackend;
 pub use scope::ScopeBackend;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 /// The requested runtime.
@@ -55,6 +59,8 @@ pub enum Whereabouts {
     Scope(u32, String),
 }
 
+/// How long to wait for an import that is under way after an interruption.
+const LAST_IMPORT: Duration = Duration::from_secs(10);
 /// How long to wait for output after a job's end.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
@@ -67,29 +73,50 @@ pub enum Started {
 }
 
 impl Backend {
-    /// Opens the requested runtime, or the best available one.
+    /// Opens the requested runtime, or the best available one. It waits for signals itself, because a runtime that is being opened must be
+    /// closed, too: do not drop the future.
     ///
     /// # Errors
-    /// The runtime is not available; the message says what is missing and what to do.
+    /// The runtime is not available; the message says what is missing and what to do. Or a signal arrived.
     pub async fn open(choice: RuntimeChoice, temp_dir: &TempDir, cores: &Cores) -> Result<Backend, Failure> {
-        let address = EngineAddress::from_config(None).map_err(anyhow::Error::from)?;
-        let engine = address.socket();
-        let labels = vec![temp_dir.label()];
-        if choice == RuntimeChoice::Docker || (choice == RuntimeChoice::Auto && DockerBackend::replies(engine).await) {
-            let opened = DockerBackend::open(engine, &temp_dir.tag(), labels, cores.clone()).await;
-            return opened.map(Backend::Docker).map_err(|error| {
-                let next = "start the engine and join its group, or run `sudo flowctl demo --runtime scope`";
-                Failure::new(Exit::Failed, format!("{error:#}"), next)
-            });
+        let mut interruption = pin!(interrupted());
+        let engine = tokio::select! {
+            engine = engine_for(choice) => engine?,
+            interruption = &mut interruption => return Err(interruption),
+        };
+        let (tag, labels) = (temp_dir.tag(), vec![temp_dir.label()]);
+        let backend = match engine {
+            Some(socket) => {
+                let connected = DockerBackend::connect(&socket, &tag, labels, cores.clone());
+                Backend::Docker(connected.map_err(no_engine)?)
+            }
+            None => Backend::Scope(ScopeBackend::open(&tag, temp_dir.socket(), labels, cores.clone())?),
+        };
+        match backend.prepare(choice, interruption).await {
+            Ok(()) => Ok(backend),
+            Err(failure) => {
+                backend.close().await;
+                Err(failure)
+            }
         }
-        let backend = ScopeBackend::open(&temp_dir.tag(), temp_dir.socket(), labels, cores.clone())?;
-        backend.check().await.map_err(|error| {
-            let message = format!("no engine replies at {address}, and a cgroup for a job could not be created: {error:#}");
-            let next = "run `sudo flowctl demo`; or join the engine's group (`sudo usermod -aG docker $USER`) and log in again; \
-                        or run it in a delegated cgroup: `systemd-run --user --scope -p Delegate=yes flowctl demo`";
-            Failure::new(Exit::Denied, message, next)
-        })?;
-        Ok(Backend::Scope(backend))
+    }
+
+    /// Imports the images, or checks that a cgroup can be created.
+    async fn prepare(&self, choice: RuntimeChoice, interruption: impl Future<Output = Failure>) -> Result<(), Failure> {
+        let mut preparation = pin!(async {
+            match self {
+                Backend::Docker(docker) => docker.import_images().await.map_err(no_engine),
+                Backend::Scope(scope) => scope.check().await.map_err(|error| no_cgroup(choice, &error)),
+            }
+        });
+        tokio::select! {
+            prepared = &mut preparation => prepared,
+            interruption = interruption => {
+                // The engine completes an import that is under way, also after the removal of the image.
+                let _ = tokio::time::timeout(LAST_IMPORT, preparation).await;
+                Err(interruption)
+            }
+        }
     }
 
     /// Its name in the JSON output.
@@ -136,9 +163,63 @@ impl Backend {
     pub async fn close(self) {
         match self {
             Backend::Docker(backend) => backend.close().await,
-            Backend::Scope(backend) => backend.clear().await,
+            Backend::Scope(backend) => backend.close().await,
         }
     }
+}
+
+/// Returns the socket of the engine to use; `None`: jobs are commands.
+async fn engine_for(choice: RuntimeChoice) -> Result<Option<PathBuf>, Failure> {
+    if choice == RuntimeChoice::Scope {
+        return Ok(None);
+    }
+    let is_required = choice == RuntimeChoice::Docker;
+    let address = match EngineAddress::from_config(None) {
+        Ok(address) => address,
+        Err(error) if is_required => return Err(no_engine(error)),
+        // An engine of another machine is none.
+        Err(_) => return Ok(None),
+    };
+    let socket = address.socket().to_owned();
+    let replies = DockerBackend::replies(&socket).await;
+    if is_required && !replies {
+        return Err(no_engine(format!("no engine replies at {address}")));
+    }
+    Ok(replies.then_some(socket))
+}
+
+fn no_engine(error: impl Display) -> Failure {
+    let next = "start the engine and join its group, or use `--runtime scope` as root";
+    Failure::new(Exit::Failed, format!("{error:#}"), next)
+}
+
+fn no_cgroup(choice: RuntimeChoice, error: &anyhow::Error) -> Failure {
+    let no_cgroup = format!("a cgroup for a job could not be created: {error:#}");
+    let message = match (choice, EngineAddress::from_config(None)) {
+        (RuntimeChoice::Auto, Ok(address)) => format!("no engine replies at {address}, and {no_cgroup}"),
+        (RuntimeChoice::Auto, Err(_)) => format!("DOCKER_HOST names no engine of this machine, and {no_cgroup}"),
+        _ => no_cgroup,
+    };
+    let next = match (rustix::process::geteuid().is_root(), choice) {
+        (true, _) => format!("run `{} doctor` to find the cause", program()),
+        (false, RuntimeChoice::Auto) => format!(
+            "run `{}`; or join the engine's group (`sudo usermod -aG docker $USER`) and log in again",
+            with_sudo()
+        ),
+        (false, _) => format!("run `{}`", with_sudo()),
+    };
+    Failure::new(Exit::Denied, message, next)
+}
+
+/// The path of this program, which need not be installed.
+fn program() -> String {
+    std::env::current_exe().map_or_else(|_| "flowctl".to_owned(), |path| path.display().to_string())
+}
+
+/// The command line of this process with `sudo`.
+fn with_sudo() -> String {
+    let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    ["sudo".to_owned(), program()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 impl Whereabouts {

@@ -9,15 +9,15 @@ use crate::host::cgroup::Cgroup;
 use crate::host::scope::ScopeName;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 
 /// Time for `flowctl run` to stop its command and remove the cgroup before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,9 +34,8 @@ pub struct ScopeBackend {
     socket: PathBuf,
     labels: Vec<(String, String)>,
     cores: Cores,
-    /// Every change stops all running commands.
-    stop: Arc<watch::Sender<()>>,
-    running: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    /// Every value stops all running commands; after `true`, no other is started. A command has a receiver until it has ended.
+    stop: Arc<watch::Sender<bool>>,
 }
 
 /// A started command.
@@ -63,8 +62,8 @@ impl ScopeBackend {
     /// The path of the running program is unknown.
     pub fn open(tag: &str, socket: PathBuf, labels: Vec<(String, String)>, cores: Cores) -> Result<ScopeBackend> {
         let program = std::env::current_exe().context("find the running program's file")?;
-        let stop = Arc::new(watch::Sender::new(()));
-        Ok(ScopeBackend { program, tag: tag.to_owned(), socket, labels, cores, stop, running: Arc::default() })
+        let stop = Arc::new(watch::Sender::new(false));
+        Ok(ScopeBackend { program, tag: tag.to_owned(), socket, labels, cores, stop })
     }
 
     /// The name of a job's scope.
@@ -83,8 +82,9 @@ impl ScopeBackend {
     /// The first line of the error output of `flowctl run`.
     pub async fn check(&self) -> Result<()> {
         let nothing = [self.program.to_string_lossy().into_owned(), "--version".to_owned()];
-        let command = self.command(&format!("{}-trial", self.tag), &[], &nothing);
-        let child = self.spawn(command, "nothing")?;
+        let name = format!("{}-trial", self.tag);
+        let command = self.command(&name, &[], &nothing);
+        let child = self.spawn(command, &name)?;
         match child.end.await.context("wait for a command that does nothing")? {
             End { status, .. } if status.success() => Ok(()),
             End { stderr, .. } => {
@@ -116,6 +116,11 @@ impl ScopeBackend {
     }
 
     fn spawn(&self, mut command: tokio::process::Command, name: &str) -> Result<Command> {
+        // Received from now on, so that a command is also stopped if it starts while the others are being stopped.
+        let stop = self.stop.subscribe();
+        if *stop.borrow() {
+            bail!("{name} was not started: all jobs are being removed");
+        }
         let runtime = tokio::runtime::Handle::current();
         let spawned = self.cores.run_confined(|| {
             let _inside = runtime.enter();
@@ -127,25 +132,28 @@ impl ScopeBackend {
         let (end_sender, end) = oneshot::channel();
         let (output_sender, output) = mpsc::unbounded_channel();
         let starter = child.id();
-        let task = tokio::spawn(supervise(child, self.stop.subscribe(), end_sender, output_sender));
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        tokio::spawn(supervise(child, name.to_owned(), stop, end_sender, output_sender));
         Ok(Command { name: name.to_owned(), starter, end, output })
     }
 
     /// Stops all running commands and waits until they have exited.
     pub async fn clear(&self) {
-        self.stop.send_replace(());
-        let tasks = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
-        for task in tasks {
-            let _ = task.await;
-        }
+        self.stop.send_replace(false);
+        self.stop.closed().await;
+    }
+
+    /// Like [`ScopeBackend::clear`]; no other command is started.
+    pub async fn close(self) {
+        self.stop.send_replace(true);
+        self.stop.closed().await;
     }
 }
 
-/// Waits for the child, or stops it on request; the child is reaped in both cases.
+/// Waits for the child, or stops it on request; the child is reaped in both cases. `name` is that of its scope.
 async fn supervise(
     mut child: Child,
-    mut stop: watch::Receiver<()>,
+    name: String,
+    mut stop: watch::Receiver<bool>,
     end_sender: oneshot::Sender<End>,
     output_sender: mpsc::UnboundedSender<Vec<u8>>,
 ) {
@@ -159,7 +167,7 @@ async fn supervise(
     };
     let status = match exited {
         Some(status) => status,
-        None => end(&mut child).await,
+        None => end(&mut child, &name).await,
     };
     let at = Instant::now();
     let stderr = match stderr {
@@ -186,18 +194,36 @@ async fn drain(mut from: impl AsyncRead + Unpin, output_sender: mpsc::UnboundedS
     beginning
 }
 
-async fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
+async fn end(child: &mut Child, name: &str) -> std::io::Result<ExitStatus> {
+    // Found only while the command runs.
+    let scope = child.id().and_then(|starter| cgroup(starter, name));
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // Fails only if it has already exited; it is not reaped yet, so its id has not been reused.
         let _ = kill_process(pid, Signal::TERM);
     }
-    match tokio::time::timeout(STOP_TIMEOUT, child.wait()).await {
-        Ok(status) => status,
-        Err(_) => {
-            child.start_kill()?;
-            child.wait().await
-        }
+    if let Ok(status) = tokio::time::timeout(STOP_TIMEOUT, child.wait()).await {
+        return status;
+    }
+    // `flowctl run` does not outlive its command for long, and removes the cgroup.
+    scope.iter().for_each(kill_processes);
+    if let Ok(status) = tokio::time::timeout(STOP_TIMEOUT, child.wait()).await {
+        return status;
+    }
+    child.start_kill()?;
+    child.wait().await
+}
+
+/// Kills all processes in a cgroup.
+fn kill_processes(cgroup: &Cgroup) {
+    let mut pids = BTreeSet::new();
+    for directory in cgroup.directories() {
+        let listed = std::fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+        pids.extend(listed.lines().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    for pid in pids.into_iter().filter_map(Pid::from_raw) {
+        // Fails only if it has just ended.
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 
@@ -248,6 +274,49 @@ impl Command {
 mod tests {
     use super::*;
 
+    fn backend() -> ScopeBackend {
+        let cores = Cores::all().expect("readable affinity");
+        ScopeBackend::open("trial", PathBuf::from("/nonexistent"), Vec::new(), cores).expect("this program has a path")
+    }
+
+    fn shell(script: &str) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    #[tokio::test]
+    async fn close_waits_for_a_command_that_an_interrupted_clear_was_stopping() {
+        let backend = backend();
+        let mut job = backend.spawn(shell("trap '' TERM; echo ready; sleep 1"), "job").expect("a shell");
+        assert_eq!(job.output.recv().await.as_deref(), Some(&b"ready\n"[..]));
+        let cleared = tokio::time::timeout(Duration::from_millis(100), backend.clear()).await;
+        assert!(cleared.is_err(), "the command ignores SIGTERM");
+        assert!(job.end.try_recv().is_err(), "it still runs");
+        backend.close().await;
+        assert!(job.end.try_recv().is_ok(), "it has ended");
+    }
+
+    #[tokio::test]
+    async fn nothing_starts_after_close() {
+        let backend = backend();
+        backend.clear().await;
+        drop(backend.spawn(shell("exit 0"), "next").expect("a cleared backend starts others"));
+        backend.clone().close().await;
+        assert!(backend.spawn(shell("exit 0"), "late").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_command_that_ignores_sigterm_is_killed_through_its_cgroup() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mut child = shell("trap '' TERM; exec sleep 600").kill_on_drop(true).spawn().expect("a shell");
+        let pid = child.id().expect("it was not waited for");
+        std::fs::write(folder.path().join("cgroup.procs"), format!("0\n{pid}\n")).expect("a file");
+        kill_processes(&Cgroup::of_folder(folder.path()));
+        let ended = tokio::time::timeout(Duration::from_secs(60), child.wait()).await.expect("it ends soon");
+        assert_eq!(ended.expect("its end").signal(), Some(Signal::KILL.as_raw()));
+    }
+
     #[tokio::test]
     async fn a_process_left_running_by_a_command_does_not_delay_its_end() {
         let mut command = tokio::process::Command::new("sh");
@@ -257,8 +326,8 @@ mod tests {
         let held_open = child.stdin.take();
         let (end_sender, end) = oneshot::channel();
         let (output_sender, output) = mpsc::unbounded_channel();
-        let stop = watch::Sender::new(());
-        tokio::spawn(supervise(child, stop.subscribe(), end_sender, output_sender));
+        let stop = watch::Sender::new(false);
+        tokio::spawn(supervise(child, "job".to_owned(), stop.subscribe(), end_sender, output_sender));
         let ended = Command { name: "job".into(), starter: None, end, output }.wait(|_| ()).await.expect("its end");
         assert_eq!(ended.exit_code, 3);
         drop(held_open);
