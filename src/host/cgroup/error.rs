@@ -73,10 +73,7 @@ pub enum CgroupError {
         reason: String,
     },
     /// Permission to create a cgroup was denied.
-    #[error(
-        "no permission to create the cgroup {path}: {source}; run the command as root (sudo flowctl run …), or, with systemd, \
-         inside a delegated scope (systemd-run --user --scope -p Delegate=yes flowctl run …)"
-    )]
+    #[error("no permission to create the cgroup {path}: {source}; run the command as root (sudo flowctl run …)")]
     Denied {
         /// The directory.
         path: PathBuf,
@@ -98,10 +95,7 @@ pub enum CgroupError {
         source: io::Error,
     },
     /// No suitable parent for a new cgroup.
-    #[error(
-        "cannot create a cgroup with the cpu controller at or above {path}; run the command as root on the host, or, with systemd, \
-         inside a delegated scope (systemd-run --user --scope -p Delegate=yes flowctl run …)"
-    )]
+    #[error("cannot create a cgroup with the cpu controller at or above {path}; run the command as root on the host")]
     NoPlace {
         /// The cgroup of this process.
         path: PathBuf,
