@@ -282,12 +282,15 @@ fn whole_weights(shares: &[f64], scale: f64) -> Vec<CpuWeight> {
     let exact: Vec<f64> = shares.iter().map(|share| share * scale).collect();
     let mut weights: Vec<f64> =
         exact.iter().map(|weight| (weight + 1e-9).floor().clamp(1.0, GREATEST_WEIGHT)).collect();
-    let left = exact.iter().sum::<f64>().round() - weights.iter().sum::<f64>();
-    let mut order: Vec<usize> = (0..exact.len()).filter(|i| weights[*i] < GREATEST_WEIGHT).collect();
+    let left = (exact.iter().sum::<f64>().round() - weights.iter().sum::<f64>()).max(0.0) as usize;
     // Equal remainders differ by the error of the level; rounded to millionths they are equal, and the order of ids decides.
     let remainder = |index: usize| ((exact[index] - weights[index]) * 1e6).round();
-    order.sort_by(|a, b| remainder(*b).total_cmp(&remainder(*a)).then(a.cmp(b)));
-    for index in order.into_iter().take(left.max(0.0) as usize) {
+    let below = (0..exact.len()).filter(|&index| weights[index] < GREATEST_WEIGHT);
+    let mut remainders: Vec<(f64, usize)> = below.map(|index| (remainder(index), index)).collect();
+    if left < remainders.len() {
+        remainders.select_nth_unstable_by(left, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    }
+    for (_, index) in remainders.into_iter().take(left) {
         weights[index] += 1.0;
     }
     weights.into_iter().map(CpuWeight::clamped).collect()

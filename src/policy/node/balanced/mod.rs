@@ -297,7 +297,7 @@ impl<'a> Contest<'a> {
         mark_critical(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
         let given = pool::divide(domain, &candidates, &plain, settings.floor.fraction());
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
-        order.sort_by(|a, b| b.total_cmp(a));
+        order.sort_unstable_by(|a, b| b.total_cmp(a));
         Contest { domain, candidates, order, entitled, given }
     }
 

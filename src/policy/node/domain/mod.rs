@@ -40,6 +40,8 @@ pub(super) struct Domain {
     pub(super) members: Vec<usize>,
     /// Their processors.
     pub(super) atoms: Vec<Atom>,
+    /// Cores that each member may use, over all atoms.
+    open: Vec<f64>,
     /// Cores that they may use together.
     pub(super) cores: f64,
     /// The domain's part of the node, after the entitlement of cgroups beside it.
@@ -131,7 +133,17 @@ fn domain(node: &NodeObservation, classes: &[&Class<'_>]) -> Domain {
         atoms.iter_mut().for_each(|atom| atom.cores *= cores / available);
     }
     let parent_weight = place.parent_weight.map_or(100.0, f64::from).max(1.0);
-    Domain { members, atoms, cores, part: 1.0, left: 1.0, cpus, parent_weight }
+    let open = open(&atoms, members.len());
+    Domain { members, atoms, open, cores, part: 1.0, left: 1.0, cpus, parent_weight }
+}
+
+/// The cores of the atoms that each of `members` may use.
+fn open(atoms: &[Atom], members: usize) -> Vec<f64> {
+    let mut open = vec![0.0; members];
+    for atom in atoms {
+        atom.members.iter().for_each(|&member| open[member] += atom.cores);
+    }
+    open
 }
 
 /// Groups the processors by the classes that may use them.
@@ -216,6 +228,7 @@ impl Domain {
         let scale = cores / self.cores;
         if scale.is_finite() && scale > 0.0 {
             self.atoms.iter_mut().for_each(|atom| atom.cores *= scale);
+            self.open = open(&self.atoms, self.members.len());
             self.cores = cores;
             self.left *= scale;
         }
@@ -224,13 +237,9 @@ impl Domain {
 
     /// Cores that the member could use if it were alone in the domain.
     pub(super) fn most(&self, member: usize, container: &ContainerObservation) -> f64 {
-        let available = self.cores_open_to(member);
+        let available = self.open[member];
         let original_quota = container.original.cpu_quota.flatten();
         original_quota.map_or(available, |Quota(millis)| available.min(millis as f64 / 1000.0))
-    }
-
-    fn cores_open_to(&self, member: usize) -> f64 {
-        self.atoms.iter().filter(|atom| atom.members.binary_search(&member).is_ok()).map(|atom| atom.cores).sum()
     }
 }
 
