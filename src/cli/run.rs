@@ -144,7 +144,7 @@ fn failure(error: &anyhow::Error) -> Failure {
     let exit = match (error.downcast_ref::<ScopeError>(), error.downcast_ref::<CgroupError>()) {
         (Some(ScopeError::BadName(_)), _) => Exit::Usage,
         (Some(ScopeError::Refused { .. }), _) | (_, Some(CgroupError::Exists { .. })) => Exit::Refused,
-        (_, Some(CgroupError::Denied { source, .. })) if source.kind() == io::ErrorKind::PermissionDenied => {
+        (_, Some(CgroupError::Denied { reason, .. })) if reason.kind() == io::ErrorKind::PermissionDenied => {
             Exit::Denied
         }
         _ => Exit::Failed,

@@ -120,7 +120,7 @@ fn make(directory: &Path) -> Result<(), CgroupError> {
         }
         Err(source) => match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Err(CgroupError::Denied { path: path(), source })
+                Err(CgroupError::Denied { path: path(), reason: source })
             }
             _ => Err(CgroupError::Create { path: path(), source }),
         },
@@ -173,7 +173,7 @@ fn governing_parent(own: &Path, mount: &Path) -> Result<PathBuf, CgroupError> {
             continue;
         }
         match fs::write(&control, format!("+{controller}")) {
-            Err(source) if controller == "cpu" => return Err(CgroupError::Denied { path: control, source }),
+            Err(source) if controller == "cpu" => return Err(CgroupError::Denied { path: control, reason: source }),
             _ => {} // memory and io are optional
         }
     }

@@ -73,12 +73,12 @@ pub enum CgroupError {
         reason: String,
     },
     /// Permission to create a cgroup was denied.
-    #[error("no permission to create the cgroup {path}: {source}; run the command as root (sudo flowctl run …)")]
+    #[error("no permission to create the cgroup {path}: {reason}; run the command as root (sudo flowctl run …)")]
     Denied {
         /// The directory.
         path: PathBuf,
         /// Error of the operating system.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The cgroup exists and contains processes.
     #[error("the cgroup {path} already exists and contains processes; choose another --name")]
