@@ -210,17 +210,9 @@ impl Hierarchies {
     ) -> Result<Option<Directory>, CgroupError> {
         let Some(path) = membership.path_in(mount) else { return Ok(None) };
         let deleted = path.ends_with(" (deleted)");
-        let path = match container {
-            // A cgroup that is not named after the container holds other processes too.
-            Some(id) => match up_to(path, id) {
-                Some(own) => own,
-                None => return Ok(None),
-            },
-            None => path,
-        };
-        if path == "/" || path == mount.root {
-            return Ok(None);
-        }
+        // A cgroup that is not named after the container holds other processes too.
+        let path = container.map_or(Some(path), |id| up_to(path, id));
+        let Some(path) = path.filter(|path| *path != "/" && *path != mount.root) else { return Ok(None) };
         if deleted {
             return Err(CgroupError::ProcessGone { pid });
         }
