@@ -26,7 +26,8 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(SIZES))]
     pub size: Option<u32>,
     /// Number of threads; the result does not depend on it
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(Amount::THREADS_AT_MOST)))]
     pub threads: u16,
     /// Seed of the data and all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -17,8 +17,7 @@ const MAX_JOBS: usize = 100;
 const LATEST_START_S: f64 = 86_400.0;
 const MAX_EPOCHS: u64 = 100_000_000;
 const SIZES: std::ops::RangeInclusive<u64> = 64..=10_000_000;
-/// Allowed numbers of threads of a training, as in `flowctl train`.
-const THREADS: std::ops::RangeInclusive<u64> = 1..=256;
+const THREADS: std::ops::RangeInclusive<u64> = 1..=Amount::THREADS_AT_MOST as u64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -210,7 +209,7 @@ impl Reader<'_> {
 
     fn amount(&self, kind: Kind, job: &JobText) -> Result<Amount, String> {
         let usual = Amount::usual(kind);
-        let threads = self.params.cores.min(*THREADS.end() as usize);
+        let threads = self.params.cores.min(usize::from(Amount::THREADS_AT_MOST));
         Ok(Amount {
             epochs: self.epochs(job, usual.epochs)?,
             size: self.whole(&job.size, "size", usual.size, SIZES)?,

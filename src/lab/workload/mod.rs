@@ -117,6 +117,9 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// The largest allowed number of threads.
+    pub const THREADS_AT_MOST: u16 = 256;
+
     /// The default amount of a kind, on one thread.
     pub fn usual(kind: Kind) -> Amount {
         Amount { epochs: kind.usual_epochs(), size: kind.usual_size(), threads: 1, seed: 1 }
