@@ -1,7 +1,7 @@
 //! Log formats of many programs: the chosen series, its direction, its number of values, and the progress.
 
-use super::{LogReading, Survey};
-use crate::model::{Direction, Directives};
+use super::{LogReading, Survey, Tracker};
+use crate::model::{Direction, Directives, Millis};
 
 const STEPS: usize = 20;
 
@@ -327,6 +327,50 @@ const CASES: &[Case] = &[
         UP,
         Some((19.0, Some(19.0))),
     ),
+    // Hugging Face: a data set without a length, a single epoch, and steps that only the head counts.
+    ("  Num Epochs = 9,223,372,036,854,775,807\n", "{'loss': {L}, 'epoch': 0.{A}}", "loss", DOWN, Some((0.69, None))),
+    ("  Num Epochs = 1\n", "{'loss': {L}, 'epoch': 0.{A}}", "loss", DOWN, Some((0.69, Some(1.0)))),
+    ("  Total optimization steps = 4,000\n", "step {s} loss {L}", "loss", DOWN, Some((1900.0, Some(4000.0)))),
+    ("", "[{i}]\ttrain-gamma-nloglik:{L}", "train-gamma-nloglik", DOWN, Some((19.0, None))),
+    // The epoch is named only by the data split.
+    (
+        "Scheduled epochs: 300 (epochs + cooldown_epochs).\n",
+        "Train: {i} [ 100/1251 (  8%)]  Loss: {L} (6.{A})  Time: 0.412s,   621.36/s  (0.415s,   616.87/s)",
+        "Loss",
+        DOWN,
+        Some((19.0, Some(300.0))),
+    ),
+    (
+        "",
+        "Train: [{i}/300][100/1251]\teta 0:12:40 lr 0.000012\t wd 0.0500\ttime 0.3612 (0.3812)\tloss {L} (6.{A})",
+        "loss",
+        DOWN,
+        Some((19.0, Some(300.0))),
+    ),
+    // Epochs until an early stop.
+    (
+        "",
+        "Epoch {n}: train loss {L}\nNo improvement for 1/10 epochs\nEarly stopping: 2/10 epochs without improvement\nWaiting 3/10 epochs before stopping",
+        "train loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    ("", "Train loss {s} {L} Grad Norm 1.{A} 2.31s/it", "Train loss", DOWN, Some((1900.0, None))),
+    (
+        "",
+        "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n      {n}/100      2.5G      1.5{A}       {L}       1.6{A}        166        640: 12%|█▎        | 1/8 [00:00<00:02,  2.50it/s]",
+        "cls_loss",
+        DOWN,
+        Some((20.0, Some(100.0))),
+    ),
+    // One of the terms of a reward is called a reward, too.
+    (
+        "",
+        "{'loss': 0.0{A}, 'rewards/accuracy_reward/mean': 0.{A}, 'reward': {R}, 'epoch': 0.{A}}",
+        "reward",
+        UP,
+        Some((0.69, None)),
+    ),
 ];
 
 #[test]
@@ -356,6 +400,33 @@ fn formats_of_many_programs_are_understood() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The units done at the end of the log, including parts of an epoch.
+fn done(log: &str) -> Option<f64> {
+    let mut tracker = Tracker::new(&Directives::default());
+    tracker.push(log.as_bytes(), Millis(0));
+    tracker.peek(Millis(0)).progress.map(|progress| progress.current)
+}
+
+#[test]
+fn a_bar_in_the_first_epoch_is_not_the_progress_of_the_job() {
+    let text = log("Epoch 1/20\n", "{n}1/469 ━━━━━━━━━━━━ 3s 5ms/step - accuracy: 0.7321 - loss: {L}");
+    let progress = reading(&text).progress.map(|printed| (printed.current, printed.total));
+    assert_eq!((progress, done(&text)), (Some((1.0, Some(20.0))), Some(201.0 / 469.0)));
+}
+
+#[test]
+fn an_epoch_whose_lines_count_several_steps_is_not_complete() {
+    let epoch = |n: usize| log("", &format!("Epoch {n}/3, Step {{n}}00, Loss: {{L}}, LR: 2.0e-05"));
+    assert_eq!(done(&(1..=3).map(epoch).collect::<String>()), Some(2.0));
+    assert_eq!(done(&log("", "Epoch {n}/20, Step {n}00, Loss: {L}")), Some(20.0), "a line at the end of each epoch");
+}
+
+#[test]
+fn rewards_that_are_whole_numbers_are_preferred_over_a_loss() {
+    let read = reading(&log("", "episode {n}, return: {n}5, loss: {L}"));
+    assert_eq!((read.metric.as_deref(), read.direction), (Some("return"), Some(UP)));
 }
 
 #[test]

@@ -206,6 +206,10 @@ impl<'a> LineReader<'a> {
             self.pending_name = Some(head);
             return;
         }
+        if self.is_around_a_count(number, total, name) {
+            self.note_context(name);
+            return self.count(number, total, Count::Epoch, &format!("{name} epoch"));
+        }
         match lexicon::meaning(name) {
             Meaning::Counter(count) | Meaning::Declared(count) if percent => {
                 // `Training progress: 22%|███ | 6550/30000` counts percent by its name, and another unit at its end.
@@ -237,12 +241,14 @@ impl<'a> LineReader<'a> {
                 }
             }
             Meaning::Metric { direction, weight, split } if !measured && !gap::is_timed(self.right(number)) => {
-                let number = self.percent_of_ratio(number, total).unwrap_or(number);
+                let percent = self.percent_of_ratio(number, total);
+                let number = percent.or_else(|| self.value_after_count(number, total, name)).unwrap_or(number);
                 match self.numbered(number, name) {
                     Some(part) => self.series(number, &part, direction, weight * OF_A_PART, split),
                     None => self.series(number, name, direction, weight, split),
                 }
             }
+            Meaning::Unknown if total.is_some_and(|total| self.awaits_a_stop(name, total)) => {}
             Meaning::Unknown | Meaning::Counter(_) if !measured && !gap::is_measured(self.right(number)) => {
                 if let Some(total) = total
                     && let Some(count) = self.counter_on_right(total)
@@ -301,6 +307,7 @@ impl<'a> LineReader<'a> {
             return;
         }
         match total {
+            Some(total) if self.awaits_a_stop("", total) => {}
             Some(_) => {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count, "")
@@ -328,14 +335,6 @@ impl<'a> LineReader<'a> {
         let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name) else { return false };
         self.series(number, &name, direction, weight, split);
         true
-    }
-
-    fn counter_on_right(&self, number: usize) -> Option<Count> {
-        let word = gap::first_word(self.right(number))?;
-        match lexicon::meaning(&word) {
-            Meaning::Counter(count) | Meaning::Declared(count) => Some(count),
-            _ => None,
-        }
     }
 
     fn count(&mut self, number: usize, total: Option<usize>, count: Count, name: &str) {

@@ -8,12 +8,16 @@ use super::meaning::{Count, Meaning, Split};
 use super::vocabulary::{FNV_OFFSET, METRICS_WITHIN, Word, fnv1a, word as known};
 use crate::model::Direction::{self, Down, Up};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Minimum bytes of an ending that gives a compound its meaning.
 const ENDING_MIN: usize = 4;
 
 /// Maximum bytes of a pair of words that is looked up as one.
 const PAIR_MAX: usize = 40;
+
+/// Direction, weight, and the words of the name that decide them.
+type Decided = (Direction, f32, Range<usize>);
 
 /// Splits a name into lower-case words: at marks, at `lowUp`, and between an acronym and a word (`CELoss`).
 pub fn words(name: &str) -> Vec<Cow<'_, str>> {
@@ -114,6 +118,13 @@ pub fn split_of(words: &[Cow<'_, str>]) -> Split {
     found.unwrap_or(Split::Unsaid)
 }
 
+/// Whether a name consists of a data split: `Train`, `validation`.
+pub fn names_a_split(name: &str) -> bool {
+    let words = words(name);
+    let splits = |word: &Cow<'_, str>| known(word).neutral && split_of(std::slice::from_ref(word)) != Split::Unsaid;
+    !words.is_empty() && words.iter().all(splits)
+}
+
 /// Returns the meaning of a counter in a section: `misc/total_timesteps` counts steps; `ms/step` is a speed.
 fn in_section(name: &str) -> Option<Meaning> {
     let (section, rest) = name.rsplit_once('/')?;
@@ -171,34 +182,48 @@ fn metric(name: &str, words: &[Cow<'_, str>], meanings: &[Word]) -> Meaning {
     // `cross entropy` and `box_loss` are losses, although `entropy` and `box` alone are not.
     let crossed = words.windows(2).any(|pair| pair[0] == "cross" && pair[1] == "entropy");
     let part_of_loss = words.last().is_some_and(|word| word == "loss");
+    // In `gamma-nloglik`, `gamma` is the distribution.
+    let is_likelihood =
+        |word: &Cow<'_, str>| word == "deviance" || word.ends_with("loglik") || word.ends_with("likelihood");
     let is_other = |(word, entry): (&Cow<'_, str>, &Word)| {
-        let excused = || matches!(&**word, "box" | "entropy" | "kl" | "p" | "layer");
-        entry.other && !((crossed || part_of_loss) && excused())
+        let excused = || match &**word {
+            "box" | "entropy" | "kl" | "p" | "layer" => crossed || part_of_loss,
+            "gamma" => words.iter().any(is_likelihood),
+            _ => false,
+        };
+        entry.other && !excused()
     };
     if words.iter().zip(meanings).any(is_other) {
         return Meaning::Other;
     }
     let found = match crossed {
-        true => Some((Down, 0.95)),
-        false => {
-            paired(words).or_else(|| words.iter().rev().find_map(|word| known_metric(word))).or_else(|| within(name))
-        }
+        true => Some((Down, 0.95, 0..words.len())),
+        false => paired(words)
+            .filter(|(direction, ..)| !part_of_loss || *direction == Down) // an `IoULoss` falls
+            .or_else(|| last_metric(words))
+            .or_else(|| within(name).map(|(direction, weight)| (direction, weight, 0..words.len()))),
     };
-    match found {
-        Some((direction, weight)) => graded(words, meanings, direction, weight, split),
-        None => Meaning::Unknown,
-    }
+    found.map_or(Meaning::Unknown, |decided| graded(words, meanings, decided, split))
 }
 
 /// Looks up pairs that are known only as one word: `log loss`, `SmoothL1`, `log likelihood`.
-fn paired(words: &[Cow<'_, str>]) -> Option<(Direction, f32)> {
-    words.windows(2).rev().find_map(|pair| {
+fn paired(words: &[Cow<'_, str>]) -> Option<Decided> {
+    words.windows(2).enumerate().rev().find_map(|(at, pair)| {
         let (length, mut room) = (pair[0].len() + pair[1].len(), [0u8; PAIR_MAX]);
         let joined = room.get_mut(..length)?;
         joined[..pair[0].len()].copy_from_slice(pair[0].as_bytes());
         joined[pair[0].len()..].copy_from_slice(pair[1].as_bytes());
         let joined = std::str::from_utf8(joined).ok()?;
-        exact(joined).or_else(|| exact(joined.trim_end_matches(|c: char| c.is_ascii_digit())))
+        let (direction, weight) =
+            exact(joined).or_else(|| exact(joined.trim_end_matches(|c: char| c.is_ascii_digit())))?;
+        Some((direction, weight, at..at + 2))
+    })
+}
+
+fn last_metric(words: &[Cow<'_, str>]) -> Option<Decided> {
+    words.iter().enumerate().rev().find_map(|(at, word)| {
+        let (direction, weight) = known_metric(word)?;
+        Some((direction, weight, at..at + 1))
     })
 }
 
@@ -229,7 +254,8 @@ fn within(name: &str) -> Option<(Direction, f32)> {
         .map(|(direction, weight, _)| (*direction, *weight))
 }
 
-fn graded(words: &[Cow<'_, str>], meanings: &[Word], direction: Direction, mut weight: f32, split: Split) -> Meaning {
+fn graded(words: &[Cow<'_, str>], meanings: &[Word], decided: Decided, split: Split) -> Meaning {
+    let (direction, mut weight, deciding) = decided;
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     // sklearn's `neg_mean_squared_error` rises; a `negative log likelihood` falls.
     let direction = match direction {
@@ -238,10 +264,11 @@ fn graded(words: &[Cow<'_, str>], meanings: &[Word], direction: Direction, mut w
         direction => direction,
     };
     let of_the_name = |word: &str| matches!(word, "cross" | "entropy" | "log" | "likelihood");
-    let unknown = |(word, entry): &(&Cow<'_, str>, &Word)| {
-        !entry.neutral && entry.metric.is_none() && !of_the_name(word) && known_metric(word).is_none()
+    // Another metric qualifies a name like an unknown word: an `accuracy_reward` is one term of the reward.
+    let qualifies = |(at, (word, entry)): &(usize, (&Cow<'_, str>, &Word))| {
+        !entry.neutral && !of_the_name(word) && (!deciding.contains(at) || known_metric(word).is_none())
     };
-    weight *= 0.95f32.powi(words.iter().zip(meanings).filter(unknown).count().min(3) as i32);
+    weight *= 0.95f32.powi(words.iter().zip(meanings).enumerate().filter(qualifies).count().min(3) as i32);
     if meanings.iter().any(|word| word.secondary) {
         weight *= 0.5;
     }
@@ -292,6 +319,11 @@ mod tests {
             "word error rate",
             "abs_REL",
             "TrainLossPerSample",
+            "IoULoss",
+            "eval-gamma-nloglik",
+            "gamma-deviance",
+            "negloglik",
+            "NELBO",
         ] {
             assert_eq!(direction(name), Some(Down), "{name}");
         }
@@ -307,9 +339,22 @@ mod tests {
             "pixAcc",
             "ENTS_F1",
             "episode_return_mean",
+            "loglik",
+            "ELBO",
         ] {
             assert_eq!(direction(name), Some(Up), "{name}");
         }
+    }
+
+    #[test]
+    fn another_metric_in_a_name_qualifies_it() {
+        let weight = |name: &str| match meaning(name) {
+            Meaning::Metric { weight, .. } => weight,
+            _ => 0.0,
+        };
+        assert!(weight("rewards/accuracy_reward/mean") < weight("reward"));
+        assert!(weight("nll_loss") < weight("loss"));
+        assert_eq!(weight("log likelihood"), weight("loglikelihood"), "both words decide");
     }
 
     #[test]
@@ -327,6 +372,7 @@ mod tests {
             "lr_decay_epoch",
             "elapsed time per iteration (ms)",
             "GPU_mem",
+            "gamma",
         ] {
             assert_eq!(meaning(name), Meaning::Other, "{name}");
         }
@@ -339,6 +385,8 @@ mod tests {
         assert_eq!(meaning("batch_id"), Meaning::Counter(Count::Batch));
         assert_eq!(meaning("num_train_epochs"), Meaning::Declared(Count::Epoch));
         assert_eq!(meaning("MAX_ITER"), Meaning::Declared(Count::Iteration));
+        assert_eq!(meaning("Total optimization steps"), Meaning::Declared(Count::Step));
+        assert_eq!(meaning("Scheduled epochs"), Meaning::Declared(Count::Epoch));
         assert_eq!(meaning("warmup_epochs"), Meaning::Other);
         assert_eq!(meaning("time per iteration"), Meaning::Other);
     }

@@ -69,13 +69,19 @@ pub fn counter_unit(unit: &[u8]) -> Option<Count> {
     }
 }
 
+/// Whether words beside a count are about an early stop: `No improvement for 2/10 epochs`, `waiting 3/10 epochs before stopping`.
+pub fn is_about_a_stop(text: &str) -> bool {
+    const STEMS: [&str; 4] = ["improv", "patien", "stop", "wait"];
+    let stops = |word: &str| word == "without" || STEMS.iter().any(|stem| word.starts_with(stem));
+    lexicon::words(text).iter().any(|word| stops(word))
+}
+
 /// Whether a name before a number of epochs announces a total.
 pub fn announces(name: &str) -> bool {
     let words = lexicon::words(name);
-    let stops = words.iter().any(|word| {
-        matches!(&**word, "improve" | "patience" | "stopping" | "stop" | "consecutive" | "every" | "after")
-    });
-    !stops
+    let repeats = words.iter().any(|word| matches!(&**word, "consecutive" | "every" | "after"));
+    !repeats
+        && !is_about_a_stop(name)
         && words
             .last()
             .is_some_and(|word| matches!(&**word, "for" | "max" | "maximum" | "total" | "run" | "running" | "training"))

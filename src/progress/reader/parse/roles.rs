@@ -5,7 +5,7 @@
 use super::fields::{Found, LineReader, Role, What};
 use super::gap::{self, Left};
 use super::lexicon;
-use super::meaning::{Count, Meaning};
+use super::meaning::{Count, Counted, Meaning};
 use super::phrases;
 
 impl LineReader<'_> {
@@ -31,6 +31,37 @@ impl LineReader<'_> {
         number + 1 < self.numbers.len()
             && (words.trim_ascii_end().ends_with(b":") || is_all())
             && matches!(gap::left(words), Left::Named { name, context } if context.is_empty() && names(&name))
+    }
+
+    /// Whether a number is named only by a data split, and a count in brackets follows: `Train: 0 [ 100/1251`, `Train: [0/300][100/1251]`.
+    pub fn is_around_a_count(&self, number: usize, total: Option<usize>, name: &str) -> bool {
+        let last = total.unwrap_or(number);
+        let inner = last + 1;
+        let is_followed = match self.right(last).trim_ascii() {
+            b"[" => true,
+            b"][" | b"] [" => total.is_some(), // `[0][870/3416]`: the number may be of anything
+            _ => false,
+        };
+        self.is_whole(number)
+            && inner < self.numbers.len()
+            && is_followed
+            && self.total_of(inner).is_some()
+            && lexicon::names_a_split(name)
+    }
+
+    /// Returns the kind of counter that the word after a number names.
+    pub fn counter_on_right(&self, number: usize) -> Option<Count> {
+        let word = gap::first_word(self.right(number))?;
+        match lexicon::meaning(&word) {
+            Meaning::Counter(count) | Meaning::Declared(count) => Some(count),
+            _ => None,
+        }
+    }
+
+    /// Whether a count with this total and name ends in an early stop: `No improvement for 2/10 epochs`.
+    pub fn awaits_a_stop(&self, name: &str, total: usize) -> bool {
+        let behind = String::from_utf8_lossy(self.right(total));
+        self.counter_on_right(total).is_some() && [name, &*behind].iter().any(|text| phrases::is_about_a_stop(text))
     }
 
     fn joined_by(&self, number: usize, mark: u8) -> bool {
@@ -136,6 +167,24 @@ impl LineReader<'_> {
         self.found.pop();
         let digits = String::from_utf8_lossy(self.numbers[before].of(self.line));
         Some(format!("{head} {digits} {name}"))
+    }
+
+    /// Returns the value after a count between it and its name, and takes the count: `Train loss 40 0.853`, `Validation loss 40: 0.9`.
+    pub fn value_after_count(&mut self, number: usize, total: Option<usize>, name: &str) -> Option<usize> {
+        let value = number + 1;
+        let is_counted = total.is_some() || self.found.iter().any(|found| matches!(found.what, What::Counter(_)));
+        if is_counted || value >= self.numbers.len() || self.role[value] != Role::Free {
+            return None;
+        }
+        let is_plain = self.unit(number).is_empty() && self.unit(value).is_empty();
+        let is_beside = self.gap(value).iter().all(|byte| matches!(byte, b' ' | b':'));
+        if !(is_plain && is_beside && self.is_whole(number) && !self.is_whole(value)) {
+            return None;
+        }
+        self.role[value] = Role::Taken;
+        let what = What::Counter(Counted { count: Count::Lead, label: lexicon::label_of(name) });
+        self.found.push(Found { number, total: None, what });
+        Some(value)
     }
 
     /// Returns the percentage after a ratio, which is the value: `Accuracy: 9500/10000 (95%)`.

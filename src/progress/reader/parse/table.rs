@@ -106,14 +106,28 @@ impl Header {
         words(&self.text[..end])
     }
 
+    /// Returns a row without the bar after its last cell: `1/100  2.5G  1.58  640:` of `1/100  2.5G  1.58  640: 12%|█▎   | 1/8`.
+    fn without_bar<'a>(&self, row: &'a [u8]) -> &'a [u8] {
+        if self.ruled != Ruled::Blanks || self.cells().len() < 2 {
+            return row;
+        }
+        let ends = |at: &usize| {
+            let (word, rest) = row.split_at(*at);
+            rest[0] == b':'
+                && word.last().is_some_and(|byte| !byte.is_ascii_whitespace())
+                && rest.get(1).is_none_or(u8::is_ascii_whitespace)
+        };
+        (0..row.len()).find(ends).map_or(row, |end| &row[..=end])
+    }
+
     /// Whether a line has as many cells as the header has columns, most of them numbers.
     pub fn fits(&self, line: &[u8], from: usize) -> bool {
-        let message = line.get(from..).unwrap_or_default();
+        let message = self.without_bar(line.get(from..).unwrap_or_default());
         let digits = message.iter().filter(|byte| byte.is_ascii_digit()).count();
         if message.iter().filter(|byte| byte.is_ascii_alphabetic()).count() > digits {
             return false; // fast path
         }
-        let text = plain(line.get(from..).unwrap_or_default());
+        let text = plain(message);
         if self.ruled == Ruled::Blanks {
             let row = words(&text);
             return !row.is_empty()
@@ -127,16 +141,11 @@ impl Header {
     /// Returns the findings in a row; `None` if the line is no row of this table.
     pub fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
         let from = indented(line, from);
-        let text = plain(line.get(from..)?);
-        let mut row = match self.ruled {
+        let text = plain(self.without_bar(line.get(from..)?));
+        let row = match self.ruled {
             Ruled::Blanks => words(&text),
             ruled => cells(&text, ruled),
         };
-        if let Some(last) = row.iter().position(|(_, cell)| cell.len() > 1 && cell.ends_with(':'))
-            && self.ruled == Ruled::Blanks
-        {
-            row.truncate(last + 1);
-        }
         if row.len() < self.cells().len().min(2) || row.len() > COLUMNS_MAX || !looks_like_row(&row) {
             return None;
         }
@@ -318,6 +327,17 @@ mod tests {
         );
         let sparse = "epoch  step     LOSS NER    SCORE";
         assert_eq!(columns(sparse, "    1    50                  0.75"), ["Epoch=1", "Step=50", "SCORE=0.75"]);
+    }
+
+    #[test]
+    fn a_bar_after_the_last_cell_is_no_part_of_its_row() {
+        let head = "  Epoch  GPU_mem  box_loss  cls_loss  Size";
+        let row = "  1/100     2.5G     1.584     2.802   640: 12%|█▎        | 1/8 [00:00<00:02,  2.50it/s]";
+        assert_eq!(columns(head, row), ["Epoch=1", "box_loss=1.584", "cls_loss=2.802"]);
+        let scan = scanned(head);
+        let header = Header::read(head.as_bytes(), 0, &scan.numbers, scan.shape).expect("a header");
+        assert!(header.fits(row.as_bytes(), 0));
+        assert!(!header.fits(b"Epoch 3: loss 0.5", 0));
     }
 
     #[test]

@@ -15,6 +15,13 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 1.0, "loss verlust perte pérdida perdida perdita perda verlies strata förlust потеря потери потерь kayıp"),
     (Down, 0.95, "losses cost logloss mlogloss multilogloss crossentropy xent pertes pérdidas"),
     (Down, 0.9, "nll mse rmse deviance inertia kosten coût costo custo"),
+    // The negatives of a likelihood and of its bound, as one word.
+    (
+        Down,
+        0.9,
+        "nloglik nloglikelihood nlikelihood nelbo negloglik negloglikelihood neglikelihood negelbo negativeloglik \
+        negativeloglikelihood negativelikelihood negativeelbo",
+    ),
     (Down, 0.88, "mae rmsle msle"),
     (Down, 0.86, "mape smape"),
     (
@@ -133,13 +140,14 @@ const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux
 /// Words that may precede a counter without changing its meaning.
 const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
-    after completed done cur curr this cv 训练 訓練 学習 훈련 验证 検証 검증 第 key learner actor agent env environment trainer";
+    after completed done cur curr this cv 训练 訓練 学習 훈련 验证 検証 검증 第 key learner actor agent env environment trainer \
+    optimization";
 
 /// Function words, which name nothing.
 const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
 
 /// Words that turn the name of a counter into that of its total.
-const DECLARES: &str = "max num n total nb train training maximum of number no";
+const DECLARES: &str = "max num n total nb train training maximum scheduled of number no";
 
 /// The meanings of one word.
 #[derive(Clone, Copy, Debug, Default)]

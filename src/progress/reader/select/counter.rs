@@ -19,6 +19,9 @@ const ROUNDS: u32 = 2;
 /// Number of steps of equal size that make a counter of a number with an unknown name.
 const REGULAR: u32 = 4;
 
+/// Number of advances within one epoch that show that a line is not printed at the end of its epoch.
+const ADVANCES_INSIDE: u32 = 2;
+
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counter {
@@ -57,6 +60,9 @@ pub struct Counter {
     /// Number of other increases.
     #[serde(default)]
     pub irregular: u32,
+    /// Number of advances since the latest one of an outer counter, until it reached [`ADVANCES_INSIDE`].
+    #[serde(default)]
+    pub advances_inside: u32,
     /// Number of updates of all counters until its last one.
     #[serde(skip)]
     pub turn: u64,
@@ -85,6 +91,7 @@ impl Counter {
             stride: 0.0,
             regular: 0,
             irregular: 0,
+            advances_inside: 0,
             turn: 0,
         }
     }
@@ -100,6 +107,7 @@ impl Counter {
             self.outer_advances,
             self.regular,
             self.irregular,
+            self.advances_inside,
         ];
         counts.into_iter().all(plausible::small_count)
             && [self.first_line, self.last_line, self.last_advance].into_iter().all(plausible::count)
@@ -123,6 +131,9 @@ impl Counter {
             self.stride = stride;
             self.distinct = self.distinct.saturating_add(1);
             self.outlives |= outer_advances > self.outer_advances && self.restarts == 0 && self.fallen.is_none();
+            if self.advances_inside < ADVANCES_INSIDE {
+                self.advances_inside = if outer_advances == self.outer_advances { self.advances_inside + 1 } else { 0 };
+            }
             self.outer_advances = outer_advances;
             (self.current, self.last_advance, self.fallen) = (value, line, None);
             return true;
@@ -160,6 +171,19 @@ impl Counter {
         matches!(self.count, Count::Pair | Count::Batch | Count::Nested) && self.inside * 2 > self.updates
     }
 
+    /// Whether it counts several steps of an epoch on lines that also count epochs.
+    pub fn moves_inside(&self) -> bool {
+        matches!(self.count, Count::Step | Count::Iteration | Count::Batch)
+            && self.advances_inside >= ADVANCES_INSIDE
+            && self.inside * 2 > self.updates
+    }
+
+    /// Whether it counts large parts of the job and has not reached its printed total, so that it is no preparation that ended.
+    pub fn is_unfinished(&self) -> bool {
+        let is_large = matches!(self.count, Count::Epoch | Count::Fold | Count::Round | Count::Trial | Count::Episode);
+        is_large && self.total.is_some_and(|total| self.current < total)
+    }
+
     /// Whether it counts within rounds of equal length, such as `[950/1000]` in each epoch of a log that does not count epochs: its total
     /// is that of a round, and a job has any number of rounds.
     pub fn is_of_rounds(&self) -> bool {
@@ -181,8 +205,14 @@ impl Counter {
 
     /// Returns a coarse summary of the inputs of the rank, which is unchanged while the counter only advances.
     pub fn rank_inputs(&self) -> u32 {
-        let flags =
-            [self.exceeded > 0, self.total.is_some(), self.inside * 2 > self.updates, self.outlives, self.is_regular()];
+        let flags = [
+            self.exceeded > 0,
+            self.total.is_some(),
+            self.inside * 2 > self.updates,
+            self.outlives,
+            self.is_regular(),
+            self.is_unfinished(),
+        ];
         let bits = flags.iter().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
         bits << 8 | self.restarts.min(DISTINCT_MAX) << 4 | self.distinct.min(DISTINCT_MAX)
     }
@@ -219,7 +249,7 @@ impl Counter {
         };
         let nested = has_outer && !self.count.is_outer() && !self.outlives;
         let constant = if self.distinct < 2 { 0.2 } else { 0.0 };
-        let ended = if self.last_line < since || is_over { 1.2 } else { 0.0 };
+        let ended = if self.last_line < since && !self.is_unfinished() || is_over { 1.2 } else { 0.0 };
         // Among equals the one with more values wins: training has a longer bar than evaluation.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         let context = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };

@@ -19,6 +19,9 @@ const COUNTERS_MAX: usize = 16;
 /// Maximum number of declared totals, more than there are kinds of counters.
 const DECLARED_MAX: usize = 32;
 
+/// Largest count and total; Hugging Face prints 2⁶³ - 1 epochs for data without a known length.
+const COUNT_MAX: f64 = 1e12;
+
 /// All counters of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
@@ -56,10 +59,10 @@ struct Declared {
 impl Counters {
     /// Takes a printed counter; returns its bit. `beside_epoch`: whether the line also counts epochs.
     pub fn advance(&mut self, counted: Counted, value: f64, total: Option<f64>, line: u64, beside_epoch: bool) -> u16 {
-        if !value.is_finite() || value < 0.0 {
+        if !(0.0..=COUNT_MAX).contains(&value) {
             return 0;
         }
-        let total = total.filter(|total| *total > 0.0 && total.is_finite());
+        let total = total.filter(|total| *total > 0.0 && *total <= COUNT_MAX);
         let slot = self.slot(counted, total, value, line);
         let outer_advances = self.outer_advances;
         let counter = &mut self.counters[slot];
@@ -99,6 +102,9 @@ impl Counters {
 
     /// Takes a possible total from a configuration or an announcement.
     pub fn declare(&mut self, count: Count, value: f64, line: u64) {
+        if value > COUNT_MAX {
+            return;
+        }
         // Ignores a total that is printed only at the end: `stopped at max_epochs = 40`.
         if self.counters.iter().any(|counter| counter.count == count && counter.distinct >= DISTINCT_MAX)
             && self.declared.iter().all(|known| known.count != count)
@@ -164,7 +170,7 @@ impl Counters {
             // An outer counter is one that moves, that was there before, or with which this one restarted. In `step=340/2500,epoch=0`
             // the steps are not inside an epoch.
             let outer = |(at, other): (usize, &Counter)| {
-                let alive = other.last_line >= beside.first_line;
+                let alive = other.last_line >= beside.first_line || other.is_unfinished();
                 // Lightning prints its bar once before the first epoch, and then on the line of the epoch.
                 let is_part = counter.is_part_of_line() && !other.has_parts;
                 let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0 || is_part);
@@ -173,7 +179,9 @@ impl Counters {
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;
             let is_over = self.counters.iter().any(|other| counter.is_followed_by(other));
-            counter.rank(self.total_of(counter).is_some(), has_outer, is_beside, beside.first_line, is_over)
+            // A declared single epoch may be the rounded number of steps (`max_steps` of Hugging Face): a bar is more exact.
+            let has_total = self.total_of(counter).is_some_and(|total| total > 1.0 || counter.total.is_some());
+            counter.rank(has_total, has_outer, is_beside, beside.first_line, is_over)
         };
         let ranked = (0..self.counters.len()).map(|slot| (rank(slot), slot));
         let (_, best) = ranked.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(rank, _)| *rank > 0.0)?;
@@ -207,7 +215,8 @@ impl Counters {
         kept(counter).or_else(elsewhere).or_else(|| {
             let declared =
                 self.declared.iter().find(|declared| declared.count == counter.count && !declared.contradicted)?;
-            (declared.value >= counter.current && declared.value > 1.0).then_some(declared.value)
+            let least = if counter.has_parts { 1.0 } else { 2.0 };
+            (declared.value >= counter.current.max(least)).then_some(declared.value)
         })
     }
 
@@ -222,8 +231,9 @@ impl Counters {
         let begun = counter.current - if counter.first >= 1.0 { 1.0 } else { 0.0 };
         let inner = self.counters.iter().filter(|inner| inner.total.is_some() && inner.is_within(counter));
         let Some(inner) = inner.max_by_key(|inner| inner.last_line) else {
-            // Without an inner counter, the line is printed at the end of the epoch.
-            return begun.max(0.0) + 1.0;
+            // Without an inner counter, the line is printed at the end of the epoch, unless such lines count several steps of it.
+            let moves_inside = |inner: &Counter| inner.moves_inside() && inner.last_line >= counter.last_advance;
+            return begun.max(0.0) + if self.counters.iter().any(moves_inside) { 0.0 } else { 1.0 };
         };
         // The epoch is printed before its parts, or after them at its end.
         let after = inner.first_line < counter.first_line;

@@ -346,7 +346,9 @@ impl Series {
         if self.whole && self.count >= 3 && counts && self.weight < 0.55 {
             score = 0.0; // `Train 3`, `Train 4`: a numbered heading
         }
-        if self.whole && self.count >= 3 {
+        // Rewards are often whole.
+        let is_reward = self.weight >= 0.9 && self.named_direction == Some(Direction::Up);
+        if self.whole && self.count >= 3 && !is_reward {
             score *= 0.8;
         }
         if self.contradicts() {
