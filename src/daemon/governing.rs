@@ -171,7 +171,7 @@ impl Governing {
             engine: None,
             engine_state: engine_state.to_owned(),
             lost: None,
-            node: Node::of_host(),
+            node: Node::of_host(now),
             blocks: Blocks::of_host(),
             since: now,
             since_unix_ms: unix_ms(),
@@ -317,6 +317,7 @@ impl Governing {
         let now = node::now();
         let readings = self.readings();
         self.handle_limits(machine::Event::LimitsRead(readings));
+        self.node.refresh(now);
         let observation = self.observed(now, true);
         let mut plan = self.governor.tick(&observation);
         self.recorders.ticked(&observation, &plan);

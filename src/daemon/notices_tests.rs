@@ -7,7 +7,7 @@ use crate::host::cgroup::CgroupError;
 use crate::host::docker::EngineEvent;
 use crate::host::store::Freezable;
 use crate::limits::machine::{self, Restored};
-use crate::model::{Millis, Runtime};
+use crate::model::{EventKind, Millis, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
@@ -146,6 +146,20 @@ async fn a_container_that_cannot_be_inspected_is_shown_until_it_can() {
         daemon.governing.on_engine_event(EngineEvent::Readable(id(number)));
         assert_eq!(of_node(&daemon), NONE);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_unreadable_containers_than_notices_are_reported_once() {
+    let mut daemon = TestDaemon::new(None);
+    for _ in 0..3 {
+        for number in 0..40 {
+            let unreadable = EngineEvent::Unreadable(id(number), "no Id".to_owned());
+            daemon.governing.on_engine_event(unreadable);
+        }
+    }
+    let recent = daemon.governing.publisher.feed().recent;
+    let reported = recent.lock().unwrap().iter().filter(|event| event.kind == EventKind::Notice).count();
+    assert_eq!(reported, 40);
 }
 
 #[tokio::test(flavor = "multi_thread")]

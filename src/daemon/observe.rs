@@ -10,16 +10,27 @@ use crate::model::{
 };
 use std::sync::Arc;
 
-/// Properties of the node that do not change from tick to tick.
+/// How often the properties of the node are read: CPUs may be added, and `AllowedCPUs=` may change.
+const NODE_EVERY: Millis = Millis::from_secs(60);
+
+/// Properties of the node that rarely change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
-    pub cores: f64,
-    pub memory: Bytes,
+    cores: f64,
+    memory: Bytes,
+    read_at: Millis,
 }
 
 impl Node {
-    pub fn of_host() -> Node {
-        Node { cores: node::cores(cgroup::own_quota()), memory: node::memory().unwrap_or_default() }
+    pub fn of_host(now: Millis) -> Node {
+        Node { cores: node::cores(cgroup::own_quota()), memory: node::memory().unwrap_or_default(), read_at: now }
+    }
+
+    /// Reads them again if the last reading is old.
+    pub fn refresh(&mut self, now: Millis) {
+        if now.since(self.read_at) >= NODE_EVERY {
+            *self = Node::of_host(now);
+        }
     }
 }
 
@@ -38,7 +49,7 @@ pub(super) fn observe(
         seen
     };
     let containers = jobs.values_mut().filter_map(seen).map(with_gpus).collect();
-    let Node { cores, memory } = node;
+    let Node { cores, memory, .. } = node;
     // Snapshots do not show it.
     let idle = if close { node::idle() } else { Vec::new() };
     let pressure = cgroup::node_pressure();
@@ -93,5 +104,20 @@ pub(super) fn status_of(
         pinned: job.pinned,
         adopted: job.adopted.clone(),
         notices: job.notices.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cores_and_memory_of_the_node_are_read_again_after_a_minute() {
+        let mut node = Node { cores: 0.001, memory: Bytes(1), read_at: Millis(1_000) };
+        node.refresh(Millis(60_999));
+        assert_eq!((node.cores, node.memory), (0.001, Bytes(1)));
+        node.refresh(Millis(61_000));
+        assert!(node.cores > 0.001 && node.memory > Bytes(1), "{node:?}");
+        assert_eq!(node.read_at, Millis(61_000));
     }
 }

@@ -87,6 +87,9 @@ impl Publisher {
 
     /// Replaces the problem of a component; `None` clears it.
     pub fn health(&mut self, component: Component, problem: Option<String>) {
+        if self.problems.get(&component) == problem.as_ref() {
+            return;
+        }
         let before = self.problems.remove(&component);
         self.replace_warning(before, problem.as_deref());
         self.problems.extend(problem.map(|text| (component, text)));
@@ -94,13 +97,17 @@ impl Publisher {
 
     /// Replaces the problem of a container that its engine cannot describe; `None` clears it.
     pub fn readable(&mut self, id: &ContainerId, problem: Option<String>) {
+        // Each list of the engine reports it again. There may be more problems than notices are kept, so `warn` would repeat some.
+        if self.unreadable.get(id) == problem.as_ref() {
+            return;
+        }
         let before = self.unreadable.remove(id);
         self.replace_warning(before, problem.as_deref());
         self.unreadable.extend(problem.map(|text| (id.clone(), text)));
     }
 
     fn replace_warning(&mut self, before: Option<String>, problem: Option<&str>) {
-        if let Some(text) = before.filter(|before| problem != Some(before.as_str())) {
+        if let Some(text) = before {
             self.unwarn(&text);
         }
         if let Some(text) = problem {

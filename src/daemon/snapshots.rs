@@ -24,6 +24,7 @@ impl Governing {
         }
         let observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
         self.warn_of_full_gpus(&observed);
+        self.warn_of_expensive_logs();
         NodeObservation { holdback, ..observed }
     }
 
@@ -36,6 +37,12 @@ impl Governing {
             if let Some(job) = self.jobs.get_mut(&container.id) {
                 job.set_notice(Subject::Gpu, full);
             }
+        }
+    }
+
+    fn warn_of_expensive_logs(&mut self) {
+        for (id, job) in &mut self.jobs {
+            job.set_notice(Subject::LogCost, self.logs.cost_warning(id).map(str::to_owned));
         }
     }
 

@@ -7,6 +7,8 @@ use crate::model::NoticeLevel;
 pub(super) enum Subject {
     /// A problem with its log.
     Log,
+    /// Parts of its log were skipped, because it costs too much to read.
+    LogCost,
     /// A problem with its GPU.
     Gpu,
     /// Its limits could not be written.

@@ -107,8 +107,8 @@ impl<T: Fn(Option<String>)> Keeper<T> {
 
     fn write(&mut self) {
         if Instant::now() < self.try_at {
-            drop(self.recorder.take()); // left out: the disk fails
-            return;
+            let left_out = self.recorder.take(); // the disk fails
+            return self.recorder.put_back(left_out);
         }
         if self.store.is_none() {
             self.open();
@@ -116,7 +116,8 @@ impl<T: Fn(Option<String>)> Keeper<T> {
         let batch = self.recorder.take();
         let Some(store) = &mut self.store else { return };
         let mut done = if batch.is_empty() { Ok(()) } else { store.write(&batch) };
-        if done.is_ok() && Instant::now() >= self.tidy_at {
+        let is_written = done.is_ok();
+        if is_written && Instant::now() >= self.tidy_at {
             done = tidied(store, &self.limits).map(|more| {
                 self.tidy_at = Instant::now() + if more { Duration::ZERO } else { TIDY_EVERY };
             });
@@ -125,7 +126,12 @@ impl<T: Fn(Option<String>)> Keeper<T> {
             Ok(()) if self.problem.take().is_some() => (self.report)(None),
             Ok(()) => {}
             Err(error) if error.is_damage() => self.replace_damaged(&error),
-            Err(error) => self.failed(&error),
+            Err(error) => {
+                if !is_written {
+                    self.recorder.put_back(batch);
+                }
+                self.failed(&error);
+            }
         }
     }
 
@@ -166,4 +172,35 @@ fn damaged(path: &std::path::Path) -> String {
 fn tidied(store: &mut HistoryStore, limits: &HistoryLimits) -> Result<bool, StoreError> {
     store.settle()?;
     store.trim(limits, crate::daemon::journal::unix_ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::history::recorder_tests::{ended, job, status};
+
+    fn open_jobs<T>(keeper: &Keeper<T>) -> usize {
+        keeper.store.as_ref().unwrap().open_jobs().unwrap().len()
+    }
+
+    #[test]
+    fn a_job_that_ends_while_the_disk_fails_gets_its_end_afterwards() {
+        let directory = tempfile::tempdir().unwrap();
+        let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: u64::MAX };
+        let mut keeper = Keeper::new(directory.path().to_owned(), limits, |_: Option<String>| {});
+        keeper.open();
+        keeper.recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
+        keeper.write();
+        let disk = rusqlite::Connection::open(directory.path().join("history.db")).unwrap();
+        disk.execute_batch("ALTER TABLE event RENAME TO gone").unwrap();
+        keeper.recorder.happened(&ended("x", 15_000));
+        keeper.write();
+        assert!(keeper.problem.is_some(), "it could not be written");
+        keeper.write();
+        disk.execute_batch("ALTER TABLE gone RENAME TO event").unwrap();
+        assert_eq!(open_jobs(&keeper), 1);
+        keeper.try_at = Instant::now();
+        keeper.write();
+        assert_eq!((open_jobs(&keeper), keeper.problem), (0, None));
+    }
 }

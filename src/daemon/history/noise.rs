@@ -2,7 +2,8 @@
 
 use crate::model::{DecisionRecord, Hold, NodeSample, Pressure, Reason, Sample};
 
-/// Minimum time between two samples of a job, unless something turns; for older jobs it is one part in [`PARTS_OF_AGE`] of their age.
+/// Minimum time between two samples of a job, unless something turns; for older jobs it is one part in [`PARTS_OF_AGE`] of their age, up to
+/// [`LONGEST_GAP_MS`].
 const LEAST_GAP_MS: u64 = 2_000;
 const PARTS_OF_AGE: u64 = 100;
 /// Minimum time between a turn and the sample before it.
@@ -32,7 +33,7 @@ pub(super) fn worth(kept: &Sample, now: &Sample, measure: &Measure) -> Option<bo
         return Some(true);
     }
     let age = now.unix_ms.saturating_sub(measure.started_unix_ms);
-    if gap < LEAST_GAP_MS.max(age / PARTS_OF_AGE) {
+    if gap < (age / PARTS_OF_AGE).clamp(LEAST_GAP_MS, LONGEST_GAP_MS) {
         return None;
     }
     (gap >= LONGEST_GAP_MS || moved_on(kept, now, measure)).then_some(false)

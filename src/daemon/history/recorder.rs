@@ -5,8 +5,8 @@ use super::windows::Windows;
 use crate::daemon::target::SAME_START_MS;
 use crate::host::store::history::HistoryBatch;
 use crate::model::{
-    ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobRecord, JobStatus, Learning, NodeSample, NodeStatus,
-    Sample,
+    ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobRecord, JobStatus, Learning, Millis, NodeSample,
+    NodeStatus, Sample,
 };
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
 pub(super) const ROWS_AT_MOST: usize = 50_000;
 /// Ended jobs whose logs are still drained; for further jobs the last observation stays.
 const ENDED_AT_MOST: usize = 1_000;
+/// Ends of jobs that may wait for a disk that fails; further ends are found after a restart of the daemon.
+const ENDS_AT_MOST: usize = 10_000;
 /// Blocks that may wait for the disk; each holds all jobs.
 const BLOCKS_AT_MOST: usize = 100;
 
@@ -36,6 +38,8 @@ pub(super) struct Recorder {
 #[derive(Debug)]
 struct Live {
     job: JobRecord,
+    /// Start time on the daemon's clock, which is never set.
+    started: Millis,
     kept: Sample,
     latest: Sample,
     /// Cores used on average up to the kept sample.
@@ -52,6 +56,15 @@ impl Recorder {
     /// Returns the rows to be written, and starts a new batch.
     pub fn take(&mut self) -> HistoryBatch {
         std::mem::take(&mut self.batch)
+    }
+
+    /// Puts back the ended jobs of a batch that could not be written, because nothing else would end them in the history. Their samples
+    /// are left out.
+    pub fn put_back(&mut self, left_out: HistoryBatch) {
+        let ended = left_out.jobs.into_iter().filter(|(_, job)| job.ended_unix_ms.is_some());
+        for (number, job) in ended.take(ENDS_AT_MOST) {
+            self.batch.jobs.entry(number).or_insert(job);
+        }
     }
 
     /// Records a snapshot.
@@ -119,12 +132,12 @@ impl Recorder {
 
     fn observe_job(&mut self, status: &JobStatus, node: &NodeStatus) {
         let observed = &status.observed;
-        let started = node.unix_ms.saturating_sub(node.now.since(observed.started).0);
-        if self.live.get(&observed.id).is_some_and(|live| live.job.started_unix_ms.abs_diff(started) > SAME_START_MS) {
-            self.end(&observed.id, node.unix_ms); // restarted without a report of its end
+        let is_restarted = |live: &Live| live.started.0.abs_diff(observed.started.0) > SAME_START_MS;
+        if self.live.get(&observed.id).is_some_and(is_restarted) {
+            self.end(&observed.id, node.unix_ms); // there was no report of its end
         }
         let Some(live) = self.live.get_mut(&observed.id) else {
-            return self.found(status, node.unix_ms, started);
+            return self.found(status, node);
         };
         describe(&mut live.job, status);
         let mut now = sample(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
@@ -153,8 +166,10 @@ impl Recorder {
         live.latest = now;
     }
 
-    fn found(&mut self, status: &JobStatus, unix_ms: u64, started: u64) {
-        let id = &status.observed.id;
+    fn found(&mut self, status: &JobStatus, node: &NodeStatus) {
+        let (id, unix_ms) = (&status.observed.id, node.unix_ms);
+        // What an earlier daemon stored is in wall-clock time.
+        let started = unix_ms.saturating_sub(node.now.since(status.observed.started).0);
         let same = |job: &JobRecord| job.id == *id && job.started_unix_ms.abs_diff(started) <= SAME_START_MS;
         let known = self.earlier.iter().position(same).map(|place| self.earlier.remove(place));
         let mut job = known.unwrap_or_else(|| {
@@ -182,7 +197,8 @@ impl Recorder {
         keep_first_value(&mut self.batch, &mut job, status, &mut first);
         keep(&mut self.batch, &mut job, first.clone());
         let range = first.value.filter(|value| value.is_finite()).map(|value| (value, value));
-        let live = Live { job, kept: first.clone(), latest: first, cores: None, range };
+        let started = status.observed.started;
+        let live = Live { job, started, kept: first.clone(), latest: first, cores: None, range };
         self.live.insert(id.clone(), live);
     }
 

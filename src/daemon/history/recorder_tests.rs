@@ -62,11 +62,11 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
     }
 }
 
-fn status(at_ms: u64, jobs: Vec<JobStatus>) -> NodeStatus {
+pub(super) fn status(at_ms: u64, jobs: Vec<JobStatus>) -> NodeStatus {
     NodeStatus { now: Millis(at_ms), unix_ms: START + at_ms, cores: 8.0, jobs, ..NodeStatus::default() }
 }
 
-fn ended(id: &str, at_ms: u64) -> Event {
+pub(super) fn ended(id: &str, at_ms: u64) -> Event {
     Event {
         sequence: 1,
         unix_ms: START + at_ms,
@@ -172,19 +172,44 @@ fn a_job_that_outlives_the_daemon_keeps_its_number_and_one_that_does_not_gets_an
 }
 
 #[test]
-fn samples_stay_in_order_when_the_clock_is_set_back() {
+fn a_clock_that_is_set_neither_ends_a_job_nor_disorders_its_samples() {
     let mut recorder = Recorder::begin(1, Vec::new());
     let mut last = 0;
-    for (now, unix) in [(10_000, 10_000), (20_000, 20_000), (30_000, 12_000), (40_000, 22_000)] {
+    for (now, unix) in [(10_000, 10_000), (20_000, 20_000), (30_000, 12_000), (40_000, 22_000), (50_000, 3_632_000)] {
         let mut status = status(now, vec![job("x", now, now as f64, 0.5, 1)]);
         status.unix_ms = START + unix;
-        status.jobs[0].observed.started = Millis(now - unix + 1_000); // engines report the start in wall-clock time
         recorder.observe(&status);
-        for sample in recorder.take().samples {
+        let batch = recorder.take();
+        assert!(batch.jobs.values().all(|job| job.number == 1 && job.ended_unix_ms.is_none()), "{:?}", batch.jobs);
+        for sample in batch.samples {
             assert!(sample.unix_ms > last, "{} after {last}", sample.unix_ms);
             last = sample.unix_ms;
         }
     }
+}
+
+#[test]
+fn a_quiet_job_is_seen_every_ten_minutes_however_old_it_is() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    let begin = 30 * 86_400_000;
+    for at in (begin..=begin + 3_600_000).step_by(60_000) {
+        recorder.observe(&status(at, vec![job("x", begin, 1.0, 0.5, 1)]));
+    }
+    let batch = recorder.take();
+    assert_eq!((batch.samples.len(), batch.jobs[&1].last_unix_ms), (7, START + begin + 3_600_000));
+}
+
+#[test]
+fn only_the_ended_jobs_of_a_batch_are_put_back() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1), job("y", 10_000, 1.0, 0.5, 2)]));
+    recorder.happened(&ended("x", 15_000));
+    let left_out = recorder.take();
+    assert_eq!(left_out.jobs.len(), 2);
+    recorder.put_back(left_out);
+    let batch = recorder.take();
+    assert_eq!((batch.jobs.len(), batch.jobs[&1].ended_unix_ms), (1, Some(START + 15_000)));
+    assert!(batch.samples.is_empty() && batch.events.is_empty());
 }
 
 #[test]

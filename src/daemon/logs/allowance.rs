@@ -30,11 +30,13 @@ pub(super) struct Allowance {
     mid_line: bool,
     /// Whether bytes are skipped up to the beginning of the next line.
     skipping: bool,
+    /// When bytes were last skipped.
+    skipped_at: Option<Instant>,
 }
 
 impl Allowance {
     pub fn new(now: Instant) -> Allowance {
-        Allowance { credit: AT_FIRST, at: now, mid_line: false, skipping: false }
+        Allowance { credit: AT_FIRST, at: now, mid_line: false, skipping: false, skipped_at: None }
     }
 
     /// Starts another run of the job: what follows begins a line.
@@ -45,6 +47,11 @@ impl Allowance {
     /// Returns when it was last used.
     pub fn used_at(&self) -> Instant {
         self.at
+    }
+
+    /// Whether bytes were skipped within `time` before `now`.
+    pub fn skipped_within(&self, time: Duration, now: Instant) -> bool {
+        self.skipped_at.is_some_and(|at| now.saturating_duration_since(at) < time)
     }
 
     /// Passes `bytes` to `read` in pieces as long as there is credit. Returns the number of bytes that were skipped. `cpu` returns the
@@ -85,7 +92,11 @@ impl Allowance {
             self.credit -= spent - used;
             used = spent;
         }
-        skipped + rest.len()
+        skipped += rest.len();
+        if skipped > 0 {
+            self.skipped_at = Some(now);
+        }
+        skipped
     }
 }
 
@@ -197,6 +208,19 @@ mod tests {
             },
         );
         assert_eq!((skipped, text.len(), text.last()), (3 * PIECE, PIECE + 1, Some(&b'\n')));
+    }
+
+    #[test]
+    fn a_skip_is_remembered_for_a_while() {
+        let (begin, minute) = (Instant::now(), Duration::from_secs(60));
+        let mut allowance = Allowance::new(begin);
+        let used = Cell::new(Duration::ZERO);
+        let spend = |_: &[u8]| used.set(used.get() + Duration::from_secs_f64(2.0 * AT_FIRST));
+        assert_eq!(allowance.read(b"a 1\n", begin, || used.get(), spend), 0);
+        assert!(!allowance.skipped_within(minute, begin));
+        assert_eq!(allowance.read(b"b 2\n", begin, || used.get(), spend), 4);
+        assert!(allowance.skipped_within(minute, begin + minute / 2));
+        assert!(!allowance.skipped_within(minute, begin + minute));
     }
 
     #[test]

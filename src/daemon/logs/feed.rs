@@ -2,6 +2,7 @@
 
 use crate::host::docker::LogFormat;
 use crate::host::tail::Source;
+use std::time::Duration;
 
 /// Source of a container's log.
 #[derive(Debug)]
@@ -15,3 +16,5 @@ pub(in crate::daemon) enum LogFeed {
 }
 
 pub(super) const GROWS_TOO_FAST: &str = "its log is written faster than it can be read: parts of it were skipped";
+/// How long a warning stays after the last time that parts of a log were skipped.
+pub(super) const SKIPS_SHOWN_FOR: Duration = Duration::from_secs(600);

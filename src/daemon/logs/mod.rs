@@ -15,10 +15,10 @@ use super::job::Jobs;
 use crate::host::docker::{Engine, LogFormat};
 use crate::host::store::LogPlace;
 use crate::host::tail::{Position, Source, Start};
-use crate::model::{ContainerId, LogOrigin, Millis, NoticeLevel};
+use crate::model::{ContainerId, LogOrigin, Millis};
 use crate::progress::JsonFile;
 use allowance::Allowance;
-use feed::LogFeed;
+use feed::{LogFeed, SKIPS_SHOWN_FOR};
 use files::{Files, PATIENCE};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -88,11 +88,17 @@ impl LogReader {
             job.place = chunk.place.or(job.place);
             job.unsaved_since.get_or_insert(now);
             if skipped > 0 {
-                job.add_notice(NoticeLevel::Warning, COSTS_TOO_MUCH);
                 tracing::debug!(id = %chunk.id, skipped, "bytes skipped of a log that costs too much");
             }
             self.allowances.insert(chunk.id, allowance);
         }
+    }
+
+    /// Returns a warning if parts of the log were skipped lately, because it costs too much to read.
+    pub fn cost_warning(&self, id: &ContainerId) -> Option<&'static str> {
+        let now = Instant::now();
+        let skips = |allowance: &Allowance| allowance.skipped_within(SKIPS_SHOWN_FOR, now);
+        self.allowances.get(id).is_some_and(skips).then_some(COSTS_TOO_MUCH)
     }
 
     /// Returns the containers whose logs do not answer, with the text of the notice.

@@ -1,6 +1,6 @@
 //! Logs that only the engine's logs API provides (`local`, `journald`, Podman): a task for each, no faster than files are read.
 
-use super::feed::GROWS_TOO_FAST;
+use super::feed::{GROWS_TOO_FAST, SKIPS_SHOWN_FOR};
 use crate::daemon::event::{Event, LogChunk};
 use crate::daemon::journal::unix_ms;
 use crate::host::docker::{Engine, LogFormat, LogMark, LogPiece, LogPosition, logs as engine_logs};
@@ -60,8 +60,8 @@ impl Stream {
                     let now = LogMark { unix_ns: unix_ms().saturating_mul(1_000_000), messages: 0 };
                     self.from = LogPosition { output: now, error: now };
                     // The line in progress does not continue after the gap.
-                    let problem = Event::LogHealth(self.id.clone(), Some(GROWS_TOO_FAST.to_owned()));
-                    if self.send(b"\n".to_vec()).await.is_err() || self.events.send(problem).await.is_err() {
+                    let sent = self.send(b"\n".to_vec()).await;
+                    if sent.is_err() || self.report(Some(GROWS_TOO_FAST)).await.is_err() {
                         return;
                     }
                 }
@@ -78,7 +78,17 @@ impl Stream {
     async fn read(&mut self, pace: &mut Pace) -> Ended {
         let mut answer =
             Box::pin(engine_logs(&self.engine, &self.id, self.format, self.from).ready_chunks(PIECES_AT_ONCE));
-        while let Some(pieces) = answer.next().await {
+        loop {
+            let pieces = tokio::select! {
+                pieces = answer.next() => pieces,
+                () = pace.skips_are_over() => {
+                    if self.report(None).await.is_err() {
+                        return Ended::Done;
+                    }
+                    continue;
+                }
+            };
+            let Some(pieces) = pieces else { return Ended::Done };
             let mut bytes = Vec::new();
             let mut cost = 0;
             let mut error = None;
@@ -105,7 +115,11 @@ impl Stream {
                 Next::Skip => return Ended::TooFast,
             }
         }
-        Ended::Done
+    }
+
+    /// Reports the current problem with the log; `None` = there is none any more.
+    async fn report(&self, problem: Option<&str>) -> Result<(), mpsc::error::SendError<Event>> {
+        self.events.send(Event::LogHealth(self.id.clone(), problem.map(str::to_owned))).await
     }
 
     async fn send(&self, bytes: Vec<u8>) -> Result<(), mpsc::error::SendError<Event>> {
@@ -135,11 +149,22 @@ struct Pace {
     at: Instant,
     /// Bytes since the stream last had to wait for the job.
     without_rest: u64,
+    /// When a skip is not worth a warning any more.
+    skip_shown_until: Option<Instant>,
 }
 
 impl Pace {
     fn new(budget: Budget, now: Instant) -> Pace {
-        Pace { budget, credit: budget.per_log as f64, at: now, without_rest: 0 }
+        Pace { budget, credit: budget.per_log as f64, at: now, without_rest: 0, skip_shown_until: None }
+    }
+
+    /// Waits until the last skip is not worth a warning any more; for ever if there was none since the last such wait.
+    async fn skips_are_over(&mut self) {
+        match self.skip_shown_until {
+            Some(until) => tokio::time::sleep_until(until.into()).await,
+            None => std::future::pending().await,
+        }
+        self.skip_shown_until = None;
     }
 
     /// Records that this many bytes were read.
@@ -154,6 +179,7 @@ impl Pace {
         self.without_rest += bytes as u64;
         if self.without_rest > self.budget.behind {
             self.without_rest = 0;
+            self.skip_shown_until = Some(now + SKIPS_SHOWN_FOR);
             return Next::Skip;
         }
         // Longer waits mean fewer wake-ups.
@@ -210,6 +236,24 @@ mod tests {
         assert!(most <= 6.0 * MIB, "{most} in a second");
         assert!((2000.0 * MIB..2500.0 * MIB).contains(&read), "{read}");
         assert!((30..40).contains(&skips), "{skips}");
+    }
+
+    /// Whether it still waits after a short time.
+    async fn waits(pace: &mut Pace) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), pace.skips_are_over()).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn a_skip_is_over_once_and_after_ten_minutes() {
+        let begin = Instant::now();
+        let mut pace = Pace::new(Budget::default(), begin);
+        assert!(waits(&mut pace).await, "nothing was skipped");
+        assert_eq!(pace.took(1 << 30, begin), Next::Skip);
+        assert_eq!(pace.skip_shown_until, Some(begin + Duration::from_secs(600)));
+        assert!(waits(&mut pace).await);
+        pace.skip_shown_until = Some(begin);
+        assert!(!waits(&mut pace).await);
+        assert!(waits(&mut pace).await, "it is reported once");
     }
 
     #[test]

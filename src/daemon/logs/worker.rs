@@ -3,10 +3,10 @@
 //! It publishes which log it touches, and the positions up to which bytes were sent: after it is retired, others continue there.
 //! Imports: events, the journal, host's tail, model, progress.
 
-use super::feed::GROWS_TOO_FAST;
+use super::feed::{GROWS_TOO_FAST, SKIPS_SHOWN_FOR};
 use crate::daemon::event::{Component, Event, LogChunk};
 use crate::daemon::journal::file_place;
-use crate::host::tail::{Budget, Position, Source, Start, Tailer, Touch};
+use crate::host::tail::{Budget, Health, Position, Source, Start, Tailer, Touch};
 use crate::model::ContainerId;
 use crate::progress::JsonFile;
 use std::collections::BTreeMap;
@@ -213,13 +213,9 @@ impl Reading {
     }
 
     fn report_health(&mut self) {
+        let now = Instant::now();
         for (id, log) in &mut self.logs {
-            let health = self.tailer.health(id);
-            let problem = health.and_then(|health| match (&health.problem, health.skipped) {
-                (Some(problem), _) => Some(problem.to_string()),
-                (None, 0) => None,
-                (None, _) => Some(GROWS_TOO_FAST.to_owned()),
-            });
+            let problem = self.tailer.health(id).and_then(|health| problem_of(health, now));
             if log.problem != problem {
                 log.problem.clone_from(&problem);
                 let _ = self.events.blocking_send(Event::LogHealth(id.clone(), problem)); // the loop may have ended
@@ -230,5 +226,29 @@ impl Reading {
             self.watch_problem = problem.map(str::to_owned);
             let _ = self.events.blocking_send(Event::Health(Component::Watch, self.watch_problem.clone()));
         }
+    }
+}
+
+/// Returns the problem to report; a skip is one only for a while.
+fn problem_of(health: &Health, now: Instant) -> Option<String> {
+    let is_recent = |at: Instant| now.saturating_duration_since(at) < SKIPS_SHOWN_FOR;
+    match &health.problem {
+        Some(problem) => Some(problem.to_string()),
+        None => health.skipped_at.is_some_and(is_recent).then(|| GROWS_TOO_FAST.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_is_reported_until_nothing_was_skipped_for_ten_minutes() {
+        let skipped_at = Instant::now();
+        let health = Health { skipped: 1, skipped_at: Some(skipped_at), ..Health::default() };
+        let reported = |after_s| problem_of(&health, skipped_at + Duration::from_secs(after_s));
+        assert_eq!(reported(599).as_deref(), Some(GROWS_TOO_FAST));
+        assert_eq!(reported(600), None);
+        assert_eq!(problem_of(&Health::default(), skipped_at), None);
     }
 }

@@ -46,6 +46,13 @@ impl LogPosition {
             (self.output.unix_ns.min(self.error.unix_ns), self.output.unix_ns.max(self.error.unix_ns));
         earlier.max(later.saturating_sub(STREAM_SKEW_NS))
     }
+
+    /// Returns the position without marks after `now_ns`: after the clock was set back, new messages would count as read until it reached
+    /// such a mark. Messages between `now_ns` and the mark are read again.
+    pub(super) fn not_after(self, now_ns: u64) -> LogPosition {
+        let limit = |mark: LogMark| if mark.unix_ns > now_ns { LogMark { unix_ns: now_ns, messages: 0 } } else { mark };
+        LogPosition { output: limit(self.output), error: limit(self.error) }
+    }
 }
 
 /// Complete lines of one stream, or 64 KiB of an endless line.
@@ -290,6 +297,15 @@ mod tests {
         let bytes = [frame(1, 50, "a\n"), frame(1, 10, "b\n"), frame(1, 11, "c\n")].concat();
         let from = LogPosition { output: at(49, 1), error: LogMark::default() };
         assert_eq!(texts(&LogDecoder::new(FRAMED, from).push(&bytes).unwrap()), ["a\n", "b\n", "c\n"]);
+    }
+
+    #[test]
+    fn a_mark_after_the_present_time_does_not_hide_new_messages() {
+        let from = LogPosition { output: at(50, 2), error: at(9, 1) }.not_after(10_000_000_000);
+        assert_eq!(from, LogPosition { output: at(10, 0), error: at(9, 1) });
+        let messages = [(1, 50, "a\n"), (1, 8, "b\n"), (1, 11, "c\n"), (2, 9, "d\n"), (2, 12, "e\n")];
+        let pieces = LogDecoder::new(FRAMED, from).push(&from_second(&messages, from.since())).unwrap();
+        assert_eq!(texts(&pieces), ["a\n", "c\n", "e\n"]);
     }
 
     #[test]

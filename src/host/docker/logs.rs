@@ -8,6 +8,7 @@ use futures_util::Stream;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Follows the output of a container, starting at `from`.
 ///
@@ -30,6 +31,7 @@ fn read_from(
     from: LogPosition,
     begin: fn(LogPosition) -> Stage,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
+    let from = from.not_after(unix_ns());
     let reading = Reading {
         operation: format!("read the logs of container {id}"),
         id: id.clone(),
@@ -51,6 +53,12 @@ pub fn logs_so_far(
     format: LogFormat,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
     read_from(engine, id, format, LogPosition::default(), Stage::Rereading)
+}
+
+/// Returns the time on the clock of the engine's timestamps.
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn path(id: &ContainerId, follow: bool, from: LogPosition) -> String {

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 /// Limits on the amount of data read, and on how far reading may lag behind.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,8 @@ pub struct Health {
     pub problem: Option<TailError>,
     /// Bytes skipped because reading was too far behind.
     pub skipped: u64,
+    /// When bytes were last skipped.
+    pub skipped_at: Option<Instant>,
     /// Number of times that it was truncated or rewritten in place.
     pub truncated: u64,
     /// Number of times that another file took its name.
@@ -226,6 +229,7 @@ impl Followed {
         } else if size - open.offset > behind {
             let to = size - budget.keep;
             self.health.skipped += to - open.offset;
+            self.health.skipped_at = Some(Instant::now());
             open.offset = to;
             open.remembered.clear();
             self.align = true;

@@ -59,7 +59,7 @@ impl HistoryReader {
     }
 
     /// Returns jobs that lived within the span, each with its last sample before the end of the span, ordered by number; `limit` + 1 of
-    /// them if there are more.
+    /// them if there are more. A job without an end runs, even if its last sample is older: the daemon ends those of an earlier daemon.
     pub fn jobs(
         &self,
         span: Span,
@@ -67,7 +67,8 @@ impl HistoryReader {
         after: u64,
         limit: usize,
     ) -> Read<Vec<(JobRecord, Option<Sample>)>> {
-        let query = format!("{JOBS} WHERE last >= ?1 AND first <= ?2 AND number > ?3 ORDER BY number");
+        let lived = "(last >= ?1 OR ended IS NULL) AND first <= ?2";
+        let query = format!("{JOBS} WHERE {lived} AND number > ?3 ORDER BY number");
         let parameters = params![number(span.since), number(span.until), number(after)];
         let jobs = self.rows("read past jobs", &query, parameters, job_of)?;
         let wanted = |job: &JobRecord| only.is_none_or(|numbers| numbers.contains(&job.number));

@@ -83,6 +83,16 @@ fn samples_are_read_back_before_and_after_they_are_sorted() {
 }
 
 #[test]
+fn a_running_job_is_listed_although_its_last_sample_is_older_than_the_span() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = JobRecord { ended_unix_ms: Some(2_000), last_unix_ms: 2_000, ..job(2, "ended", 1_000) };
+    let jobs = [job(1, "runs", 1_000), ended, job(3, "later", 90_000)];
+    opened(&directory).write(&batch(jobs.clone(), vec![sample(1, 1_000, true)])).unwrap();
+    let listed = reader(&directory).jobs(Span { since: 50_000, until: 60_000 }, None, 0, 10).unwrap();
+    assert_eq!(listed, [(jobs[0].clone(), Some(sample(1, 1_000, true)))]);
+}
+
+#[test]
 fn a_job_is_found_by_id_then_by_name_then_by_prefix_of_its_id() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = opened(&directory);

@@ -275,6 +275,7 @@ fn a_hole_of_a_tebibyte_is_skipped_at_once_and_counted() {
     look_until_quiet(&mut followed, &mut out);
     assert_eq!(String::from_utf8(out).unwrap(), "loss 1\n");
     assert_eq!(followed.health.skipped, (1 << 40) - Budget::default().keep);
+    assert!(followed.health.skipped_at.is_some());
 }
 
 #[test]
