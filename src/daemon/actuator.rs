@@ -146,7 +146,8 @@ impl Task {
                 self.executor.carry_out(with_targets(tighten, &targets)).await
             }
             Work::Restore(pieces) => self.executor.carry_out(with_targets(pieces, &targets)).await,
-            Work::Ended(id) => self.ended(&id).await,
+            Work::Ended(id) => self.forget(&id, true).await,
+            Work::Unlisted(id) => self.forget(&id, false).await,
             Work::Adopt(id, adoption) => {
                 let problem = block_in_place(|| self.executor.journal.adopt(&id, &adoption)).err();
                 return Event::Adopted { id, adoption, problem };
@@ -165,13 +166,15 @@ impl Task {
 
     /// Restores the limits before the adoption is removed: after a crash in between, the container is still adopted.
     async fn disown(&mut self, id: &ContainerId, running: Vec<Piece<Restore>>) -> Result<(), String> {
-        let outcomes = if running.is_empty() { self.ended(id).await } else { self.executor.carry_out(running).await };
+        let outcomes =
+            if running.is_empty() { self.forget(id, true).await } else { self.executor.carry_out(running).await };
         disown_result(outcomes.into_iter().next().map(|done| done.outcome.end))?;
         block_in_place(|| self.executor.journal.disown(id))
     }
 
-    /// Restores the engine's record of a container that ended, and forgets it. A row that cannot be read has no outcome.
-    async fn ended(&mut self, id: &ContainerId) -> Vec<ContainerOutcome> {
+    /// Restores a container that is not governed, and forgets it. If it `has_ended`, that is the engine's record of it: after another start
+    /// its limits belong to the new run. A row that cannot be read has no outcome.
+    async fn forget(&mut self, id: &ContainerId, has_ended: bool) -> Vec<ContainerOutcome> {
         let journal = &self.executor.journal;
         let original = match block_in_place(|| journal.original(id)) {
             Ok(Some(original)) => original,
@@ -181,18 +184,32 @@ impl Task {
             Err(_) => return Vec::new(),
         };
         let written = block_in_place(|| journal.written(id)).unwrap_or_default();
-        let ended = self.executor.carry_out(vec![restore::begin_restore(original, written, None)]).await;
-        for ContainerOutcome { outcome, .. } in &ended {
-            match &outcome.end {
-                // The journal keeps it: the next list of containers, start or restore tries again.
-                End::Failed(why) => {
-                    tracing::info!(%id, why, "the engine's record of an ended container is not restored yet")
-                }
-                End::Restored { kept, .. } => kept.iter().for_each(|text| tracing::info!(%id, "{text}: left alone")),
-                _ => {}
+        let restored = if has_ended {
+            restore::restore_found(&mut self.executor, original, written, None).await
+        } else {
+            restore::restore_one(&mut self.executor, original, written).await
+        };
+        match restored {
+            Ok(outcome) => {
+                log_forgotten(id, &outcome.end);
+                vec![ContainerOutcome { id: id.clone(), run: None, outcome: Box::new(outcome) }]
+            }
+            Err(why) => {
+                tracing::info!(%id, why, "a container that is not governed is not restored yet");
+                Vec::new()
             }
         }
-        ended
+    }
+}
+
+fn log_forgotten(id: &ContainerId, end: &End) {
+    match end {
+        // The journal keeps it: the next list of containers, start or restore tries again.
+        End::Failed(why) => tracing::info!(%id, why, "a container that is not governed is not restored yet"),
+        End::Restored { forgotten: true, kept, .. } => {
+            kept.iter().for_each(|text| tracing::info!(%id, "{text}: left alone"));
+        }
+        _ => {}
     }
 }
 

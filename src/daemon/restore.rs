@@ -115,18 +115,32 @@ async fn in_time(
 }
 
 /// Restores one container and removes it from the journal; on an error it stays there.
-async fn restore_one(executor: &mut Executor, original: Original, written: Vec<Setting>) -> Result<Outcome, String> {
+pub(super) async fn restore_one(
+    executor: &mut Executor,
+    original: Original,
+    written: Vec<Setting>,
+) -> Result<Outcome, String> {
     let target = match find(&executor.writer, &original).await {
         Found::Running(target) => Some(*target),
         Found::NotRunning => None,
         Found::Unknown(why) => return Err(why),
     };
+    restore_found(executor, original, written, target).await
+}
+
+/// Restores one container as [`restore_one`]; without a target it does not run.
+pub(super) async fn restore_found(
+    executor: &mut Executor,
+    original: Original,
+    written: Vec<Setting>,
+    target: Option<Target>,
+) -> Result<Outcome, String> {
     let outcome = executor.carry_out(vec![begin_restore(original, written, target)]).await.pop();
     outcome.map(|done| *done.outcome).ok_or_else(|| "it was not carried out; restore again".to_owned())
 }
 
 /// Starts to restore a container of the journal; without a target it does not run.
-pub(super) fn begin_restore(original: Original, written: Vec<Setting>, target: Option<Target>) -> Piece<Restore> {
+fn begin_restore(original: Original, written: Vec<Setting>, target: Option<Target>) -> Piece<Restore> {
     let journalled = journalled_of(&original);
     let (operation, ask) = match &target {
         Some(target) => Restore::of_journal(journalled, written, target.is_deferred()),

@@ -4,7 +4,7 @@
 use super::target::Target;
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
 use crate::host::store::Original;
-use crate::host::systemd::Systemd;
+use crate::host::systemd::{Systemd, SystemdError};
 use crate::limits::{RecordResult, WriteResult, same};
 use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 
-/// Time before a bus that did not reply is tried again.
+/// Time before a bus that did not reply, or cannot be reached, is tried again.
 const BUS_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// The engine's description at the last connection, with the detected conversion of its weights.
 pub(super) type Connected = Arc<Mutex<Option<EngineInfo>>>;
@@ -23,7 +23,10 @@ pub(super) struct Writer {
     pub engine: Option<Engine>,
     pub connected: Connected,
     systemd: Option<Systemd>,
-    /// Whether it did not reply in time.
+    /// Whether there ever was a connection, so that systemd may have limits of ours.
+    bus_has_worked: bool,
+    /// Whether the connection is of no use any more; if so, whether because systemd did not reply in time.
+    bus_is_lost: AtomicBool,
     bus_is_silent: AtomicBool,
     bus_again_at: Option<Instant>,
     /// Until then its values are unknown: it may still apply limits that it was asked for.
@@ -36,6 +39,8 @@ impl Writer {
             engine,
             connected,
             systemd: None,
+            bus_has_worked: false,
+            bus_is_lost: AtomicBool::new(false),
             bus_is_silent: AtomicBool::new(false),
             bus_again_at: None,
             silent_until: None,
@@ -48,20 +53,36 @@ impl Writer {
     }
 
     pub async fn connect_systemd(&mut self, targets: impl Iterator<Item = &Target>) {
-        if std::mem::take(self.bus_is_silent.get_mut()) {
+        if self.bus_is_due() && targets.into_iter().any(|target| target.unit.is_some()) {
+            self.bus_tried(Systemd::connect().await);
+        }
+    }
+
+    /// Drops a connection that is of no use any more. Returns whether to connect now: a closed connection is replaced at once, and a bus
+    /// that did not reply is left alone for a while.
+    pub(super) fn bus_is_due(&mut self) -> bool {
+        if std::mem::take(self.bus_is_lost.get_mut()) {
             self.systemd = None;
+        }
+        if std::mem::take(self.bus_is_silent.get_mut()) {
             self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
             self.silent_until = self.bus_again_at;
         }
-        let is_time = self.bus_again_at.is_none_or(|at| Instant::now() >= at);
-        if self.systemd.is_none() && is_time && targets.into_iter().any(|target| target.unit.is_some()) {
-            match Systemd::connect().await {
-                Ok(systemd) => (self.systemd, self.bus_again_at) = (Some(systemd), None),
-                Err(error) => {
-                    tracing::warn!(%error, "no connection to D-Bus");
-                    self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
-                    self.silent_until = self.bus_again_at.filter(|_| error.is_silent());
-                }
+        self.systemd.is_none() && self.bus_again_at.is_none_or(|at| Instant::now() >= at)
+    }
+
+    /// Records the result of connecting.
+    pub(super) fn bus_tried(&mut self, connected: Result<Systemd, SystemdError>) {
+        match connected {
+            Ok(systemd) => {
+                (self.systemd, self.bus_again_at) = (Some(systemd), None);
+                self.bus_has_worked = true;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection to D-Bus");
+                let is_unknown = error.is_silent() || self.bus_has_worked;
+                self.bus_again_at = Some(Instant::now() + BUS_AGAIN_AFTER);
+                self.silent_until = self.bus_again_at.filter(|_| is_unknown);
             }
         }
     }
@@ -83,7 +104,12 @@ impl Writer {
                 corrected => failed = corrected.err().map(|error| error.to_string()),
             }
         }
-        match self.write_by_engine(target, original, settings).await {
+        // The engine cannot update these, so they are written even while it is down: a job must not stay squeezed by `memory.high`.
+        let (by_engine, by_cgroup) = self.split(target, original, settings);
+        for setting in by_cgroup {
+            failed = self.by_cgroup(target, setting).await.err().or(failed);
+        }
+        match self.write_by_engine(target, original, &by_engine).await {
             Ok(rest) => {
                 for setting in rest {
                     failed = self.by_cgroup(target, setting).await.err().or(failed);
@@ -101,21 +127,33 @@ impl Writer {
         }
     }
 
-    /// Writes through the engine where possible. Returns the settings that must be written to the cgroup.
+    /// Splits settings into those that the engine can update and those that are written through systemd or to the cgroup.
+    fn split(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) -> (Vec<Setting>, Vec<Setting>) {
+        let (has_engine, conversion) = (self.engine_of(target).is_some(), self.conversion());
+        settings.iter().copied().partition(|setting| {
+            let is_updatable = || recorded(*setting, original, conversion, original) != Recorded::Never;
+            has_engine && !self.is_systemds(target, *setting) && is_updatable()
+        })
+    }
+
+    /// Returns the engine, if it may update this container.
+    fn engine_of(&self, target: &Target) -> Option<&Engine> {
+        self.engine.as_ref().filter(|_| target.runtime == Runtime::Docker && !target.gpu_hook)
+    }
+
+    /// Writes through the engine. Returns the settings that must be written to the cgroup after all, because it does not support them.
     async fn write_by_engine(
         &self,
         target: &Target,
         original: &EngineLimits,
         settings: &[Setting],
     ) -> Result<Vec<Setting>, EngineError> {
-        let (Runtime::Docker, false) = (target.runtime, target.gpu_hook) else { return Ok(settings.to_vec()) };
-        let Some(engine) = &self.engine else { return Ok(settings.to_vec()) };
-        let (mut rest, by_engine): (Vec<Setting>, Vec<Setting>) =
-            settings.iter().partition(|setting| self.is_systemds(target, **setting));
-        if !by_engine.is_empty() {
-            rest.extend(engine.update(&target.id, original, self.conversion(), &by_engine).await?);
+        match self.engine_of(target) {
+            Some(engine) if !settings.is_empty() => {
+                engine.update(&target.id, original, self.conversion(), settings).await
+            }
+            _ => Ok(settings.to_vec()),
         }
-        Ok(rest)
     }
 
     /// Whether systemd must write this setting: it reverts an I/O weight that the engine wrote at the next change of any property.
@@ -132,8 +170,7 @@ impl Writer {
         restored: Setting,
         forgotten: &[Setting],
     ) -> Result<(), EngineError> {
-        let is_engines = target.runtime == Runtime::Docker && !target.gpu_hook;
-        let Some(engine) = self.engine.as_ref().filter(|_| is_engines) else { return Ok(()) };
+        let Some(engine) = self.engine_of(target) else { return Ok(()) };
         let ours: Vec<Setting> =
             forgotten.iter().copied().filter(|setting| setting.kind() == restored.kind()).collect();
         if ours.is_empty() {
@@ -153,13 +190,14 @@ impl Writer {
     }
 
     async fn by_cgroup(&self, target: &Target, setting: Setting) -> Result<(), String> {
-        let is_silent = self.bus_is_silent.load(Ordering::Relaxed);
-        if let (Some(systemd), Some(unit), false) = (&self.systemd, &target.unit, is_silent) {
+        let is_lost = self.bus_is_lost.load(Ordering::Relaxed);
+        if let (Some(systemd), Some(unit), false) = (&self.systemd, &target.unit, is_lost) {
             match systemd.set(unit, setting).await {
                 Ok(()) => return Ok(()),
                 // The next daemon-reload reverts the file; it is written again then.
                 Err(error) => {
                     tracing::debug!(%error, "written to the cgroup instead");
+                    self.bus_is_lost.fetch_or(error.is_lost(), Ordering::Relaxed);
                     self.bus_is_silent.fetch_or(error.is_silent(), Ordering::Relaxed);
                 }
             }
@@ -167,11 +205,11 @@ impl Writer {
         // The loop reads the same cgroup, and must not wait for it.
         let limits = target.writer();
         block_in_place(|| limits.write(setting)).map_err(|error| error.to_string())?;
-        let is_silent =
-            self.bus_is_silent.load(Ordering::Relaxed) || self.silent_until.is_some_and(|until| Instant::now() < until);
+        let is_unknown =
+            self.bus_is_lost.load(Ordering::Relaxed) || self.silent_until.is_some_and(|until| Instant::now() < until);
         match &target.unit {
             // The file is correct until systemd writes its own value, which is unknown.
-            Some(unit) if is_silent => Err(format!("systemd does not answer, and may have another value for {unit}")),
+            Some(unit) if is_unknown => Err(format!("systemd does not answer, and may have another value for {unit}")),
             _ => Ok(()),
         }
     }

@@ -1,8 +1,10 @@
-//! The engine's record of containers, and writes that take long, on an engine with scripted replies.
+//! The engine's record of containers, writes that take long, an engine that refuses, and a bus that is closed.
 
 use super::restore::restore_all;
-use super::testing::{FakeCgroup, FakeEngine, executor, id, info, original, weight};
+use super::target::Target;
+use super::testing::{FakeCgroup, FakeEngine, executor, id, info, low, original, weight};
 use super::writer::{Connected, Writer};
+use crate::host::systemd::{SystemdError, tests::manager};
 use crate::limits::WriteResult;
 use crate::model::{EngineLimits, Runtime, Setting};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -105,4 +107,48 @@ async fn a_cgroup_can_be_read_while_a_write_to_it_takes_long() {
     let _reader = rustix::fs::open(&moved, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
     assert_eq!(writing.await.unwrap(), WriteResult::Done);
     assert_eq!(read, Ok(true), "it is not locked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_high_is_lifted_even_if_the_engine_refuses_the_weight_of_the_same_write() {
+    let engine = FakeEngine::start(|_, _| Some((500, r#"{"message":"no"}"#.to_owned())));
+    let folder = FakeCgroup::new();
+    folder.put("memory.high", "20971520\n");
+    let target = folder.target(id(1), "job", Runtime::Docker);
+    let settings = [weight(100), Setting::MemoryHigh(None)];
+    let wrote = engine.writer().write(&target, &EngineLimits::default(), &settings, &[]).await;
+    assert!(matches!(wrote, WriteResult::Failed(_)), "{wrote:?}");
+    assert_eq!(folder.text("memory.high"), "max");
+}
+
+async fn protect(writer: &Writer, target: &Target) -> WriteResult {
+    writer.write(target, &EngineLimits::default(), &[low(16)], &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_bus_is_replaced_at_the_next_write_and_until_then_no_write_is_reported_as_done() {
+    let folder = FakeCgroup::new();
+    let mut target = folder.target(id(1), "job", Runtime::Scope);
+    target.unit = Some("x.scope".to_owned());
+    let mut writer = Writer::new(None, Connected::default());
+    let lost = || Err(SystemdError::Unreachable(zbus::Error::InvalidReply));
+    let is_unknown =
+        |wrote: WriteResult| matches!(wrote, WriteResult::Failed(why) if why.contains("may have another value"));
+    writer.bus_tried(lost());
+    assert_eq!(protect(&writer, &target).await, WriteResult::Done, "a host without a bus");
+
+    let (_closes, systemd) = manager(false).await;
+    writer.bus_tried(Ok(systemd));
+    assert!(!writer.bus_is_due());
+    assert!(is_unknown(protect(&writer, &target).await));
+    assert_eq!(folder.text("memory.low"), "16777216");
+    assert!(writer.bus_is_due(), "at once");
+    writer.bus_tried(lost());
+    assert!(!writer.bus_is_due(), "only after a while");
+    assert!(is_unknown(protect(&writer, &target).await), "systemd still has what it was asked for");
+
+    let (_answers, systemd) = manager(true).await;
+    writer.bus_tried(Ok(systemd));
+    assert_eq!(protect(&writer, &target).await, WriteResult::Done);
+    assert!(!writer.bus_is_due());
 }

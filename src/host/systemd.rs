@@ -57,7 +57,7 @@ pub fn watchdog_interval() -> Option<Duration> {
 /// A failed request to systemd.
 #[derive(Debug, thiserror::Error)]
 pub enum SystemdError {
-    /// No connection to the bus.
+    /// No connection to the bus, or the connection was closed.
     #[error("cannot reach systemd on D-Bus: {0}; {next}", next = next_to_reach(rustix::process::geteuid().as_raw()))]
     Unreachable(zbus::Error),
     /// No response within the timeout.
@@ -96,6 +96,21 @@ impl SystemdError {
     /// Whether the call timed out, so that further calls would time out as well.
     pub fn is_silent(&self) -> bool {
         matches!(self, SystemdError::Silent { .. })
+    }
+
+    /// Whether the connection is of no use any more.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, SystemdError::Silent { .. } | SystemdError::Unreachable(_))
+    }
+
+    /// Sorts the error of a call: only a reply of systemd, with a message or without, is a rejection.
+    fn of_call(what: &'static str, unit: &str, error: zbus::Error) -> SystemdError {
+        let reason = match error {
+            zbus::Error::MethodError(_, Some(text), _) => text,
+            error @ zbus::Error::MethodError(..) => error.to_string(),
+            error => return SystemdError::Unreachable(error),
+        };
+        SystemdError::Refused { what, unit: unit.to_owned(), reason }
     }
 }
 
@@ -141,7 +156,7 @@ impl Systemd {
     /// Moves process `pid` into a new transient scope, and returns when it is there. The scope is removed once it is empty.
     ///
     /// # Errors
-    /// [`SystemdError::Refused`], for example if a unit of that name exists; [`SystemdError::Silent`].
+    /// [`SystemdError::Refused`], for example if a unit of that name exists; [`SystemdError::Silent`]; [`SystemdError::Unreachable`].
     pub async fn start_scope(&self, unit: &str, pid: u32, description: &str) -> Result<(), SystemdError> {
         in_time("starting a scope", SCOPE_TIMEOUT, self.scope(unit, pid, description)).await
     }
@@ -149,7 +164,7 @@ impl Systemd {
     async fn scope(&self, unit: &str, pid: u32, description: &str) -> Result<(), SystemdError> {
         let refused =
             |reason: String| SystemdError::Refused { what: "starting a scope", unit: unit.to_owned(), reason };
-        let failed = |error: zbus::Error| refused(reason(error));
+        let failed = |error| SystemdError::of_call("starting a scope", unit, error);
         let mut ends = self.manager.0.receive_signal("JobRemoved").await.map_err(failed)?;
         // An error that the connection is already subscribed is harmless.
         let _: zbus::Result<()> = self.manager.0.call("Subscribe", &()).await;
@@ -190,15 +205,14 @@ impl Systemd {
     /// Sets one limit of a unit until the next boot.
     ///
     /// # Errors
-    /// [`SystemdError::NoProperty`] if there is no property for the limit, [`SystemdError::Silent`], [`SystemdError::Refused`] otherwise.
+    /// [`SystemdError::NoProperty`] if there is no property for the limit, [`SystemdError::Silent`], [`SystemdError::Unreachable`] if the
+    /// connection was closed, [`SystemdError::Refused`] otherwise.
     pub async fn set(&self, unit: &str, setting: Setting) -> Result<(), SystemdError> {
         let property = property(setting)?;
-        let refused =
-            |error| SystemdError::Refused { what: "setting a limit", unit: unit.to_owned(), reason: reason(error) };
         let request = async {
             let arguments = (unit, true, vec![property]);
             let answer: zbus::Result<()> = self.manager.0.call("SetUnitProperties", &arguments).await;
-            answer.map_err(refused)
+            answer.map_err(|error| SystemdError::of_call("setting a limit", unit, error))
         };
         in_time("setting a limit", CALL_TIMEOUT, request).await
     }
@@ -210,14 +224,6 @@ async fn in_time<T>(
     request: impl Future<Output = Result<T, SystemdError>>,
 ) -> Result<T, SystemdError> {
     timeout(waited, request).await.unwrap_or(Err(SystemdError::Silent { what, waited }))
-}
-
-/// Returns the message of systemd if it responded, that of the bus otherwise.
-fn reason(error: zbus::Error) -> String {
-    match error {
-        zbus::Error::MethodError(_, Some(text), _) => text,
-        error => error.to_string(),
-    }
 }
 
 /// Whether systemd rejected a property that it does not have.
@@ -244,7 +250,7 @@ fn property(setting: Setting) -> Result<Property<'static>, SystemdError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::model::CpuWeight;
     use std::io::{BufRead, BufReader, Read, Write};
@@ -347,6 +353,14 @@ mod tests {
         in_time("connecting", CALL_TIMEOUT, Systemd::over(bus)).await
     }
 
+    /// A manager that answers, or whose bus closes the connection at the first call.
+    pub(crate) async fn manager(answers: bool) -> (tempfile::TempDir, Systemd) {
+        let closes = |stream: UnixStream| drop(read_message(&mut welcome(&stream)));
+        let (dir, address) = if answers { old_manager() } else { bus(closes) };
+        let systemd = over(&address).await.unwrap();
+        (dir, systemd)
+    }
+
     #[tokio::test]
     async fn connecting_to_a_silent_bus_times_out() {
         let (_dir, address) = mute_bus(false);
@@ -365,8 +379,8 @@ mod tests {
         let (_dir, address) = old_manager();
         let systemd = over(&address).await.unwrap();
         let started = timeout(LONG, systemd.start_scope("x.scope", 1, "x")).await.expect("it is answered");
-        let error = started.unwrap_err().to_string();
-        assert!(error.contains("test.RequestedTwice"), "{error}");
+        let error = started.unwrap_err();
+        assert!(!error.is_lost() && error.to_string().contains("test.RequestedTwice"), "{error}");
     }
 
     #[tokio::test]

@@ -59,7 +59,7 @@ impl Operation for Change {
     fn answer(mut self, answer: Answer) -> Step<Change> {
         match (self.stage.clone(), answer) {
             (Stage::Journalling, Answer::Journalled(Err(why))) => {
-                let why = format!("limits are not changed because the journal cannot be written: {why}");
+                let why = format!("no new limits are set while the journal cannot be written: {why}");
                 self.end(Vec::new(), End::NotBegun(why), false)
             }
             (Stage::Journalling, Answer::Journalled(Ok(journalled))) => {

@@ -18,15 +18,31 @@ pub struct Holds {
     pub settling_until: Option<Millis>,
     /// Limits whose last write failed, with the number of failures in a row.
     failing: Vec<(LimitKind, u32)>,
+    /// Whether the last change could not be journalled.
+    unjournalled: bool,
 }
 
 impl Holds {
     /// Records a successful write: these limits fail no longer; others still may.
     pub(super) fn wrote(&mut self, requested: &[Setting]) {
+        self.unjournalled = false;
         self.failing.retain(|(failing, _)| !requested.iter().any(|setting| setting.kind() == *failing));
         if self.failing.is_empty() {
             self.unwritable = None;
         }
+    }
+
+    /// Records a successful restore. It needs no journal, so a change that could not be journalled still has to wait.
+    pub(super) fn restored(&mut self, requested: &[Setting]) {
+        if !self.unjournalled {
+            self.wrote(requested);
+        }
+    }
+
+    /// Records a change that could not be journalled, and so was not written.
+    pub(super) fn not_begun(&mut self, why: &str, settings: &[Setting], now: Millis, longest: Millis) {
+        self.failed(why, settings, now, longest);
+        self.unjournalled = true;
     }
 
     /// Records a failed write: the wait doubles with each failure in a row.
@@ -53,6 +69,7 @@ impl Holds {
         if is_old {
             self.unwritable = None;
             self.failing.clear();
+            self.unjournalled = false;
         }
         is_old
     }

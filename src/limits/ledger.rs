@@ -198,7 +198,8 @@ impl Ledger {
                 let is_current = |kind: LimitKind| outcome.current.iter().any(|current| current.kind() == kind);
                 self.journalled.retain(|known| !is_current(known.kind()) || outcome.requested.contains(known));
                 self.set_current(&outcome.current);
-                self.wrote(outcome)
+                self.holds.wrote(&outcome.requested);
+                in_force(outcome)
             }
             End::ChangedByOthers(_) => Report::Quiet, // found by the next reading
             End::Restored { forgotten, .. } => {
@@ -208,7 +209,8 @@ impl Ledger {
                     self.ours = Limits::default();
                     self.unconfirmed.clear();
                 }
-                self.wrote(outcome)
+                self.holds.restored(&outcome.requested);
+                in_force(outcome)
             }
             End::Accepted(current) => {
                 self.settle();
@@ -220,7 +222,7 @@ impl Ledger {
                 if self.journalled.is_empty() {
                     self.journalled.clone_from(&outcome.requested); // it may be on the disk all the same
                 }
-                self.holds.failed(why, &outcome.requested, now, longest);
+                self.holds.not_begun(why, &outcome.requested, now, longest);
                 Report::Failed(why.clone())
             }
             End::Failed(why) => {
@@ -243,11 +245,6 @@ impl Ledger {
                 Report::Quiet
             }
         }
-    }
-
-    fn wrote(&mut self, outcome: &Outcome) -> Report {
-        self.holds.wrote(&outcome.requested);
-        if outcome.current.is_empty() { Report::Quiet } else { Report::Wrote(outcome.current.clone()) }
     }
 
     fn set_current(&mut self, current: &[Setting]) {
@@ -388,4 +385,8 @@ impl Ledger {
         self.holds.foreign = foreign;
         self.holds.foreign.is_some()
     }
+}
+
+fn in_force(outcome: &Outcome) -> Report {
+    if outcome.current.is_empty() { Report::Quiet } else { Report::Wrote(outcome.current.clone()) }
 }

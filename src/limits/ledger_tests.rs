@@ -170,3 +170,19 @@ fn only_a_restore_after_which_the_journal_forgets_needs_the_engines_record_to_fo
     let (change, _) = Change::begin(&ledger, vec![weight(60)]);
     assert_eq!(change.forgotten(), []);
 }
+
+#[test]
+fn a_restore_does_not_end_the_wait_after_a_change_that_could_not_be_journalled() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    written(&mut ledger, &[weight(40)]);
+    ledger.begin_write(&[weight(60)]);
+    let end = End::NotBegun("disk full".to_owned());
+    let refused = Outcome { requested: vec![weight(60)], current: Vec::new(), journalled: None, end };
+    assert!(matches!(ledger.record_outcome(&refused, NOW, LONGEST), Report::Failed(_)));
+    let end = End::Restored { found_ours: true, forgotten: false, kept: Vec::new() };
+    let restored = Outcome { requested: vec![weight(100)], current: vec![weight(100)], journalled: None, end };
+    ledger.record_outcome(&restored, NOW, LONGEST);
+    assert!(ledger.hold(NOW, false).is_some(), "the disk is still full");
+    written(&mut ledger, &[weight(60)]);
+    assert!(ledger.hold(NOW, false).is_none());
+}

@@ -55,12 +55,14 @@ pub enum Action {
     ClockSet(u32),
     /// The daemon is killed, and starts again at once.
     Killed,
+    /// The daemon is killed, and starts again with another label, which a container gains or loses.
+    Relabelled(usize),
     /// The daemon is killed; systemd runs a restore; the daemon starts again.
     KilledAndRestored,
     Waits,
 }
 
-/// Index of the container without a label: it is governed only while it is adopted.
+/// Index of the container that has no label at first: it is governed only while it is adopted.
 const UNLABELLED: usize = 3;
 pub const CONTAINERS: usize = 5;
 const ACTIONS: usize = 80;
@@ -106,6 +108,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         94 => Action::Listed,
         95 if number < 600 => Action::Stopped,
         95 => Action::Rebooted,
+        96 if number < 300 => Action::Relabelled(container),
         96 => Action::Killed,
         97 => Action::KilledAndRestored,
         _ => Action::Waits,
@@ -175,6 +178,14 @@ pub fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<(), Strin
         }
         Action::ClockSet(number) => host.unix_ms = u64::from(number) * 1_000_000_000,
         Action::Killed => *node = Node::start(host),
+        Action::Relabelled(container) => {
+            let adopted = host.journal.adopted()?;
+            let container = &mut host.containers[container];
+            if container.runtime == Runtime::Docker && !adopted.contains_key(&container.id) {
+                container.has_label = !container.has_label;
+            }
+            *node = Node::start(host);
+        }
         Action::KilledAndRestored => {
             restore_alone(host)?;
             *node = Node::start(host);

@@ -16,11 +16,12 @@ pub enum Steps {
     Restore(Restore),
 }
 
-/// An operation on one container. `run`: the run that its cgroup belongs to, if it ran.
+/// An operation on one container. `run`: the run that its cgroup belongs to, if it ran; `is_governed`: the machine knows that run.
 #[derive(Debug)]
 pub struct Piece {
     pub container: usize,
     pub run: Option<u32>,
+    pub is_governed: bool,
     pub original: Journalled,
     pub steps: Steps,
     pub ask: Ask,
@@ -80,7 +81,8 @@ impl Host {
     pub fn piece<T: IntoSteps>(&self, piece: machine::Piece<T>) -> Piece {
         let machine::Piece { id, run, original, operation, ask } = piece;
         let container = self.container(&id).expect("a container of the simulation");
-        Piece { container, run: run.map(|(run, _)| run), original, steps: operation.into_steps(), ask, looked: 0 }
+        let (run, steps) = (run.map(|(run, _)| run), operation.into_steps());
+        Piece { container, run, is_governed: true, original, steps, ask, looked: 0 }
     }
 
     pub fn moment(&self) -> At {
@@ -221,7 +223,7 @@ impl Host {
 }
 
 pub fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
-    let Piece { container, run, original, steps, looked, .. } = piece;
+    let Piece { container, run, is_governed, original, steps, looked, .. } = piece;
     let step = match steps {
         Steps::Change(change) => match change.answer(answer) {
             Step::Ask(change, ask) => Ok((Steps::Change(change), ask)),
@@ -232,13 +234,13 @@ pub fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
             Step::Done(outcome) => Err(outcome),
         },
     };
-    step.map(|(steps, ask)| Piece { container, run, original, steps, ask, looked })
+    step.map(|(steps, ask)| Piece { container, run, is_governed, original, steps, ask, looked })
 }
 
 pub fn of_record(container: usize, original: &Original, written: Vec<Setting>) -> Piece {
     let original = journalled_of(original);
     let (steps, ask) = Restore::of_record(original, written);
-    Piece { container, run: None, original, steps: Steps::Restore(steps), ask, looked: 0 }
+    Piece { container, run: None, is_governed: false, original, steps: Steps::Restore(steps), ask, looked: 0 }
 }
 
 /// Starts a restore as `flowcond restore` finds the container; `None`: it cannot be found now, or is not in the journal.
@@ -255,8 +257,9 @@ pub fn find(host: &mut Host, container: usize) -> Result<Option<Piece>, String> 
         return Ok(Some(of_record(container, &original, written)));
     }
     let journalled = journalled_of(&original);
-    let (steps, ask) = Restore::of_journal(journalled, written, is_engines);
-    Ok(Some(Piece { container, run: Some(*run), original: journalled, steps: Steps::Restore(steps), ask, looked: 0 }))
+    let (restore, ask) = Restore::of_journal(journalled, written, is_engines);
+    let (run, steps) = (Some(*run), Steps::Restore(restore));
+    Ok(Some(Piece { container, run, is_governed: false, original: journalled, steps, ask, looked: 0 }))
 }
 
 /// Restores all containers as `flowcond restore` does without a daemon.

@@ -145,8 +145,8 @@ impl Runner {
         Runner { journal: Some(journal), _directory: directory }
     }
 
-    /// Runs one schedule on a new world.
-    fn run(&mut self, actions: &[Action], planted_bug: PlantedBug) -> Result<(), String> {
+    /// Creates a new world, which takes the journal.
+    fn host(&mut self, planted_bug: PlantedBug) -> Result<Host, String> {
         let mut journal = self.journal.take().expect("it is put back");
         for (original, _) in journal.everything()? {
             journal.forget(&original.id)?;
@@ -161,7 +161,7 @@ impl Runner {
             Container::new(4, Runtime::Docker, EngineId::One, false),
             Container::new(5, Runtime::Docker, EngineId::Other, true),
         ];
-        let mut host = Host {
+        Ok(Host {
             containers,
             journal,
             engine: EngineId::One,
@@ -172,7 +172,12 @@ impl Runner {
             boot: 1,
             at: 1,
             planted_bug,
-        };
+        })
+    }
+
+    /// Runs one schedule on a new world.
+    fn run(&mut self, actions: &[Action], planted_bug: PlantedBug) -> Result<(), String> {
+        let mut host = self.host(planted_bug)?;
         let mut node = Node::start(&mut host);
         let acted = actions.iter().try_for_each(|action| act(&mut node, &mut host, *action));
         let ended = acted.and_then(|()| epilogue(&mut node, &mut host));
@@ -219,6 +224,31 @@ fn first_violation(seeds: std::ops::Range<u64>, planted_bug: PlantedBug) -> Opti
 fn no_schedule_loses_an_original_or_overwrites_an_owners_value() {
     let violation = first_violation(0..20_000, PlantedBug::None);
     assert!(violation.is_none(), "{}", violation.unwrap().1);
+}
+
+#[test]
+fn a_full_disk_keeps_no_container_at_limits_of_ours() {
+    let mut runner = Runner::new();
+    let mut host = runner.host(PlantedBug::None).unwrap();
+    let mut node = Node::start(&mut host);
+    settle(&mut node, &mut host).unwrap();
+    for (disk, plan) in [(Disk::Works, 0), (Disk::Full, 1)] {
+        host.disk = disk;
+        assert!(node.tick(&mut host, plan).unwrap(), "{disk:?}");
+        settle(&mut node, &mut host).unwrap();
+        let violation = host.containers.iter().find_map(Container::limit_violation);
+        assert_eq!(violation.is_some(), disk == Disk::Works, "{disk:?}: {violation:?}");
+    }
+    assert!(!node.tick(&mut host, 1).unwrap(), "they are left alone for a while");
+}
+
+#[test]
+fn a_running_container_without_the_label_is_restored() {
+    let mut actions = vec![Action::Handle; 8];
+    actions.push(Action::Tick(0));
+    actions.extend([Action::Step; 80]);
+    actions.push(Action::Relabelled(0));
+    assert_eq!(Runner::new().run(&actions, PlantedBug::None), Ok(()));
 }
 
 #[test]

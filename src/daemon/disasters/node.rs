@@ -89,12 +89,14 @@ impl Node {
         self.inbox.push_back(Message::Removed(container));
     }
 
-    /// Reports the complete list of containers.
+    /// Reports the complete list of wanted containers.
     pub fn listed(&mut self, host: &mut Host) -> Result<(), String> {
         let mut present = BTreeSet::new();
         for container in 0..host.containers.len() {
             if host.is_seen(container) {
-                present.insert(host.containers[container].id.clone());
+                if self.wants(host, container) {
+                    present.insert(host.containers[container].id.clone());
+                }
                 self.found(host, container)?;
             } else {
                 self.ended(host, container)?;
@@ -103,9 +105,14 @@ impl Node {
         self.handle_limits(host, Event::Listed(present))
     }
 
+    fn wants(&self, host: &Host, container: usize) -> bool {
+        let container = &host.containers[container];
+        container.has_label || self.machine.adoption(&container.id).is_some()
+    }
+
     fn found(&mut self, host: &mut Host, container: usize) -> Result<(), String> {
         let (id, run) = (host.containers[container].id.clone(), host.containers[container].run);
-        let is_wanted = host.containers[container].has_label || self.machine.adoption(&id).is_some();
+        let is_wanted = self.wants(host, container);
         if !host.is_seen(container) || !is_wanted || self.runs.get(&container) == Some(&run) {
             return Ok(());
         }

@@ -80,6 +80,14 @@ impl Actuator {
                 let (pieces, outcomes) = ended(host, &id)?;
                 OpenWork::Carry { pieces, then, outcomes, disowns }
             }
+            Work::Unlisted(id) => {
+                let container = host.container(&id).ok_or("an unknown container is not listed")?;
+                let (pieces, outcomes) = match host.journal.original(&id)? {
+                    None => ended(host, &id)?,
+                    Some(_) => (find(host, container)?.into_iter().collect(), outcomes),
+                };
+                OpenWork::Carry { pieces, then, outcomes, disowns }
+            }
             Work::Adopt(id, adoption) => {
                 let container = host.container(&id).ok_or("an unknown container is adopted")?;
                 let problem = host.adopt(container, Some(&adoption)).err();
@@ -123,7 +131,8 @@ impl Actuator {
             let next = OpenWork::Carry { pieces: then, then: VecDeque::new(), outcomes: Vec::new(), disowns };
             return Ok((!is_last).then_some(next));
         };
-        let (id, run) = (host.containers[piece.container].id.clone(), piece.run.map(|run| (run, 0)));
+        let id = host.containers[piece.container].id.clone();
+        let run = piece.run.filter(|_| piece.is_governed).map(|run| (run, 0));
         match advance(host, piece)? {
             Ok(piece) => pieces.push_back(piece),
             Err(outcome) => outcomes.push(ContainerOutcome { id, run, outcome }),

@@ -206,7 +206,10 @@ impl Container {
     ) -> Result<(WriteResult, Vec<Setting>), String> {
         let of_engine = |setting: &Setting| self.runtime == Runtime::Docker && is_recorded(setting.kind());
         let (by_engine, by_cgroup): (Vec<Setting>, Vec<Setting>) = settings.iter().partition(|s| of_engine(s));
-        let mut applied = Vec::new();
+        let (mut applied, is_this_run) = (Vec::new(), self.running && self.run == run);
+        if is_this_run {
+            applied.extend(self.apply(at, &by_cgroup)?);
+        }
         if !by_engine.is_empty() {
             match mode {
                 EngineMode::Refuses => return Ok((WriteResult::Failed("refused".to_owned()), applied)),
@@ -225,11 +228,7 @@ impl Container {
                 }
             }
         }
-        if !self.running || self.run != run {
-            return Ok((WriteResult::Gone, applied));
-        }
-        applied.extend(self.apply(at, &by_cgroup)?);
-        Ok((WriteResult::Done, applied))
+        Ok((if is_this_run { WriteResult::Done } else { WriteResult::Gone }, applied))
     }
 
     /// Restores the engine's record of a container that does not run, where it has values of ours.

@@ -36,7 +36,7 @@ pub enum Event {
     CannotGovern(ContainerId),
     /// A run has ended.
     Ended(ContainerId),
-    /// The complete list of running containers; ends were reported one by one before.
+    /// The complete list of wanted containers that run; ends were reported one by one before.
     Listed(BTreeSet<ContainerId>),
     /// The engine has removed the container.
     Removed(ContainerId),
@@ -241,6 +241,8 @@ pub enum Work {
     Restore(Vec<Piece<Restore>>),
     /// The container ended: restore the engine's record of it, and forget it.
     Ended(ContainerId),
+    /// The engine does not list the container among the wanted ones: restore it, running or not, and forget it.
+    Unlisted(ContainerId),
     /// Store in the journal that this container is adopted.
     Adopt(ContainerId, Adoption),
     /// Restore the originals of a container, running or not, and remove its adoption.
@@ -319,7 +321,7 @@ impl Work {
             Work::Change { loosen, tighten } => (loosen.iter().chain(tighten).collect(), Vec::new()),
             Work::Restore(pieces) => (Vec::new(), pieces.iter().collect()),
             Work::Disown { running, .. } => (Vec::new(), running.as_deref().into_iter().collect()),
-            Work::Ended(_) | Work::Adopt(..) | Work::RestoreAll { .. } => (Vec::new(), Vec::new()),
+            Work::Ended(_) | Work::Unlisted(_) | Work::Adopt(..) | Work::RestoreAll { .. } => (Vec::new(), Vec::new()),
         };
         changes.into_iter().map(|piece| &piece.id).chain(returns.into_iter().map(|piece| &piece.id))
     }

@@ -44,10 +44,19 @@ impl Machine {
         }
         outcomes.iter().for_each(|outcome| self.apply_outcome(outcome, at));
         self.read(readings);
+        self.restore_unjournalled(outcomes);
         if is_last {
             self.answer_waiting(at);
             self.check_restored();
         }
+    }
+
+    /// Restores containers whose change could not be journalled: otherwise they would keep our limits for as long as the disk is full, even
+    /// where the change loosens them. A restore needs no journal. If it fails, the next change that cannot be journalled repeats it.
+    fn restore_unjournalled(&mut self, outcomes: &[ContainerOutcome]) {
+        let unjournalled = outcomes.iter().filter(|done| matches!(done.outcome.end, End::NotBegun(_)));
+        let ids = unjournalled.map(|done| done.id.clone()).collect();
+        self.restore_limits(ids, AfterRestore::Keep);
     }
 
     /// Updates the ledger with the outcome of an operation, and reports it.
@@ -58,8 +67,8 @@ impl Machine {
         let Some(container) = self.containers.get_mut(id).filter(|known| run.is_none_or(|run| run == known.run)) else {
             return;
         };
-        // A restore that failed after the end of a run must not affect the next run.
-        if run.is_none() && !matches!(outcome.end, End::Restored { .. }) {
+        // What is not done when a run ended, or was not listed, must not affect the next run.
+        if run.is_none() && !matches!(outcome.end, End::Restored { forgotten: true, .. }) {
             return;
         }
         let report = container.ledger.record_outcome(outcome, at.now, self.intervals.longest);

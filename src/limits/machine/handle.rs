@@ -30,7 +30,7 @@ impl Machine {
                 self.end(&id);
                 self.adopted_ended(&id);
             }
-            Event::Listed(present) => self.restore_records(&present),
+            Event::Listed(present) => self.restore_unlisted(&present),
             Event::Removed(id) => self.removed(&id),
             Event::Renamed(id, name) => {
                 if let Some(container) = self.containers.get_mut(&id) {
@@ -101,19 +101,19 @@ impl Machine {
         }
     }
 
-    /// Restores the engine's records of containers in the journal that do not run.
-    fn restore_records(&mut self, present: &BTreeSet<ContainerId>) {
+    /// Restores containers in the journal that have ended, or that run and are not wanted any more: the label or the adoption is gone.
+    fn restore_unlisted(&mut self, present: &BTreeSet<ContainerId>) {
         let Some(engine) = &self.engine else { return };
         let is_of_engine = |known: &Remembered| {
             known.runtime == Runtime::Docker && !known.mark.as_ref().is_some_and(|mark| mark.is_other(engine))
         };
-        let ended = self
+        let unlisted = self
             .originals
             .iter()
             .filter(|(id, known)| !present.contains(*id) && !self.containers.contains_key(*id) && is_of_engine(known));
-        let ended: Vec<ContainerId> = ended.map(|(id, _)| id.clone()).collect();
-        for id in ended {
-            self.start_work(Work::Ended(id));
+        let unlisted: Vec<ContainerId> = unlisted.map(|(id, _)| id.clone()).collect();
+        for id in unlisted {
+            self.start_work(Work::Unlisted(id));
         }
     }
 }
