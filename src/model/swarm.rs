@@ -100,6 +100,9 @@ pub struct SwarmService {
     pub created: Millis,
     /// Labels of the service, as opposed to [`SwarmService::container_labels`].
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Labels of the service before its last update.
+    #[serde(default)]
+    pub previous_labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Labels of its containers, which flowcond reads.
     pub container_labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Mode and number of tasks.
@@ -309,6 +312,9 @@ pub struct NodeReport {
     pub used_cores: Option<f64>,
     /// Jobs on the node that belong to a service.
     pub workers: Vec<WorkerReport>,
+    /// Number of governed containers and commands that belong to no service.
+    #[serde(default)]
+    pub others: u32,
     /// Leases that the agent holds, including expired ones.
     #[serde(default)]
     pub held: Vec<HeldLease>,

@@ -231,7 +231,7 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
             ));
         }
         if emptied.workers == 0 {
-            return print(screen, &done, &format!("{node} is empty"));
+            return print(screen, &done, &emptied_text(&cluster.jobs, node, &emptied.name));
         }
         if left_before != Some(emptied.workers) && !screen.is_json() {
             screen.print(&pages::left_on(&cluster, &emptied.name))?;
@@ -240,9 +240,41 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
     }
 }
 
+/// Says that no worker is left on a node, and which waiting jobs have their only saved state there.
+fn emptied_text(jobs: &[ClusterJob], node: &str, hostname: &str) -> String {
+    let has_state_there =
+        |job: &&ClusterJob| job.node.as_deref() == Some(hostname) && matches!(job.state.as_str(), "waiting" | "paused");
+    let names: Vec<&str> = jobs.iter().filter(has_state_there).map(|job| job.name.as_str()).collect();
+    match names.is_empty() {
+        true => format!("{node} is empty"),
+        false => format!(
+            "{node} is empty, but the only saved state of these jobs is there: {}; keep its disk until they have started elsewhere, and see `flowctl cluster queue` for what they wait for",
+            names.join(", ")
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_emptied_node_may_hold_the_saved_state_of_waiting_jobs() {
+        let job = |name: &str, state: &str, node: Option<&str>| -> ClusterJob {
+            let document = serde_json::json!({"id": name, "name": name, "state": state, "node": node, "moves": 0});
+            serde_json::from_value(document).unwrap()
+        };
+        let mut jobs = vec![
+            job("ended", "done", Some("node-2")),
+            job("elsewhere", "waiting", Some("node-1")),
+            job("nowhere", "paused", None),
+        ];
+        assert_eq!(emptied_text(&jobs, "node-2", "node-2"), "node-2 is empty");
+        jobs.extend([job("bert", "paused", Some("node-2")), job("resnet", "waiting", Some("node-2"))]);
+        let text = emptied_text(&jobs, "its-id", "node-2");
+        assert!(text.starts_with("its-id is empty, but the only saved state of these jobs is there: bert, resnet; "));
+        assert!(text.contains("`flowctl cluster queue`"), "{text}");
+    }
 
     #[test]
     fn explain_finds_a_job_by_its_name_or_a_unique_prefix_of_its_id() {

@@ -154,5 +154,37 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
         restarts: args.restarts,
     };
     let done = client.send_json(Method::POST, "/v1/cluster/jobs", &submission).await?;
-    print(screen, &done, &done.done)
+    let hint = registry(&args.image).map(|registry| credentials_hint(registry, &args.name));
+    let words: Vec<&str> = std::iter::once(done.done.as_str()).chain(hint.as_deref()).collect();
+    print(screen, &done, &words.join("\n"))
+}
+
+/// Returns the registry that an image names: a host with a dot or a port before the first slash.
+fn registry(image: &str) -> Option<&str> {
+    image.split_once('/').map(|(host, _)| host).filter(|host| host.contains(['.', ':']))
+}
+
+/// A submission passes no credentials: the coordinator must not have them.
+fn credentials_hint(registry: &str, name: &str) -> String {
+    format!(
+        "if {registry} needs a login: on a manager, `docker login {registry}`, then `docker service update --with-registry-auth {name}`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_image_of_a_named_registry_gets_the_hint_about_credentials() {
+        for (image, expected) in [
+            ("ghcr.io/team/train:1", Some("ghcr.io")),
+            ("localhost:5000/train@sha256:0123", Some("localhost:5000")),
+            ("train:1.0", None),
+            ("team/train:1.0", None),
+        ] {
+            assert_eq!(registry(image), expected, "{image}");
+        }
+        assert!(credentials_hint("ghcr.io", "job").ends_with("`docker service update --with-registry-auth job`"));
+    }
 }

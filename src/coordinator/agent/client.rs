@@ -107,12 +107,15 @@ impl Client {
         }
     }
 
-    /// Downloads the volume that was offered to this node.
-    pub(super) async fn volume(&self, carriage: &Transfer) -> Result<Incoming, String> {
+    /// Downloads the volume that was offered to this node; `None` = the source has no saved state.
+    pub(super) async fn volume(&self, carriage: &Transfer) -> Result<Option<Incoming>, String> {
         let response = self.request(&mut self.connect().await?, VOLUME, carriage).await?;
         let status = response.status();
+        if status == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
         if status.is_success() {
-            return Ok(response.into_body());
+            return Ok(Some(response.into_body()));
         }
         let words = Limited::new(response.into_body(), ERROR_AT_MOST).collect().await;
         Err(self.rejection(status, &words.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes)))

@@ -6,7 +6,7 @@
 //! report      flowcond's jobs by Swarm service         lease     leases on disk; expiry: stops jobs whose lease has expired
 //! transfer    of volumes between nodes
 //! pack        a folder as a tar stream; unpack: back into a volume; attributes: times and extended attributes
-//! record      flowcond's job record, transferred with the volume
+//! record      flowcond's job record, transferred with the volume; sandbox: whether the unit allows access to volumes
 //! ```
 //! It changes only volumes that a manager told it to fetch, and stops only jobs whose lease has expired. Imports: host, api.
 
@@ -19,6 +19,7 @@ mod lease;
 mod pack;
 mod record;
 mod report;
+mod sandbox;
 mod server;
 mod transfer;
 mod unpack;

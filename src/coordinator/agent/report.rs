@@ -28,15 +28,19 @@ pub(super) async fn report(engine: &Engine, flowcond: &Path) -> NodeReport {
     report.cores = Some(cores);
     let used = status.containers.iter().filter_map(|container| container.cpu_used);
     report.used_cores = Some(cores * used.fold(0.0, |sum, part| sum + part));
-    // Without a reply of the engine the services of the containers are unknown: no jobs are reported.
+    // Without a reply of the engine the services of the containers are unknown: no jobs are reported, and all containers are others.
     let workers = engine.workers().await.unwrap_or_default();
-    let known = |container: &Container| workers.iter().find(|worker| *worker.container == *container.id);
-    report.workers = status
-        .containers
-        .iter()
-        .filter_map(|container| Some(worker_report(container, known(container)?, cores)))
-        .collect();
+    add_containers(&mut report, &status.containers, &workers, cores);
     report
+}
+
+/// Adds the governed containers: those of services as workers, and the number of all others.
+fn add_containers(report: &mut NodeReport, containers: &[Container], workers: &[LocalWorker], cores: f64) {
+    let known = |container: &Container| workers.iter().find(|worker| *worker.container == *container.id);
+    let worker = |container: &Container| Some(worker_report(container, known(container)?, cores));
+    report.workers = containers.iter().filter_map(worker).collect();
+    let others = containers.len().saturating_sub(report.workers.len());
+    report.others = u32::try_from(others).unwrap_or(u32::MAX);
 }
 
 fn worker_report(container: &Container, worker: &LocalWorker, cores: f64) -> WorkerReport {
@@ -78,14 +82,17 @@ mod tests {
     use crate::model::swarm::ServiceId;
     use serde_json::{Value, json};
 
-    fn reported(container: Value) -> WorkerReport {
-        let container: Container = serde_json::from_value(container).expect("a container of flowcond's status");
+    fn container(document: Value) -> Container {
+        serde_json::from_value(document).expect("a container of flowcond's status")
+    }
+
+    fn worker() -> LocalWorker {
         let service = ServiceId("s".into());
-        worker_report(
-            &container,
-            &LocalWorker { service, task: "t".into(), container: "c".into(), has_started: true, has_ended: false },
-            8.0,
-        )
+        LocalWorker { service, task: "t".into(), container: "c".into(), has_started: true, has_ended: false }
+    }
+
+    fn reported(document: Value) -> WorkerReport {
+        worker_report(&container(document), &worker(), 8.0)
     }
 
     /// Status of the first flowcond version with a coordinator: 100 s left at the current rate, on a quarter of 8 cores.
@@ -99,6 +106,19 @@ mod tests {
             "share": null, "limit": null, "growth": null, "cpu_used": 0.25, "memory_bytes": null, "cpu_weight": null, "rule": null,
             "why": "", "hold": null, "notices": []
         })
+    }
+
+    #[test]
+    fn containers_without_a_service_are_counted_and_all_are_if_the_services_are_unknown() {
+        let mut by_hand = older_status();
+        by_hand["id"] = json!("by-hand");
+        let containers = [container(older_status()), container(by_hand)];
+        let counts = |workers: &[LocalWorker]| {
+            let mut report = NodeReport::default();
+            add_containers(&mut report, &containers, workers, 8.0);
+            (report.workers.len(), report.others)
+        };
+        assert_eq!((counts(&[worker()]), counts(&[])), ((1, 1), (0, 2)));
     }
 
     #[test]

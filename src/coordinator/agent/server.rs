@@ -5,8 +5,9 @@ use super::expiry;
 use super::guard::{Denied, Places, guarded};
 use super::lease::Leases;
 use super::report::report;
+use super::sandbox;
 use super::transfer::Carriages;
-use super::unpack::Bounds;
+use super::unpack::{Bounds, Spare};
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
 use crate::coordinator::settings::Settings;
 use crate::coordinator::{Control, CoordinatorError};
@@ -90,7 +91,8 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
     let listener = listener.map_err(|source| CoordinatorError::Listen { address: address.clone(), source })?;
     tracing::info!(node = %identity.own.node, cluster = %identity.own.cluster, address, "listening for managers of this Swarm");
     let folder = settings.socket.parent().map_or_else(|| PathBuf::from("/run/flowcon"), std::path::Path::to_owned);
-    let bounds = Bounds { most: settings.agent.volume_most, rate: settings.agent.carry_rate };
+    let (most, rate) = (settings.agent.volume_most, settings.agent.carry_rate);
+    let bounds = Bounds { most, rate, spare: Spare::USUAL };
     let agent = Arc::new(Agent {
         carriages: Carriages::new(engine.clone(), bounds, settings.agent.port, settings.agent.flowcond.clone()),
         engine,
@@ -176,6 +178,9 @@ async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Id
     };
     let identity = certificates.load().map_err(|error| error.to_string())?;
     identity.server().map_err(|error| error.to_string())?;
+    if let Some(problem) = sandbox::problem(&info.data) {
+        tracing::warn!("{problem}");
+    }
     Ok((certificates, identity, info.address.to_string()))
 }
 
@@ -300,6 +305,7 @@ async fn answer_volume(
     Json(carriage): Json<Transfer>,
 ) -> Result<Response, Denied> {
     let chunks = agent.carriages.volume(&carriage, &peer.node).map_err(|why| (StatusCode::FORBIDDEN, why))?;
+    let Some(chunks) = chunks else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     sends_volume.store(true, Ordering::Relaxed);
     let chunks = stream::unfold(chunks, |mut chunks| async move {
         let chunk = chunks.recv().await?;

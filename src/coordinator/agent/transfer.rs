@@ -1,14 +1,16 @@
-//! Transfers of volumes: offers from this node, and fetches to this node. Imports: host, pack, unpack, record.
+//! Transfers of volumes: offers from this node, and fetches to this node. Imports: host, pack, unpack, record, sandbox.
 
 use super::client::Client;
-use super::pack::{Sent, State, pack, state_of};
+use super::pack::{Sent, State, hexadecimal, pack, state_of};
 use super::record;
+use super::sandbox;
 use super::unpack::{self, Bounds, Staged, unpack};
 use super::wire::{Offer, Sum};
-use crate::host::swarm::{Engine, Identity, VolumePlace};
+use crate::host::swarm::{Engine, FoundVolume, Identity, VolumePlace};
 use crate::model::Bytes;
 use crate::model::swarm::{Attestation, NodeId, ServiceId, Transfer, TransferOutcome};
 use http_body_util::BodyExt;
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
@@ -56,7 +58,8 @@ impl Fetch {
 /// A volume that another node may fetch.
 struct Offered {
     carriage: Transfer,
-    data: PathBuf,
+    /// Its folder; `None` = the volume does not exist, because no container of the job was ever created here.
+    data: Option<PathBuf>,
     sent: Option<Sent>,
     /// The volume's state before it was sent.
     state: Option<State>,
@@ -86,14 +89,22 @@ impl Carriages {
             }
             Attestation::Unknown(why) => return Err(why),
         }
-        let place = match self.engine.volume(&carriage.volume, false).await {
-            Ok(place) => place,
-            Err(why) => return Ok(Offer::Refused(why)),
+        let place = match self.engine.volume(&carriage.volume, false).await? {
+            FoundVolume::Local(place) => Some(place),
+            FoundVolume::Missing => None,
+            FoundVolume::Other => {
+                return Ok(Offer::Refused(format!(
+                    "volume {} has another driver or options; name them in the service's mount (flowctl help cluster, SAVED STATE)",
+                    carriage.volume
+                )));
+            }
         };
-        if let Some(why) = shared_with_others(&place, &carriage) {
-            return Ok(Offer::Refused(why));
+        if let Some(place) = &place {
+            if let Some(why) = shared_with_others(place, &carriage) {
+                return Ok(Offer::Refused(why));
+            }
+            unpack::set_owner(&place.data, &carriage.service).map_err(|error| sandbox::explained(&error))?;
         }
-        unpack::set_owner(&place.data, &carriage.service).map_err(|error| error.to_string())?;
         let mut offers = lock(&self.offers);
         if offers.get(&carriage.service).is_some_and(|newest| newest.carriage.number > carriage.number) {
             return Ok(Offer::Refused("superseded by a newer transfer of this job".to_owned()));
@@ -101,7 +112,8 @@ impl Carriages {
         if offers.get(&carriage.service).is_some_and(|same| same.carriage == carriage) {
             return Ok(Offer::Made);
         }
-        let offered = Offered { data: place.data, sent: None, state: None, made: Instant::now(), carriage };
+        let data = place.map(|place| place.data);
+        let offered = Offered { data, sent: None, state: None, made: Instant::now(), carriage };
         offers.insert(offered.carriage.service.clone(), offered);
         if offers.len() > KEPT {
             let oldest = offers.iter().min_by_key(|(_, offered)| offered.made).map(|(service, _)| service.clone());
@@ -110,7 +122,7 @@ impl Carriages {
         Ok(Offer::Made)
     }
 
-    /// Returns the volume as chunks of a tar stream, for the node that it was offered to.
+    /// Returns the volume as chunks of a tar stream, for the node that it was offered to; `None` = there is no saved state to send.
     ///
     /// # Errors
     /// The volume was not offered to that node.
@@ -118,13 +130,14 @@ impl Carriages {
         self: &Arc<Self>,
         carriage: &Transfer,
         requester: &NodeId,
-    ) -> Result<mpsc::Receiver<Vec<u8>>, String> {
+    ) -> Result<Option<mpsc::Receiver<Vec<u8>>>, String> {
         let data = {
             let offers = lock(&self.offers);
             let offered = offers.get(&carriage.service);
             let offered = offered.filter(|offered| offered.carriage == *carriage && carriage.to == *requester);
             offered.ok_or("no such volume was offered to this node")?.data.clone()
         };
+        let Some(data) = data else { return Ok(None) };
         let (out, chunks) = mpsc::channel(CHUNKS);
         // The stream ends only after the checksum is stored, because the target requests that next.
         let (this, carriage, open) = (self.clone(), carriage.clone(), out.clone());
@@ -139,7 +152,7 @@ impl Carriages {
             }
             Err(error) => tracing::warn!(volume = %data.display(), %error, "cannot send the volume"),
         });
-        Ok(chunks)
+        Ok(Some(chunks))
     }
 
     /// Returns the checksum of the sent volume, and the job record of this node's flowcond.
@@ -162,15 +175,28 @@ impl Carriages {
         let took = {
             let offers = lock(&self.offers);
             let offered = offers.get(service).filter(|offered| offered.carriage.number == number);
-            offered.and_then(|offered| Some((offered.data.clone(), offered.state.clone()?)))
+            offered.map(|offered| (offered.carriage.volume.clone(), offered.data.clone(), offered.state.clone()))
         };
-        // Unknown after a restart of the agent.
-        let Some((data, state)) = took else { return Attestation::Changed };
+        let (data, state) = match took {
+            Some((_, Some(data), Some(state))) => (data, state),
+            Some((volume, None, _)) => return self.attest_missing(&volume).await,
+            // Unknown after a restart of the agent.
+            _ => return Attestation::Changed,
+        };
         match tokio::task::spawn_blocking(move || state_of(&data)).await {
             Ok(Ok(now)) if now == state => Attestation::Gone,
             Ok(Ok(_)) => Attestation::Changed,
             Ok(Err(error)) => Attestation::Unknown(error.to_string()),
             Err(error) => Attestation::Unknown(error.to_string()),
+        }
+    }
+
+    /// Attests whether a volume that did not exist when it was offered still does not: a container creates it.
+    async fn attest_missing(&self, volume: &str) -> Attestation {
+        match self.engine.volume(volume, false).await {
+            Ok(FoundVolume::Missing) => Attestation::Gone,
+            Ok(FoundVolume::Local(_) | FoundVolume::Other) => Attestation::Changed,
+            Err(why) => Attestation::Unknown(why),
         }
     }
 
@@ -225,7 +251,13 @@ impl Carriages {
             ));
         }
         let place = match self.engine.volume(&carriage.volume, true).await {
-            Ok(place) => place,
+            Ok(FoundVolume::Local(place)) => place,
+            Ok(FoundVolume::Other | FoundVolume::Missing) => {
+                return TransferOutcome::Impossible(format!(
+                    "the target has a volume {} with another driver or options; use another volume name, or remove it with `docker volume rm`",
+                    carriage.volume
+                ));
+            }
             Err(why) => return TransferOutcome::Failed(why),
         };
         if let Some(why) = self.rejection(&place, carriage).await {
@@ -233,7 +265,9 @@ impl Carriages {
         }
         let source = Client::new(identity, carriage.from.clone(), from, self.port);
         let body = match source.volume(carriage).await {
-            Ok(body) => body,
+            Ok(Some(body)) => body,
+            // An earlier state here stays: it is better than none.
+            Ok(None) => return carried_nothing(),
             Err(why) => return TransferOutcome::Failed(why),
         };
         let (out, chunks) = mpsc::channel(CHUNKS);
@@ -286,9 +320,14 @@ impl Carriages {
                 "the target already has a volume {} with other files; use another volume name, or remove it with `docker volume rm`",
                 carriage.volume
             ))),
-            Err(error) => Some(TransferOutcome::Failed(error.to_string())),
+            Err(error) => Some(TransferOutcome::Failed(sandbox::explained(&error))),
         }
     }
+}
+
+/// The outcome if the source has no saved state: an empty stream.
+fn carried_nothing() -> TransferOutcome {
+    TransferOutcome::Carried { size: Bytes(0), sha256: hexadecimal(&Sha256::digest(b"")).into() }
 }
 
 /// Returns an error message if the volume has other users.
@@ -322,13 +361,27 @@ async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> O
 fn failed(error: &io::Error, broken: Option<String>) -> TransferOutcome {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            TransferOutcome::Impossible(format!("no space on the target: {error}"))
+            TransferOutcome::Impossible(format!("no space on the target: {}", cause(error)))
         }
-        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => TransferOutcome::Impossible(error.to_string()),
+        io::ErrorKind::ReadOnlyFilesystem => TransferOutcome::Impossible(sandbox::explained(error)),
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => TransferOutcome::Impossible(cause(error)),
         _ => TransferOutcome::Failed(broken.unwrap_or_else(|| error.to_string())),
     }
+}
+
+/// Returns the innermost error as text: those of `tar` say only which file they are about.
+fn cause(error: &io::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[path = "transfer_tests.rs"]
+mod tests;

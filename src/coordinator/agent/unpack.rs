@@ -5,8 +5,8 @@
 //! volumes/NAME/.flowcon-NUMBER  staging folder of a transfer; removed if the transfer is incomplete
 //! volumes/NAME/.flowcon-of      the service that owns the state
 //! ```
-//! Nothing is written outside the staging folder: entries that use `..` or links to leave it are rejected, and devices are skipped.
-//! Imports: tar.
+//! Nothing is written outside the staging folder: entries that use `..` or links to leave it are rejected, and devices are skipped. Some space
+//! is left free for the jobs of this node. Imports: tar, rustix.
 
 use super::attributes::Attributes;
 use super::pack::hexadecimal;
@@ -26,6 +26,8 @@ use tokio::sync::mpsc;
 const STAGING_PREFIX: &str = ".flowcon-";
 /// File that names the service whose state the volume holds.
 const OWNER_FILE: &str = ".flowcon-of";
+/// Bytes between checks of the free space.
+const SPACE_CHECKED_EVERY: u64 = 64 << 20;
 
 /// Limits of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,25 @@ pub(super) struct Bounds {
     pub(super) most: Bytes,
     /// Maximum bytes per second.
     pub(super) rate: Option<Bytes>,
+    /// Space to leave free.
+    pub(super) spare: Spare,
+}
+
+/// Space that a copy leaves free on its file system: a part of it, up to a size. Jobs and the engine write there too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spare {
+    percent: u64,
+    most: Bytes,
+}
+
+impl Spare {
+    /// The space left free by an agent.
+    pub(super) const USUAL: Spare = Spare { percent: 5, most: Bytes(5 << 30) };
+
+    /// Returns the space to leave free on a file system of this size.
+    fn of(self, total: Bytes) -> Bytes {
+        Bytes((total.0 / 100).saturating_mul(self.percent).min(self.most.0))
+    }
 }
 
 /// A received volume that is not visible to containers yet.
@@ -80,7 +101,7 @@ pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, 
     let new = folder.join(format!("{STAGING_PREFIX}{number}"));
     fs::create_dir(&new)?;
     let mut staged = Staged { data: data.to_owned(), new, bytes: 0, sha256: String::new() };
-    let mut stream = Stream::new(chunks, bounds);
+    let mut stream = Stream::new(chunks, bounds, folder);
     let mut own = None;
     let mut archive = Archive::new(&mut stream);
     archive.set_preserve_permissions(true);
@@ -153,20 +174,40 @@ struct Stream {
     digest: Sha256,
     bytes: u64,
     bounds: Bounds,
+    /// A folder on the file system that is written.
+    folder: PathBuf,
+    /// Number of bytes at which the free space is checked next.
+    next_check: u64,
     began: Instant,
 }
 
 impl Stream {
-    fn new(chunks: mpsc::Receiver<Vec<u8>>, bounds: Bounds) -> Stream {
+    fn new(chunks: mpsc::Receiver<Vec<u8>>, bounds: Bounds, folder: &Path) -> Stream {
         let (rest, digest, began) = (Vec::new(), Sha256::new(), Instant::now());
-        Stream { chunks, rest, at: 0, digest, bytes: 0, bounds, began }
+        Stream { chunks, rest, at: 0, digest, bytes: 0, bounds, folder: folder.to_owned(), next_check: 0, began }
     }
 
     fn sum(self) -> (u64, String) {
         (self.bytes, hexadecimal(&self.digest.finalize()))
     }
 
+    /// Fails if less space is free than a copy must leave.
+    fn check_space(&mut self) -> io::Result<()> {
+        let found = rustix::fs::statvfs(&self.folder)?;
+        let size = |blocks: u64| Bytes(blocks.saturating_mul(found.f_frsize));
+        let (free, spare) = (size(found.f_bavail), self.bounds.spare.of(size(found.f_blocks)));
+        if free < spare {
+            let what = format!("{free} are free, and {spare} must stay free; remove unused volumes or images there");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+        }
+        self.next_check = self.bytes.saturating_add(SPACE_CHECKED_EVERY);
+        Ok(())
+    }
+
     fn refill(&mut self) -> io::Result<()> {
+        if self.bytes >= self.next_check {
+            self.check_space()?;
+        }
         self.at = 0;
         self.rest = self.chunks.blocking_recv().unwrap_or_default();
         self.digest.update(&self.rest);
@@ -201,7 +242,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    const WIDE: Bounds = Bounds { most: Bytes(1 << 30), rate: None };
+    const WIDE: Bounds = Bounds { most: Bytes(1 << 30), rate: None, spare: Spare { percent: 0, most: Bytes(0) } };
 
     fn carried(from: &Path, to: &Path, bounds: Bounds) -> io::Result<Staged> {
         let (out, chunks) = mpsc::channel(4);
@@ -258,7 +299,7 @@ mod tests {
         fs::create_dir_all(&from).expect("made");
         fs::create_dir_all(&to).expect("made");
         fs::write(from.join("model"), vec![1_u8; 1_000_000]).expect("written");
-        let small = Bounds { most: Bytes(100_000), rate: None };
+        let small = Bounds { most: Bytes(100_000), ..WIDE };
         assert_eq!(carried(&from, &to, small).err().expect("refused").kind(), io::ErrorKind::FileTooLarge);
         let (out, chunks) = mpsc::channel(4);
         let whole = std::thread::spawn(move || pack(&from, out));
@@ -273,6 +314,22 @@ mod tests {
         let _ = whole.join();
         let left: Vec<_> = fs::read_dir(folder.path().join("to")).expect("read").filter_map(Result::ok).collect();
         assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn a_copy_leaves_space_for_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from"), folder.path().join("to/_data"));
+        fs::create_dir_all(&from).expect("made");
+        fs::create_dir_all(&to).expect("made");
+        fs::write(from.join("model"), vec![1_u8; 1_000_000]).expect("written");
+        // More than any file system has.
+        let tight = Bounds { spare: Spare { percent: 200, most: Bytes(u64::MAX) }, ..WIDE };
+        assert_eq!(carried(&from, &to, tight).err().expect("refused").kind(), io::ErrorKind::StorageFull);
+        let left: Vec<_> = fs::read_dir(folder.path().join("to")).expect("read").filter_map(Result::ok).collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        let usual = |total: u64| Spare::USUAL.of(Bytes(total)).0;
+        assert_eq!((usual(100 << 20), usual(1 << 40)), (5 << 20, 5 << 30));
     }
 
     #[test]

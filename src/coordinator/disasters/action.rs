@@ -4,8 +4,8 @@ use super::coordinator::{Coordinator, name};
 use super::job::{ALONE, JOBS};
 use super::world::{NODES, World, node_id};
 use crate::coordinator::machine::Command;
-use crate::coordinator::machine::labels::{AFTER, MOVABLE};
-use crate::model::swarm::{RestartCondition, ServiceMode};
+use crate::coordinator::machine::labels::{AFTER, INTERNAL_PREFIX, Labels, MOVABLE};
+use crate::model::swarm::{RestartCondition, ServiceMode, SwarmService};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -55,6 +55,8 @@ pub enum Action {
     },
     /// Only the version changes.
     UpdatedByHand(usize),
+    /// `docker stack deploy`: the service is as in its file again, with 0 replicas and without internal labels.
+    Redeployed(usize),
     DeletedByHand(usize),
     OddLabel(usize, bool),
     RestartsAlways(usize, bool),
@@ -132,6 +134,8 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         88 => Action::Command { coordinator, what: CommandKind::Resume(job) },
         89..92 => Action::ScaledByHand { job, replicas: u64::from(yes) },
         92 if pick < 300 => Action::PinnedByHand { job, node: yes.then_some(node) },
+        // The file would bring back the dependency.
+        92 if pick >= 700 && job < JOBS - 1 => Action::Redeployed(job),
         92 => Action::UpdatedByHand(job),
         93 if pick < 300 => Action::DeletedByHand(job),
         93 => Action::OddLabel(job, yes),
@@ -191,6 +195,7 @@ pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) 
         Action::ScaledByHand { .. }
         | Action::PinnedByHand { .. }
         | Action::UpdatedByHand(_)
+        | Action::Redeployed(_)
         | Action::DeletedByHand(_)
         | Action::OddLabel(..)
         | Action::RestartsAlways(..)
@@ -245,13 +250,18 @@ pub fn passes(
 fn by_hand(world: &mut World, action: Action) {
     let job = match action {
         Action::ScaledByHand { job, .. } | Action::PinnedByHand { job, .. } => job,
-        Action::UpdatedByHand(job) | Action::DeletedByHand(job) => job,
+        Action::UpdatedByHand(job) | Action::Redeployed(job) | Action::DeletedByHand(job) => job,
         Action::OddLabel(job, _) | Action::RestartsAlways(job, _) | Action::ComesAfterNothing(job) => job,
         _ => return,
     };
     let version = world.next();
     let Some(service) = world.services[job].as_mut() else { return };
+    // Swarm keeps one earlier spec: after a second update, nothing would be left of the labels that the first one removed.
+    if has_lost_labels(service) && !matches!(action, Action::DeletedByHand(_)) {
+        return;
+    }
     service.version = version;
+    service.previous_labels = service.labels.clone();
     match action {
         Action::ScaledByHand { replicas, .. } if service.mode != ServiceMode::Replicated(replicas) => {
             service.mode = ServiceMode::Replicated(replicas);
@@ -259,6 +269,12 @@ fn by_hand(world: &mut World, action: Action) {
         }
         Action::PinnedByHand { node, .. } if service.pin != node.map(node_id) => {
             service.pin = node.map(node_id);
+            world.respecified(job, true);
+        }
+        Action::Redeployed(_) => {
+            let file = super::job::service(job, 0);
+            (service.labels, service.mode, service.pin) = (file.labels, file.mode, file.pin);
+            service.restart = file.restart;
             world.respecified(job, true);
         }
         Action::DeletedByHand(_) => {
@@ -278,4 +294,9 @@ fn by_hand(world: &mut World, action: Action) {
         }
         _ => {}
     }
+}
+
+fn has_lost_labels(service: &SwarmService) -> bool {
+    let has_any = |labels: &Labels| labels.keys().any(|label| label.starts_with(INTERNAL_PREFIX));
+    has_any(&service.previous_labels) && !has_any(&service.labels)
 }

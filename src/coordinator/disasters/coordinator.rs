@@ -208,6 +208,7 @@ impl Coordinator {
             return ChangeOutcome::OutOfDate;
         }
         service.version = version;
+        service.previous_labels = service.labels.clone();
         let is_respecified = change.replicas.is_some() || change.pin.is_some();
         let gives_up = change.labels.get(format!("{INTERNAL_PREFIX}home").as_str()).is_some_and(Option::is_none);
         if gives_up && !world.behaviours[job].is_shared {
@@ -355,6 +356,7 @@ fn report(world: &World, node: usize) -> NodeReport {
         cores: None,
         used_cores: Some(1.0),
         workers: running.map(worker).collect(),
+        others: 0,
         held: world.nodes[node].leases.iter().map(held).collect(),
         stopped: stopped.iter().map(|task| format!("t{task}").into()).collect(),
     }

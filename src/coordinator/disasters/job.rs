@@ -67,6 +67,7 @@ pub fn service(number: usize, version: u64) -> SwarmService {
         version,
         created: Millis(1_700_000_000_000 + number as u64),
         labels,
+        previous_labels: Labels::new(),
         container_labels: BTreeMap::new(),
         mode: ServiceMode::Replicated(0),
         pin: None,

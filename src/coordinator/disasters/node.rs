@@ -107,7 +107,8 @@ impl Node {
         Ok(())
     }
 
-    /// Returns the saved state for a transfer, and records it as sent.
+    /// Returns the saved state for a transfer, and records it as sent. Without a volume, because no container was ever created here, that is an
+    /// empty state. It replaces an earlier one of the target, which a real target keeps: the simulation is stricter.
     pub fn send(&mut self, service: usize, number: u64) -> u64 {
         let saved = self.saved(service);
         self.sent.insert(service, (number, saved));

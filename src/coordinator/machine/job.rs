@@ -45,7 +45,7 @@ impl Job {
     pub fn of(service: &SwarmService) -> Result<Job, Rejection> {
         fits(service).map_err(Rejection)?;
         let options = labels::options(&service.labels).map_err(Rejection)?;
-        let record = Record::parse(&service.labels).map_err(Rejection)?;
+        let record = record_of(service).map_err(Rejection)?;
         let checkpoint = options.checkpoint.as_ref();
         let mounted = checkpoint.map(|name| service.volumes.iter().find(|volume| volume.name == *name));
         if let (Some(None), Some(name)) = (mounted, checkpoint) {
@@ -62,6 +62,11 @@ impl Job {
     /// Whether it may be moved: it saves its state, or its owner allows it.
     pub fn is_movable(&self) -> bool {
         !self.is_tied && self.options.movable.unwrap_or(self.options.checkpoint.is_some())
+    }
+
+    /// Whether it needs state that is only on its node.
+    pub(super) fn has_local_state(&self) -> bool {
+        self.carries.is_some() || self.is_tied
     }
 
     /// Returns why it may not be moved.
@@ -118,15 +123,24 @@ fn fits(service: &SwarmService) -> Result<(), String> {
     Ok(())
 }
 
+fn record_of(service: &SwarmService) -> Result<Record, String> {
+    let mut record = match Record::lost(&service.labels, &service.previous_labels) {
+        Some(lost) => lost,
+        None => Record::parse(&service.labels)?,
+    };
+    // A pin on a job that was never placed is a wish of its owner.
+    let is_nowhere = service.pin.as_ref().is_some_and(|pin| &*pin.0 == NOWHERE);
+    if record.home.is_none() && !is_nowhere {
+        record.pin = service.pin.clone();
+    }
+    Ok(record)
+}
+
 fn constraints(service: &SwarmService, record: &Record) -> Vec<Constraint> {
     let mut constraints = service.constraints.clone();
     constraints.extend(service.other_constraints.iter().filter_map(|text| attribute(text)));
-    // A pin on a job that was never placed is a wish of its owner.
-    if record.home.is_none()
-        && let Some(pin) = service.pin.as_ref().filter(|pin| &*pin.0 != NOWHERE)
-    {
-        constraints.push(Constraint { label: NODE_ID.into(), equal: true, value: pin.0.clone() });
-    }
+    let on = |pin: &NodeId| Constraint { label: NODE_ID.into(), equal: true, value: pin.0.clone() };
+    constraints.extend(record.pin.iter().map(on));
     constraints
 }
 
@@ -184,6 +198,14 @@ impl<'a> Run<'a> {
             Some(task) => Run::Failed(task),
             None if present().next().is_some() => Run::Stopped,
             None => Run::None,
+        }
+    }
+
+    /// Returns the error of the last attempt, to be appended to a message; empty without one.
+    pub(super) fn error_text(&self) -> String {
+        match self {
+            Run::Trying { error: Some(error) } => format!(": {}", labels::bounded(error, 140)),
+            _ => String::new(),
         }
     }
 }

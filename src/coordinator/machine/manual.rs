@@ -1,4 +1,5 @@
-//! Manual changes of services: scaling counts as a command; a service with another pin is left alone until it is scaled to 0.
+//! Manual changes of services: scaling counts as a command; a service with another pin is left alone until it is scaled to 0; removed
+//! internal labels are restored.
 //!
 //! Imports: state, writes, event, job, record, model.
 
@@ -8,7 +9,7 @@ use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
 use super::writes::{Spec, Write};
 use crate::model::cluster::WhyKind;
-use crate::model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
+use crate::model::swarm::{NodeId, ServiceId, ServiceMode, SwarmTask, TaskState};
 
 /// Maximum number of nodes that are recorded as possible places.
 const SUSPECTS_MOST: usize = 60;
@@ -69,6 +70,23 @@ impl Machine {
         let nodes = self.where_it_may_be(seen);
         let room = SUSPECTS_MOST.saturating_sub(write.record.placed.len());
         write.record.placed.extend(nodes.into_iter().take(room));
+        self.write(id, write, None, at);
+    }
+
+    /// Writes back the internal labels that an update has removed. If it has also stopped the job, that goes back to the queue: nobody
+    /// wanted to pause it.
+    pub(super) fn restore_labels(&mut self, id: &ServiceId, job: &Job, at: At) {
+        let Some(seen) = self.seen.get(id) else { return };
+        let is_up = seen.service.mode != ServiceMode::Replicated(0);
+        let why = "an update, such as `docker stack deploy`, removed its labels flowcon.cluster.*";
+        let restored = |spec: Spec| Write { record: job.record.clone(), spec, text: format!("{why}; restored") };
+        let write = match job.record.phase {
+            JobPhase::Starting | JobPhase::Running if !is_up => {
+                job.fence(Goal::Queue, None, why, self.units_of(id, job))
+            }
+            JobPhase::Done if !is_up => restored(Spec::Fence),
+            _ => restored(Spec::Keep),
+        };
         self.write(id, write, None, at);
     }
 

@@ -15,7 +15,7 @@ use super::record::JobPhase;
 use super::rented_node::{STAGES, Stage, stage};
 use super::state::{Machine, SeenNode};
 use crate::model::cluster::{ClusterPlan, NodeState};
-use crate::model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId};
+use crate::model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId, NodeReport};
 use crate::policy::cluster::{RentalState, rent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Machine {
         }
     }
 
-    /// Returns the nodes in use: by workers, tasks, reported workers, or the saved state of jobs that are not done.
+    /// Returns the nodes in use: by workers, tasks, reported workers or other governed work, or the saved state of jobs that are not done.
     fn used_nodes(&self) -> BTreeSet<NodeId> {
         let mut used = BTreeSet::new();
         for seen in self.seen.values() {
@@ -62,7 +62,8 @@ impl Machine {
                 used.extend(record.home.iter().chain(&record.to).cloned());
             }
         }
-        let works = |node: &&SeenNode| node.report.as_ref().is_some_and(|(_, report)| !report.workers.is_empty());
+        let is_busy = |report: &NodeReport| !report.workers.is_empty() || report.others > 0;
+        let works = |node: &&SeenNode| node.report.as_ref().is_some_and(|(_, report)| is_busy(report));
         used.extend(self.nodes.values().filter(works).map(|node| node.node.id.clone()));
         used
     }

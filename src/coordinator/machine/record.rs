@@ -2,7 +2,7 @@
 //!
 //! Imports: labels, model.
 
-use super::labels::{INTERNAL_PREFIX, Labels, bounded, invalid, number, parsed};
+use super::labels::{INTERNAL_PREFIX, Labels, bounded, invalid, is_queued, number, parsed};
 use crate::model::Millis;
 use crate::model::swarm::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,8 @@ pub struct Record {
     pub leased: Option<NodeId>,
     /// Exit code, once it has exited.
     pub exit: Option<i64>,
+    /// The node that its owner had pinned it to before its first start, which replaces that pin: it starts on no other.
+    pub pin: Option<NodeId>,
 }
 
 impl Default for Record {
@@ -105,6 +107,7 @@ impl Default for Record {
             paused: false,
             leased: None,
             exit: None,
+            pin: None,
         }
     }
 }
@@ -119,9 +122,9 @@ const PHASES: [(JobPhase, &str); 6] = [
 ];
 const GOALS: [(Goal, &str); 4] =
     [(Goal::Move, "move"), (Goal::Return, "return"), (Goal::Queue, "queue"), (Goal::Pause, "pause")];
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "moves", "tries", "retry-at",
-    "avoid", "mark", "paused", "leased", "exit",
+    "avoid", "mark", "paused", "leased", "exit", "pin",
 ];
 
 impl Record {
@@ -164,8 +167,19 @@ impl Record {
             paused: read.word("paused", &[(true, "true")])?.unwrap_or(false),
             leased: read.text("leased")?.map(NodeId),
             exit: read.number("exit")?,
+            pin: read.text("pin")?.map(NodeId),
         };
         record.checked()
+    }
+
+    /// Returns the record of a job whose last update removed all internal labels, as `docker stack deploy` does with labels that are not in
+    /// the file: it is in the `previous` labels. If those are invalid, they were removed on purpose.
+    pub fn lost(labels: &Labels, previous: &Labels) -> Option<Record> {
+        let has_any = |labels: &Labels| labels.keys().any(|label| label.starts_with(INTERNAL_PREFIX));
+        if has_any(labels) || !has_any(previous) || !is_queued(previous) {
+            return None;
+        }
+        Record::parse(previous).ok()
     }
 
     /// Checks that the labels required by the phase are present.
@@ -198,7 +212,7 @@ impl Record {
     }
 
     /// Returns the label values in the order of [`NAMES`].
-    fn values(&self) -> [Option<Arc<str>>; 18] {
+    fn values(&self) -> [Option<Arc<str>>; 19] {
         let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Arc::from(bounded(text, TEXT_MOST)));
         let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.0.clone());
         fn some(number: u64) -> Option<Arc<str>> {
@@ -223,6 +237,7 @@ impl Record {
             self.paused.then(|| "true".into()),
             node(&self.leased),
             self.exit.map(|exit| exit.to_string().into()),
+            node(&self.pin),
         ]
     }
 }
@@ -276,6 +291,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::labels::QUEUE;
     use super::*;
 
     fn full() -> Record {
@@ -299,6 +315,7 @@ mod tests {
             paused: true,
             leased: Some(NodeId("a".into())),
             exit: Some(-1),
+            pin: Some(NodeId("b".into())),
         }
     }
 
@@ -320,6 +337,21 @@ mod tests {
             assert_eq!(Record::parse(&labels), Ok(record.clone()));
             assert!(record.changes(&labels).is_empty());
         }
+    }
+
+    #[test]
+    fn a_record_that_an_update_removed_is_read_from_the_labels_before_it() {
+        let queued = || Labels::from([(QUEUE.into(), "true".into())]);
+        let mut previous = queued();
+        applied(&mut previous, &full());
+        assert_eq!(Record::lost(&queued(), &previous), Some(full()));
+        assert_eq!(Record::lost(&previous, &previous), None, "the labels are there");
+        assert_eq!(Record::lost(&queued(), &queued()), None, "it never had any");
+        let mut no_job = previous.clone();
+        no_job.remove(QUEUE);
+        assert_eq!(Record::lost(&queued(), &no_job), None, "it was no job before");
+        previous.insert(format!("{INTERNAL_PREFIX}number").into(), "many".into());
+        assert_eq!(Record::lost(&queued(), &previous), None, "invalid labels are removed on purpose");
     }
 
     #[test]

@@ -121,6 +121,8 @@ pub(super) struct Memory {
     pub since: Option<(JobPhase, Option<NodeId>, Millis)>,
     /// Since when its task has been running.
     pub runs_since: Option<Millis>,
+    /// Since when Swarm has not run it although it should.
+    pub down_since: Option<Millis>,
     pub carrying: Option<Carrying>,
     pub why: Option<Why>,
     pub reason: Option<ClusterReason>,

@@ -6,7 +6,7 @@ use super::event::{At, Effect};
 use super::job::{Job, Rejection};
 use super::record::JobPhase;
 use super::state::{Machine, Seen};
-use crate::model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};
+use crate::model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Why, WhyKind};
 use crate::model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,12 +82,14 @@ impl Machine {
         };
         let reported = self.worker_of(id, job);
         let state = state_of(job);
-        // A job that waits may have been started manually.
-        let live = seen.live_nodes().next().filter(|_| job.record.phase == JobPhase::Waiting);
+        // A job that waits may have been started manually. Else it is on a node only by its saved state.
+        let waits = job.record.phase == JobPhase::Waiting;
+        let live = seen.live_nodes().next().filter(|_| waits);
+        let home = job.record.home.as_ref().filter(|_| !waits || job.has_local_state());
         ClusterJobStatus {
             gang: job.options.gang.clone(),
             state,
-            node: live.or(job.record.home.as_ref()).cloned(),
+            node: live.or(home).cloned(),
             to: job.record.to.clone(),
             why: seen.memory.why.clone(),
             reason: seen.memory.reason.clone(),
@@ -101,6 +103,21 @@ impl Machine {
             exit_code: job.record.exit,
             ..blank
         }
+    }
+
+    /// Returns why a running job is still on its node although that is draining, and how to stop it.
+    pub(super) fn why_it_stays(&self, id: &ServiceId, job: &Job) -> Option<String> {
+        let home = job.record.home.as_ref().filter(|home| self.state_at(home) == NodeState::Draining)?;
+        let (node, name) = (self.name_of(home), &self.seen.get(id)?.service.name);
+        let why = match job.is_movable() {
+            true => "no other node has room for it yet, or other moves go first",
+            false => job.why_unmovable(),
+        };
+        let again = match job.options.checkpoint {
+            Some(_) => "",
+            None => " (without a checkpoint, it begins again when it is resumed)",
+        };
+        Some(format!("it stays on draining node {node}: {why}; to stop it, run `flowctl cluster pause {name}`{again}"))
     }
 }
 

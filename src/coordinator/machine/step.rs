@@ -13,7 +13,7 @@ use super::event::At;
 use super::job::{Job, ManualChange, NOWHERE, Rejection, Run};
 use super::labels::shown;
 use super::proof::Needs;
-use super::record::{Goal, JobPhase};
+use super::record::{Goal, JobPhase, Record};
 use super::state::{Machine, Seen};
 use crate::model::Millis;
 use crate::model::cluster::{NodeState, WhyKind};
@@ -39,8 +39,10 @@ impl Machine {
             }
         };
         seen.remember_phase(&job, at);
+        let has_lost_labels = Record::lost(&seen.service.labels, &seen.service.previous_labels).is_some();
         match ManualChange::of(&seen.service, &job.record) {
             ManualChange::None if seen.has_strange_pin(&job) => self.fence_again(id, &job, at),
+            _ if has_lost_labels => self.restore_labels(id, &job, at),
             ManualChange::None => self.step_phase(id, &job, was_startable, at),
             ManualChange::ScaledDown => {
                 let fence = job.fence(Goal::Pause, None, "it was scaled to 0 by hand", self.units_of(id, &job));
@@ -83,7 +85,7 @@ impl Machine {
         if let Some(why) = job.options.after.iter().find_map(|name| self.not_done(name)) {
             return self.set_why(id, WhyKind::After, why);
         }
-        let home = record.home.clone().filter(|_| job.carries.is_some() || job.is_tied);
+        let home = record.home.clone().filter(|_| job.has_local_state());
         if let Some(home) = home.filter(|home| self.state_at(home) == NodeState::Unreachable) {
             let name = self.name_of(&home);
             let text = format!(
@@ -143,6 +145,7 @@ impl Machine {
         let is_starting = job.record.phase == JobPhase::Starting;
         let is_moving = is_starting && job.record.goal == Some(Goal::Move);
         let waited = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
+        let down_for = seen.memory.down_since.map_or(Millis(0), |since| at.now.since(since));
         match run {
             Run::Complete(_) if is_own_end => self.end(id, job, 0, past, at),
             Run::Lapsed => {
@@ -166,12 +169,14 @@ impl Machine {
                 self.failed_to_start(id, job, &what, at);
             }
             Run::None | Run::Trying { .. } | Run::Stopped if is_starting && waited >= self.settings.start_within => {
-                let error = match run {
-                    Run::Trying { error: Some(error) } => format!(": {error}"),
-                    _ => String::new(),
-                };
-                let what = format!("not running after {:.0} s{error}", waited.as_secs_f64());
+                let what = format!("not running after {:.0} s{}", waited.as_secs_f64(), run.error_text());
                 self.failed_to_start(id, job, &what, at);
+            }
+            Run::None | Run::Trying { .. } | Run::Stopped if !is_starting && down_for >= self.settings.start_within => {
+                let (seconds, error) = (down_for.as_secs_f64(), run.error_text());
+                let why = format!("Swarm could not run it again for {seconds:.0} s{error}");
+                let fence = job.fence(Goal::Queue, None, &why, self.units_of(id, job));
+                self.write(id, fence, None, at);
             }
             Run::None | Run::Trying { .. } | Run::Stopped => {
                 let text = match run {
@@ -183,6 +188,7 @@ impl Machine {
                 self.set_why(id, WhyKind::InProgress, text);
                 if let Some(seen) = self.seen.get_mut(id) {
                     seen.memory.runs_since = None;
+                    seen.memory.down_since.get_or_insert(at.now);
                 }
             }
             Run::Runs(task) => {
@@ -197,11 +203,16 @@ impl Machine {
         let reported = worker.filter(|worker| worker.task == *task).map(|worker| worker.units.is_some());
         let settings = &self.settings;
         let (settle, silent, verify) = (settings.settle, settings.heard_within, settings.verify_within);
+        let stays = self.why_it_stays(id, job);
         let Some(seen) = self.seen.get_mut(id) else { return };
+        seen.memory.down_since = None;
         let ran = at.now.since(*seen.memory.runs_since.get_or_insert(at.now));
         let is_leased = seen.memory.renewed.is_some() && seen.memory.renewed == job.record.home;
         if job.record.phase == JobPhase::Running {
-            self.has_news |= seen.memory.why.take().is_some();
+            match stays {
+                Some(why) => self.set_why(id, WhyKind::NoPlace, why),
+                None => self.has_news |= seen.memory.why.take().is_some(),
+            }
             if let Some(write) = job.lease_written(is_leased) {
                 self.write(id, write, None, at);
             }
@@ -342,7 +353,7 @@ impl Seen {
             if job.record.phase != JobPhase::Running {
                 self.memory.runs_since = None;
             }
-            self.memory.why = None;
+            (self.memory.why, self.memory.down_since) = (None, None);
             if job.record.phase == JobPhase::Stopping && job.record.goal == Some(Goal::Move) {
                 self.memory.fenced = Some(at.now);
             }

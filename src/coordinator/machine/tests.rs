@@ -52,6 +52,7 @@ fn service(name: &str, labels: &[(&str, &str)]) -> SwarmService {
         version: 1,
         created: Millis(1),
         labels,
+        previous_labels: Labels::new(),
         container_labels: BTreeMap::new(),
         mode: ServiceMode::Replicated(0),
         pin: None,

@@ -97,10 +97,10 @@ impl Machine {
         carrying.is_under_way = false;
         match outcome {
             TransferOutcome::Carried { .. } => carrying.came = Some(Ok(at.now)),
-            TransferOutcome::Impossible(why) => carrying.came = Some(Err(super::labels::bounded(&why, 120))),
+            TransferOutcome::Impossible(why) => carrying.came = Some(Err(super::labels::bounded(&why, 160))),
             TransferOutcome::Failed(why) => {
                 carrying.failures += 1;
-                carrying.error = Some(super::labels::bounded(&why, 120));
+                carrying.error = Some(super::labels::bounded(&why, 160));
                 carrying.next = at.now.after(Millis(self.settings.attest_every.0 << carrying.failures.min(6)));
             }
         }

@@ -31,6 +31,17 @@ pub struct LocalWorker {
     pub has_ended: bool,
 }
 
+/// A volume as found on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundVolume {
+    /// On this node's disk.
+    Local(VolumePlace),
+    /// Created with another driver or with options, such as those of NFS.
+    Other,
+    /// There is no such volume.
+    Missing,
+}
+
 /// Location of a local volume on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumePlace {
@@ -71,19 +82,22 @@ impl Engine {
         }
     }
 
-    /// Returns the location of a local volume; creates the volume if `make` is set and it does not exist.
+    /// Looks up a volume; creates it if `make` is set and it does not exist.
     ///
     /// # Errors
-    /// A message: the volume does not exist, or is not a local one.
-    pub async fn volume(&self, name: &str, make: bool) -> Result<VolumePlace, String> {
+    /// A message: the engine does not respond, or reports an error.
+    pub async fn volume(&self, name: &str, make: bool) -> Result<FoundVolume, String> {
         let answer = match make {
-            true => self.http.post("/volumes/create", &json!({"Name": name})).await,
-            false => self.http.get(&format!("/volumes/{}", encoded(name))).await,
+            true => self.http.post("/volumes/create", &json!({"Name": name})).await?,
+            false => self.http.get(&format!("/volumes/{}", encoded(name))).await?,
         };
-        let volume = answer?.succeeded()?;
+        if !make && answer.status == 404 {
+            return Ok(FoundVolume::Missing);
+        }
+        let volume = answer.succeeded()?;
         let is_plain = volume["Options"].as_object().is_none_or(serde_json::Map::is_empty);
         if volume["Driver"].as_str() != Some("local") || !is_plain {
-            return Err(format!("the volume {name} is not a local one, so its content is not copied"));
+            return Ok(FoundVolume::Other);
         }
         let data = volume["Mountpoint"].as_str().filter(|path| path.starts_with('/'));
         let data =
@@ -95,7 +109,7 @@ impl Engine {
                 users.insert(container["Labels"][SERVICE_LABEL].as_str().map(|id| ServiceId(id.into())));
             }
         }
-        Ok(VolumePlace { data, users })
+        Ok(FoundVolume::Local(VolumePlace { data, users }))
     }
 
     /// Stops a container: SIGTERM, then SIGKILL after `grace_s` seconds.

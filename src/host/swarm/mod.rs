@@ -11,7 +11,7 @@ mod sight;
 mod write;
 
 pub use certificates::{CertificateError, Certificates, Identity, Peer, Role, peer_of};
-pub use containers::{LocalWorker, SERVICE_LABEL, VolumePlace};
+pub use containers::{FoundVolume, LocalWorker, SERVICE_LABEL, VolumePlace};
 
 use crate::model::Refusal;
 use crate::model::cluster::Submission;

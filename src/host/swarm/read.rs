@@ -72,6 +72,7 @@ pub(super) fn service(service: &Value) -> Option<SwarmService> {
         version: version(service)?,
         created: instant(&service["CreatedAt"]),
         labels: labels(&spec["Labels"]),
+        previous_labels: labels(&service["PreviousSpec"]["Labels"]),
         container_labels: labels(&container["Labels"]),
         mode: mode(&spec["Mode"]),
         pin: None,
@@ -235,9 +236,12 @@ mod tests {
                     "Placement": {"Constraints": ["node.id == n2", "node.labels.gpu==a100", "node.hostname!=old"]}
                 },
                 "Mode": {"Replicated": {"Replicas": 1}}
-            }
+            },
+            "PreviousSpec": {"Name": "a", "Labels": {"flowcon.cluster.phase": "running"}}
         });
         let service = service(&document).unwrap();
+        assert_eq!(service.labels, BTreeMap::from([("flowcon.queue".into(), "true".into())]));
+        assert_eq!(service.previous_labels, BTreeMap::from([("flowcon.cluster.phase".into(), "running".into())]));
         assert_eq!(service.pin, Some(NodeId("n2".into())));
         assert_eq!(service.constraints, [Constraint { label: "gpu".into(), equal: true, value: "a100".into() }]);
         assert_eq!(service.other_constraints, [Arc::from("node.hostname!=old")]);
@@ -254,6 +258,7 @@ mod tests {
         let service = service(&document).unwrap();
         assert_eq!(service.restart, RestartRule { condition: RestartCondition::Any, attempts: None });
         assert_eq!(service.mode, ServiceMode::Other("GlobalJob".into()));
+        assert!(service.previous_labels.is_empty(), "it was never updated");
         assert!(self::service(&json!({"ID": "s"})).is_none());
     }
 

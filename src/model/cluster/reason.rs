@@ -58,6 +58,13 @@ pub enum ClusterReason {
     Drained,
     /// No node can take the job now.
     NoRoom(Refusals),
+    /// Its workers would not all fit even if there were no other jobs.
+    ClusterTooSmall {
+        /// Number of workers that it needs.
+        workers: u32,
+        /// Number of its workers for which there is room.
+        room: u32,
+    },
     /// Workers of other jobs are stopping to make room.
     RoomBeingMade,
     /// A job ahead of it in the queue has waited too long to be overtaken.
@@ -119,6 +126,9 @@ impl fmt::Display for ClusterReason {
             }
             ClusterReason::Drained => f.write_str("the node is being drained"),
             ClusterReason::NoRoom(refusals) => refusals.fmt(f),
+            ClusterReason::ClusterTooSmall { workers, room } => {
+                write!(f, "it needs {workers} workers; the whole cluster has room for {room}")
+            }
             ClusterReason::RoomBeingMade => f.write_str("workers of other jobs are stopping to make room"),
             ClusterReason::NotOvertaking { .. } => f.write_str("a job ahead of it has waited too long to be overtaken"),
             ClusterReason::PriceTooHigh { price, utility } => {

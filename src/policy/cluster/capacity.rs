@@ -126,6 +126,18 @@ impl<'a> FreeCapacity<'a> {
         node.state == NodeState::Ready && allows(node, &job.constraints) && holds(node.capacity, job.request, 1)
     }
 
+    /// Returns the number of workers of this job, up to its minimum, for which there would be room without all other jobs, on nodes that are
+    /// ready or can be opened.
+    pub(super) fn room_when_empty(&self, job: &ClusterJob) -> u32 {
+        let workers = job.workers.min.max(1);
+        let fit =
+            |node: &ClusterNode| (1..=workers).take_while(|times| holds(node.capacity, job.request, *times)).count();
+        let can_run = |node: &&ClusterNode| matches!(node.state, NodeState::Ready | NodeState::Closed);
+        let nodes = self.nodes.iter().filter(can_run).filter(|node| allows(node, &job.constraints));
+        let room = nodes.map(fit).fold(0, usize::saturating_add);
+        u32::try_from(room).map_or(workers, |room| room.min(workers))
+    }
+
     /// Counts, by reason, the nodes that cannot run a worker of this job.
     pub(super) fn refusals(&self, job: &ClusterJob) -> Refusals {
         let mut refusals = Refusals::default();

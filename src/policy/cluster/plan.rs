@@ -165,7 +165,10 @@ impl Planner<'_> {
                 }
                 None => {
                     if let Some(reason) = self.find_room_for(at, job) {
-                        failed.push((at, reason.clone()));
+                        // The numbers of a job for which the cluster is too small hold for that job alone.
+                        if !matches!(reason, ClusterReason::ClusterTooSmall { .. }) {
+                            failed.push((at, reason.clone()));
+                        }
                         self.wait(at, reason);
                     }
                 }
@@ -193,7 +196,14 @@ impl Planner<'_> {
             return Some(ClusterReason::NotOvertaking { ahead });
         }
         let refusals = self.free.refusals(job);
-        if is_stuck {
+        let (workers, room) = (job.workers.min.max(1), self.free.room_when_empty(job));
+        // Other nodes may come back.
+        let are_usable = refusals.draining + refusals.unreachable + refusals.ungoverned == 0;
+        if (1..workers).contains(&room) && are_usable {
+            return Some(ClusterReason::ClusterTooSmall { workers, room });
+        }
+        // A job that would not fit even without all others must not keep its nodes from them.
+        if is_stuck && room >= workers {
             for node in 0..self.reserved.len() {
                 if self.free.admits(node, job) {
                     self.reserved[node].get_or_insert(at);

@@ -315,6 +315,25 @@ fn a_job_that_has_waited_too_long_reserves_its_nodes() {
 }
 
 #[test]
+fn a_gang_for_which_the_whole_cluster_is_too_small_reserves_no_nodes() {
+    let mut observation = cluster(2, 8.0);
+    observation.now = Millis::from_secs(700);
+    observation.jobs = vec![gang("too large", 3, 8.0), gang("small", 1, 1.0)];
+    observation.jobs[1].arrived = Millis(1);
+    let plan = planned(&observation);
+    assert_eq!(plan.starts.iter().map(|start| start.job).collect::<Vec<_>>(), [1]);
+    assert_eq!(plan.waits.iter().map(|wait| wait.job).collect::<Vec<_>>(), [0]);
+    assert_eq!(plan.waits[0].reason, ClusterReason::ClusterTooSmall { workers: 3, room: 2 });
+    // With a third node, it is worth waiting for the small one.
+    observation.nodes = cluster(3, 8.0).nodes;
+    observation.jobs[1].placed = worker(0, |_| {}).placed;
+    observation.jobs.push(gang("next", 1, 1.0));
+    observation.jobs[2].arrived = Millis(2);
+    let waits = planned(&observation).waits;
+    assert_eq!(waits[1].reason, ClusterReason::NotOvertaking { ahead: 0 });
+}
+
+#[test]
 fn jobs_leave_a_draining_node_one_after_another_and_none_is_placed_there() {
     let mut observation = cluster(3, 8.0);
     observation.nodes[0].state = NodeState::Draining;

@@ -2,7 +2,8 @@
 //!
 //! Source: weighted DRAGON, equation 1: weight = γ1 / (1 + e^γ2). Jobs with more than the default weight come first, by descending weight,
 //! then by descending demand. The others follow in order of arrival, and the first that fits starts (adapted FCFS). To prevent starvation
-//! of large jobs, a job that has waited too long reserves the nodes that could run it. Imports: model.
+//! of large jobs, a job that has waited too long reserves the nodes that could run it, unless it could not start even on all of them at
+//! once. Imports: model.
 
 use crate::model::Millis;
 use crate::model::cluster::{ClusterJob, ClusterObservation, Priority, QueueRule, Resources};

@@ -68,8 +68,10 @@ fn opens(observation: &ClusterObservation, plan: &ClusterPlan, rentals: &[Rental
     plan.starts.iter().for_each(|start| free.take(start.node, observation.jobs[start.job].request));
     plan.moves.iter().for_each(|moved| free.take(moved.to, observation.jobs[moved.job].request));
     let mut opens: Vec<(usize, usize)> = Vec::new();
-    let lacks_room =
-        |reason: &ClusterReason| matches!(reason, ClusterReason::NoRoom(_) | ClusterReason::NotOvertaking { .. });
+    let lacks_room = |reason: &ClusterReason| {
+        use ClusterReason::{ClusterTooSmall, NoRoom, NotOvertaking};
+        matches!(reason, NoRoom(_) | ClusterTooSmall { .. } | NotOvertaking { .. })
+    };
     for wait in plan.waits.iter().filter(|wait| lacks_room(&wait.reason)).take(JOBS_MOST) {
         let job = &observation.jobs[wait.job];
         let allowed = order.iter().copied().filter(|node| allows(&observation.nodes[*node], &job.constraints));

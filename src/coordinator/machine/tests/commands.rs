@@ -185,3 +185,52 @@ fn a_former_leader_runs_no_command_of_a_rented_node() {
     bench.passes(30);
     assert_eq!(bench.did, ["open b"]);
 }
+
+#[test]
+fn a_job_that_stays_on_a_draining_node_says_why_and_how_to_stop_it() {
+    let mut bench = running();
+    bench.swarm.nodes[1].reserved = bench.swarm.nodes[1].capacity;
+    assert!(bench.answer(Command::Drain("a".to_owned())).is_ok());
+    bench.passes(30);
+    let (kind, why) = bench.why("job");
+    assert!(kind == WhyKind::NoPlace && why.contains("no other node has room for it"), "{why}");
+    bench.swarm.services[0].labels.insert(MOVABLE.into(), "false".into());
+    bench.swarm.services[0].version += 1;
+    bench.passes(10);
+    let (_, why) = bench.why("job");
+    let next = "its label flowcon.movable=false forbids it; to stop it, run `flowctl cluster pause job`";
+    assert!(why.ends_with(next), "{why}");
+    assert!(bench.answer(Command::Undrain("a".to_owned())).is_ok());
+    assert_eq!((bench.state("job"), &bench.status.jobs[0].why), (JobState::Running, &None));
+}
+
+#[test]
+fn a_paused_job_is_on_a_node_only_if_its_saved_state_is_there_alone() {
+    for (is_local, expected) in [(true, Some(node("a"))), (false, None)] {
+        let mut bench = running();
+        bench.swarm.services[0].volumes[0].is_local = is_local;
+        bench.swarm.services[0].version += 1;
+        bench.passes(10);
+        assert!(bench.answer(Command::Pause("job".to_owned())).is_ok());
+        bench.passes(30);
+        assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Paused, expected));
+        assert_eq!(bench.status.nodes[0].workers, 0);
+    }
+}
+
+#[test]
+fn the_node_to_which_the_owner_pinned_a_job_before_its_first_start_stays_the_only_one() {
+    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")]);
+    job.pin = Some(node("b"));
+    let mut bench = Bench::with(vec![job]);
+    bench.passes(30);
+    assert_eq!(bench.did, ["starting 1@b", "running"]);
+    let Err(Refusal::Refused(why)) = bench.answer(move_to("a")) else { panic!("not refused") };
+    assert!(why.contains("node a violates the constraint node.id==b of job"), "{why}");
+    assert!(bench.answer(Command::Pause("job".to_owned())).is_ok());
+    bench.passes(30);
+    bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
+    assert!(bench.answer(Command::Resume("job".to_owned())).is_ok());
+    bench.passes(30);
+    assert_eq!((bench.state("job"), bench.why("job").0), (JobState::Waiting, WhyKind::NoPlace));
+}

@@ -12,6 +12,8 @@ pub struct Agents {
     renewals: u64,
     stopped: Vec<Arc<str>>,
     are_silent: bool,
+    /// Nodes with governed work that is no service.
+    pub others: Vec<NodeId>,
 }
 
 impl Bench {
@@ -50,6 +52,7 @@ impl Bench {
         let report = NodeReport {
             is_governed: true,
             workers: workers.map(worker).collect(),
+            others: self.agents.others.contains(&node).into(),
             held: held.map(lease).collect(),
             stopped: self.agents.stopped.clone(),
             ..NodeReport::default()

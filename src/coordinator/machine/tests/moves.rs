@@ -90,3 +90,25 @@ fn after_a_lost_compare_and_swap_the_service_is_read_again_and_nothing_is_overwr
         matches!(&bench.replies[..], [(CommandId(1), Err(Refusal::Refused(why)))] if why.contains("flowcon.movable=false"))
     );
 }
+
+#[test]
+fn a_running_job_that_swarm_cannot_place_again_goes_back_to_the_queue() {
+    let mut bench = running();
+    // `docker node update --availability drain a`: Swarm stops the task, and finds no node for its replacement.
+    bench.swarm.nodes[0].availability = Availability::Drain;
+    let task = &mut bench.swarm.tasks[0];
+    (task.id, task.node, task.state) = ("replacement".into(), None, TaskState::Preparing);
+    task.error = Some("no suitable node (scheduling constraints not satisfied on 2 nodes)".into());
+    bench.mute = vec![node("a")];
+    let start_within = CoordinatorSettings::default().start_within.0 / 1000;
+    bench.passes(start_within - 10);
+    assert_eq!((bench.state("job"), bench.did.len()), (JobState::Running, 0), "{:?}", bench.did);
+    bench.passes(20);
+    assert_eq!(bench.state("job"), JobState::Stopping);
+    let why = &bench.swarm.services[0].labels[format!("{}why", labels::INTERNAL_PREFIX).as_str()];
+    assert!(why.contains("no suitable node"), "{why}");
+    bench.mute.clear();
+    bench.passes(60);
+    assert!(bench.did.contains(&"carry 1 a>b".to_owned()), "{:?}", bench.did);
+    assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Running, Some(node("b"))));
+}

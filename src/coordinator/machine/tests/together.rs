@@ -55,6 +55,19 @@ fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
 }
 
 #[test]
+fn a_rented_node_with_governed_work_that_is_no_service_is_not_closed() {
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    bench.machine = renting();
+    bench.swarm.nodes[1].labels.insert(labels::RENTED.into(), "true".into());
+    bench.agents.others = vec![node("b")];
+    bench.passes(200);
+    assert_eq!(bench.did, ["starting 1@a", "running"]);
+    bench.agents.others.clear();
+    bench.passes(200);
+    assert_eq!(bench.did[2..], ["close b"]);
+}
+
+#[test]
 fn reservations_of_services_that_are_not_jobs_are_not_free() {
     let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
     for node in &mut bench.swarm.nodes {
