@@ -103,6 +103,13 @@ fn original_limits_are_restored_after_a_kill_at_any_time() {
             let _ = restore.kill();
             restore.wait().unwrap();
         }
+        // An engine out of reach is no reason to forget a container that runs.
+        if random.random_range(0..4) == 0 {
+            let mut restore = daemon.restore_command();
+            restore.args(["--forget-missing", "--set", "engine.address=/nowhere/engine.sock"]);
+            let output = restore.output().unwrap();
+            assert!(!String::from_utf8_lossy(&output.stdout).contains("forgotten"), "{output:?}");
+        }
         if random.random_range(0..3) > 0 {
             let output = daemon.restore();
             for job in &jobs {

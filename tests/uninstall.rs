@@ -156,11 +156,12 @@ fn a_purge_deletes_the_state_only_if_everything_was_restored() {
 #[test]
 fn an_incomplete_restore_fails_and_a_restore_without_a_journal_creates_none() {
     let folder = tempfile::tempdir().unwrap();
-    let restore = |state: &Path| {
+    let command = |state: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowcond"));
         command.args(["restore", "--set", "engine.address=/nowhere/engine.sock", "--state-dir"]).arg(state);
-        command.output().unwrap()
+        command
     };
+    let restore = |state: &Path| command(state).output().unwrap();
     let never = folder.path().join("never");
     assert!(restore(&never).status.success() && !never.exists());
     let state = folder.path().join("state");
@@ -177,4 +178,8 @@ fn an_incomplete_restore_fails_and_a_restore_without_a_journal_creates_none() {
     drop(journal);
     let failed = restore(&state);
     assert!(!failed.status.success() && stderr(&failed).contains("job: "), "{}", stderr(&failed));
+    let forgotten = command(&state).arg("--forget-missing").output().unwrap();
+    let text = String::from_utf8_lossy(&forgotten.stdout);
+    assert!(forgotten.status.success() && text.contains("job: forgotten"), "{text}{}", stderr(&forgotten));
+    assert!(restore(&state).status.success(), "it is gone");
 }

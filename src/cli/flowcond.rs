@@ -49,6 +49,9 @@ enum Verb {
         /// Only if the setting on-exit says so; for the unit, after the daemon has ended
         #[arg(long)]
         as_configured: bool,
+        /// Also forget containers that do not run and whose engine no longer exists or cannot be reached
+        #[arg(long, conflicts_with = "as_configured")]
+        forget_missing: bool,
     },
     /// Check the configuration and name file, line and key of each mistake
     CheckConfig,
@@ -83,11 +86,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match arguments.verb {
         None => govern(&arguments, settings),
-        Some(Verb::Restore { as_configured: true }) if settings.on_exit == OnExit::Keep => {
+        Some(Verb::Restore { as_configured: true, .. }) if settings.on_exit == OnExit::Keep => {
             println!("on-exit = \"keep\": the limits are kept for the next daemon");
             thaw(&settings)
         }
-        Some(Verb::Restore { .. }) => restore(&settings),
+        Some(Verb::Restore { forget_missing, .. }) => restore(&settings, forget_missing),
         Some(Verb::CheckConfig) => {
             unknown_names(&settings).iter().for_each(|unknown| eprintln!("flowcond: warning: {unknown}"));
             println!("{}: no mistakes", arguments.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display());
@@ -160,8 +163,9 @@ fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {
     finish(ended)
 }
 
-fn restore(settings: &Settings) -> ExitCode {
-    let restored = block_on(async { daemon::restore(settings).await.map_err(|error| error.to_string()) });
+fn restore(settings: &Settings, forget_missing: bool) -> ExitCode {
+    let restored =
+        block_on(async { daemon::restore(settings, forget_missing).await.map_err(|error| error.to_string()) });
     finish(restored.and_then(|restored| report(&restored)))
 }
 
@@ -172,12 +176,15 @@ fn thaw(settings: &Settings) -> ExitCode {
 }
 
 fn report(restored: &Restored) -> Result<(), String> {
-    let Restored { back, nothing_to_do, left, failed, .. } = restored;
+    let Restored { back, nothing_to_do, left, missing, failed, .. } = restored;
     for name in back {
         println!("{name}: original limits restored");
     }
     for text in left {
         println!("{text}: left alone");
+    }
+    for name in missing {
+        println!("{name}: forgotten, its engine cannot be reached");
     }
     println!("{} restored, {nothing_to_do} had nothing to restore, {} failed", back.len(), failed.len());
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }

@@ -21,6 +21,7 @@ mod effects;
 mod error;
 mod event;
 mod executor;
+mod find;
 mod governing;
 mod gpu_duty_cycle;
 mod gpu_duty_state;

@@ -4,29 +4,27 @@
 //! that is neither ours nor the original belongs to others and is left alone.
 
 use super::executor::Executor;
+use super::find::{Found, by_cgroup, find};
 use super::journal::{Journal, Remembered, journalled_of};
 use super::operation::Piece;
 use super::pulse::Pulse;
-use super::target::{Target, unit, unit_of_scope};
+use super::target::Target;
 use super::thaw::thaw_all;
 use super::writer::{Connected, Writer, of_another_engine};
 use crate::config::{EngineChoice, Settings};
-use crate::host::cgroup::Cgroup;
-use crate::host::docker::{Engine, EngineAddress, EngineError};
-use crate::host::node;
+use crate::host::docker::{Engine, EngineAddress};
 use crate::host::store::{Original, StoreError};
 use crate::limits::machine::{self, Restored};
 use crate::limits::{End, Outcome, Restore};
 use crate::model::{Runtime, Setting};
-use std::fs;
-use std::path::Path;
 use tokio::time::{Instant, timeout_at};
 
-/// Restores all containers in a state directory that no daemon uses.
+/// Restores all containers in a state directory that no daemon uses. `forget_missing`: their owner says that the engines which are not in
+/// reach no longer exist.
 ///
 /// # Errors
 /// [`StoreError`] if the directory cannot be opened. A running daemon locks it; use `flowctl restore` then.
-pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
+pub async fn restore(settings: &Settings, forget_missing: bool) -> Result<Restored, StoreError> {
     let Some((mut executor, remembered)) = open_executor(settings)? else {
         return Ok(Restored::default()); // limits were never changed
     };
@@ -37,9 +35,27 @@ pub async fn restore(settings: &Settings) -> Result<Restored, StoreError> {
     {
         executor.writer.connected.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(info);
     }
+    let forgotten = if forget_missing { missing_forgotten(&mut executor) } else { Ok(Vec::new()) };
     let mut restored = restore_all(&mut executor, None).await;
+    match forgotten {
+        Ok(names) => restored.missing = names,
+        Err(why) => restored.failed.push(why),
+    }
     restored.failed.extend(frozen.into_iter().chain(remembered.notices));
     Ok(restored)
+}
+
+/// Forgets containers that do not run and whose engine is not the connected one, such as one whose data directory was deleted: nothing
+/// else would ever remove them. Returns their names.
+fn missing_forgotten(executor: &mut Executor) -> Result<Vec<String>, String> {
+    let info = executor.writer.info();
+    let is_missing = |original: &Original| {
+        let is_out_of_reach = info.as_ref().is_none_or(|info| of_another_engine(original, info).is_some());
+        original.runtime == Runtime::Docker && is_out_of_reach && matches!(by_cgroup(original), Found::NotRunning)
+    };
+    let all = executor.journal.everything()?;
+    let missing = all.into_iter().map(|(original, _)| original).filter(is_missing);
+    missing.map(|original| executor.journal.forget(&original.id).map(|()| original.name)).collect()
 }
 
 /// Thaws what a daemon left frozen, without changing limits. Returns what could not be thawed.
@@ -147,75 +163,6 @@ fn begin_restore(original: Original, written: Vec<Setting>, target: Option<Targe
         None => Restore::of_record(journalled, written),
     };
     Piece { of: machine::Piece { id: original.id, run: None, original: journalled, operation, ask }, target }
-}
-
-enum Found {
-    Running(Box<Target>),
-    NotRunning,
-    Unknown(String),
-}
-
-/// Finds a container of the journal through its engine, or by the cgroup that it had.
-async fn find(writer: &Writer, original: &Original) -> Found {
-    let this_boot = node::boot_id().unwrap_or_default() == original.boot_id;
-    if original.runtime == Runtime::Scope {
-        return if this_boot { by_cgroup(original) } else { Found::NotRunning };
-    }
-    let (Some(engine), Some(info)) = (&writer.engine, writer.info()) else {
-        return match by_cgroup(original) {
-            Found::Running(_) => {
-                Found::Unknown("its engine does not answer; start the engine and restore again".to_owned())
-            }
-            other => other,
-        };
-    };
-    if let Some(why) = of_another_engine(original, &info) {
-        return Found::Unknown(why);
-    }
-    match engine.inspect(&original.id, info.name).await {
-        Ok(container) => match Cgroup::of_container(container.pid, original.id.as_str()) {
-            Ok(cgroup) => {
-                let id = original.id.clone();
-                let mut target = Target::new(id, original.name.clone(), Runtime::Docker, cgroup);
-                target.gpu_hook = container.gpu_hook;
-                target.unit = unit(&original.id, info.name, &info.cgroup_driver);
-                Found::Running(Box::new(target))
-            }
-            Err(error) => Found::Unknown(error.to_string()),
-        },
-        Err(EngineError::Gone { .. }) => Found::NotRunning,
-        Err(error) => Found::Unknown(error.to_string()),
-    }
-}
-
-/// Finds the container by a process in the remembered cgroup. A path name alone is never trusted.
-fn by_cgroup(original: &Original) -> Found {
-    let Ok(processes) = fs::read_dir("/proc") else { return Found::Unknown("/proc cannot be read".to_owned()) };
-    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    for pid in pids {
-        let Ok(lines) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { continue };
-        let lives_there = |line: &str| {
-            let path = line.splitn(3, ':').nth(2).unwrap_or("");
-            // A container's processes may be in a child of its cgroup.
-            let is_inside = original.runtime == Runtime::Docker && path.contains(original.id.as_str());
-            path.len() > 1 && (original.cgroup.ends_with(path) || is_inside)
-        };
-        if !lines.lines().any(lives_there) {
-            continue;
-        }
-        let name = original.cgroup.rsplit('/').next().unwrap_or("");
-        let cgroup = match original.runtime {
-            Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
-            Runtime::Scope => Cgroup::of_scope(pid, None, name),
-        };
-        if let Ok(cgroup) = cgroup {
-            let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
-            // Systemd would revert a limit that was written to the file alone, because it still has ours.
-            target.unit = unit_of_scope(Path::new(&original.cgroup));
-            return Found::Running(Box::new(target));
-        }
-    }
-    Found::NotRunning
 }
 
 #[cfg(test)]
@@ -338,6 +285,20 @@ mod tests {
             assert_eq!(executor.journal.everything().unwrap().len(), usize::from(is_other), "{of:?}: {restored:?}");
             assert_eq!(restored.failed.iter().any(|text| text.contains("engine.address=unix://")), is_other);
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn only_containers_of_engines_out_of_reach_are_forgotten_as_missing() {
+        let engine = FakeEngine::start(|_, _| None);
+        let (_dir, mut executor) = executor(&engine);
+        let other = crate::model::EngineMark { id: Some("that".to_owned()), socket: "/that.sock".to_owned() };
+        for (number, name, mark) in [(1, "gone", other), (2, "ours", info().mark)] {
+            let mut target = FakeCgroup::new().target(id(number), name, Runtime::Docker);
+            target.mark = Some(mark);
+            executor.journal.journal_changes(&[(original(&target), vec![weight(40)])]);
+        }
+        assert_eq!(missing_forgotten(&mut executor).unwrap(), ["gone"]);
+        assert_eq!(executor.journal.everything().unwrap().len(), 1);
     }
 
     /// The writer connected to one engine; another has taken over its socket since.

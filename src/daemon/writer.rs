@@ -310,7 +310,9 @@ impl Writer {
 pub(super) fn of_another_engine(original: &Original, info: &EngineInfo) -> Option<String> {
     let mark = original.mark.as_ref().filter(|mark| mark.is_other(&info.mark))?;
     let (own, other) = (&mark.socket, &info.mark.socket);
-    let next = format!("start its engine, then run `flowcond restore --set engine.address=unix://{own}`");
+    let next = format!(
+        "start its engine, then run `flowcond restore --set engine.address=unix://{own}`; if it no longer exists, `flowcond restore --forget-missing`"
+    );
     Some(format!("it belongs to the engine at {own}, and the engine at {other} is another one; {next}"))
 }
 

@@ -22,7 +22,7 @@ restore() {
 uninstall() {
     if live; then systemctl disable --now $units 2>/dev/null || true; fi
     if ! restore; then
-        echo "nothing is removed because original limits could not be restored; next: start the container engine, run flowcond restore, and uninstall again" >&2
+        echo "nothing is removed because original limits could not be restored; next: start the container engine, run flowcond restore (with --forget-missing if that engine no longer exists), and uninstall again" >&2
         exit 1
     fi
     find usr -type f | while read -r file; do rm -f "$root/$file"; done

@@ -221,6 +221,8 @@ pub struct Restored {
     pub nothing_to_do: usize,
     /// Limits that others have set since, and that were kept.
     pub left: Vec<String>,
+    /// Names of containers that were forgotten because their engine no longer exists.
+    pub missing: Vec<String>,
     /// What failed, with the next step; it stays in the journal.
     pub failed: Vec<String>,
     /// Containers without any value of ours, which the journal has forgotten.

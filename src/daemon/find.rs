@@ -1,0 +1,82 @@
+//! Finds a container of the journal that no daemon governs: through its engine, or by a process in its cgroup.
+//!
+//! Imports: target, writer, host, model.
+
+use super::target::{Target, unit, unit_of_scope};
+use super::writer::{Writer, of_another_engine};
+use crate::host::cgroup::Cgroup;
+use crate::host::docker::EngineError;
+use crate::host::node;
+use crate::host::store::Original;
+use crate::model::Runtime;
+use std::fs;
+use std::path::Path;
+
+pub(super) enum Found {
+    Running(Box<Target>),
+    NotRunning,
+    Unknown(String),
+}
+
+/// Finds a container of the journal through its engine, or by the cgroup that it had.
+pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
+    let this_boot = node::boot_id().unwrap_or_default() == original.boot_id;
+    if original.runtime == Runtime::Scope {
+        return if this_boot { by_cgroup(original) } else { Found::NotRunning };
+    }
+    let (Some(engine), Some(info)) = (&writer.engine, writer.info()) else {
+        return match by_cgroup(original) {
+            Found::Running(_) => {
+                Found::Unknown("its engine does not answer; start the engine and restore again".to_owned())
+            }
+            other => other,
+        };
+    };
+    if let Some(why) = of_another_engine(original, &info) {
+        return Found::Unknown(why);
+    }
+    match engine.inspect(&original.id, info.name).await {
+        Ok(container) => match Cgroup::of_container(container.pid, original.id.as_str()) {
+            Ok(cgroup) => {
+                let id = original.id.clone();
+                let mut target = Target::new(id, original.name.clone(), Runtime::Docker, cgroup);
+                target.gpu_hook = container.gpu_hook;
+                target.unit = unit(&original.id, info.name, &info.cgroup_driver);
+                Found::Running(Box::new(target))
+            }
+            Err(error) => Found::Unknown(error.to_string()),
+        },
+        Err(EngineError::Gone { .. }) => Found::NotRunning,
+        Err(error) => Found::Unknown(error.to_string()),
+    }
+}
+
+/// Finds the container by a process in the remembered cgroup. A path name alone is never trusted.
+pub(super) fn by_cgroup(original: &Original) -> Found {
+    let Ok(processes) = fs::read_dir("/proc") else { return Found::Unknown("/proc cannot be read".to_owned()) };
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    for pid in pids {
+        let Ok(lines) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { continue };
+        let lives_there = |line: &str| {
+            let path = line.splitn(3, ':').nth(2).unwrap_or("");
+            // A container's processes may be in a child of its cgroup.
+            let is_inside = original.runtime == Runtime::Docker && path.contains(original.id.as_str());
+            path.len() > 1 && (original.cgroup.ends_with(path) || is_inside)
+        };
+        if !lines.lines().any(lives_there) {
+            continue;
+        }
+        let name = original.cgroup.rsplit('/').next().unwrap_or("");
+        let cgroup = match original.runtime {
+            Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
+            Runtime::Scope => Cgroup::of_scope(pid, None, name),
+        };
+        if let Ok(cgroup) = cgroup {
+            let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
+            // Systemd would revert a limit that was written to the file alone, because it still has ours.
+            target.unit = unit_of_scope(Path::new(&original.cgroup));
+            return Found::Running(Box::new(target));
+        }
+    }
+    Found::NotRunning
+}
