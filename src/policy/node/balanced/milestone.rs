@@ -18,7 +18,7 @@ pub(super) const LAG_AT_MOST: f64 = 0.19;
 const LAG_IN_RANK: f64 = 2.0;
 
 /// A job with an unknown end is expected to run for at least this part of its work done.
-const LEAST_REMAINING: f64 = 0.33;
+const LEAST_REMAINING: f64 = 0.25;
 
 /// Claims of a total with less confidence are ignored.
 const LEAST_SURE_CLAIM: f64 = 0.5;

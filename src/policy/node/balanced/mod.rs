@@ -3,7 +3,7 @@
 //! ## Why job X has 62 %
 //!
 //! A training job has two *milestones*: its model is good (95 % of the improvement that it will ever make), and it is complete. Each has a
-//! *credit*: 1 − λ for quality and λ for completion, where λ is the setting `objective` (`balanced` = 0.53, `quality` = 0, `completion` =
+//! *credit*: 1 − λ for quality and λ for completion, where λ is the setting `objective` (`balanced` = 0.525, `quality` = 0, `completion` =
 //! 1). For each milestone ahead the policy estimates the *work* in CPU-seconds: remaining progress units × CPU per unit. The job's *index*
 //! is its best credit per work:
 //!
