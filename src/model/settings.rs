@@ -66,7 +66,7 @@ impl Objective {
     pub const QUALITY: Objective = Objective(0.0);
     /// The default. Completion has slightly more than half of the credit: at exactly ½, quality gets more than its share of the gain at the
     /// expense of the worst job (`flowsim run random-10 --set objective=0.5`).
-    pub const BALANCED: Objective = Objective(0.525);
+    pub const BALANCED: Objective = Objective(0.53);
     /// Completed jobs soon.
     pub const COMPLETION: Objective = Objective(1.0);
 }

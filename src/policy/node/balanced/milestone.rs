@@ -18,7 +18,11 @@ pub(super) const LAG_AT_MOST: f64 = 0.19;
 const LAG_IN_RANK: f64 = 2.0;
 
 /// A job with an unknown end is expected to run for at least this part of its work done.
-const LEAST_REMAINING: f64 = 0.25;
+const LEAST_REMAINING: f64 = 0.33;
+
+/// A job with an unknown end is expected to run for at most this multiple of its work done: a curve that has hardly bent yet forecasts
+/// hours for a training of seconds.
+const MOST_REMAINING: f64 = UNKNOWN_END_FACTOR;
 
 /// Claims of a total with less confidence are ignored.
 const LEAST_SURE_CLAIM: f64 = 0.5;
@@ -102,7 +106,7 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
             Some(urgency) => offer("the deadline", ahead * urgency, work),
             None => offer("completion", ahead, work),
         },
-        None => offer("an end", ahead, prospect.work_to_unknown_end().max(to_quality.unwrap_or(0.0)))
+        None => offer("an end", ahead, prospect.work_to_unknown_end().max(prospect.at_most(to_quality.unwrap_or(0.0))))
             .map(|end| Milestone { log_index: end.log_index + prospect.lag().clamp(-LAG_IN_RANK, LAG_IN_RANK), ..end }),
     };
     match (good, end) {
@@ -118,7 +122,11 @@ impl Prospect<'_> {
     fn work_to_unknown_end(&self) -> f64 {
         let done = self.work.done;
         let typical = self.good_at.map_or(0.0, |good_at| good_at / TYPICAL_QUALITY_AT - done);
-        typical.max(LEAST_REMAINING * done)
+        self.at_most(typical).max(LEAST_REMAINING * done)
+    }
+
+    fn at_most(&self, work: f64) -> f64 {
+        work.min(MOST_REMAINING * self.work.done)
     }
 
     /// Equal shares that the job needs to meet its deadline; `None` if one is enough or the whole node is not.

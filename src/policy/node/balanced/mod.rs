@@ -3,7 +3,7 @@
 //! ## Why job X has 62 %
 //!
 //! A training job has two *milestones*: its model is good (95 % of the improvement that it will ever make), and it is complete. Each has a
-//! *credit*: 1 − λ for quality and λ for completion, where λ is the setting `objective` (`balanced` = 0.525, `quality` = 0, `completion` =
+//! *credit*: 1 − λ for quality and λ for completion, where λ is the setting `objective` (`balanced` = 0.53, `quality` = 0, `completion` =
 //! 1). For each milestone ahead the policy estimates the *work* in CPU-seconds: remaining progress units × CPU per unit. The job's *index*
 //! is its best credit per work:
 //!
@@ -49,10 +49,11 @@
 //!   cheap.
 //! - No fitted curve yet: quality is expected at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.
 //! - No total in the log: the claim of the job's command, if it is certain enough. Otherwise slow learning suggests long training, so the
-//!   end is expected where a typical job with this point of 95 % quality ends; past that point, the longer a job has run, the longer it is
-//!   expected to run. With unknown ends no policy beats equal shares by much on completion, but much can be lost, so CPU is *lent*: a job
-//!   contributes less the further it is behind plain sharing, and nothing beyond [`milestone::LAG_AT_MOST`] of its own work; a job that got
-//!   ahead on the way to a good model returns it afterwards. Good models come sooner, and ends come when they would have come anyway.
+//!   end is expected where a typical job with this point of 95 % quality ends, but after no more than four times the work done; past that
+//!   point, the longer a job has run, the longer it is expected to run. With unknown ends no policy beats equal shares by much on
+//!   completion, but much can be lost, so CPU is *lent*: a job contributes less the further it is behind plain sharing, and nothing beyond
+//!   [`milestone::LAG_AT_MOST`] of its own work; a job that got ahead on the way to a good model returns it afterwards. Good models come
+//!   sooner, and ends come when they would have come anyway.
 //! - No metric, or an uncertain one: both credits come with completion.
 //! - Diverging: the credit for quality is lost.
 //! - A job that gets the work forecast for a milestone and does not reach it loses reliability ([`reliability`]), and with it the right to
