@@ -1,6 +1,6 @@
 //! Tests of the duty cycle of jobs that share a GPU, with a real daemon, a stand-in for NVIDIA's library, real cgroups and a real
 //! engine: after any failure, no job stays frozen, and a job paused by others stays paused.
-//! Needs root, cgroups, and a C compiler; one test needs docker.io and busybox-static.
+//! Needs root, cgroups, and a C compiler; two tests need docker.io and busybox-static.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -326,6 +326,28 @@ fn an_engines_pause_is_never_undone_and_a_job_with_a_health_check_is_never_froze
         let page = daemon.stdout_of(&["explain", &job.name]);
         assert!(page.contains("health check"), "{page}");
     }
+}
+
+#[test]
+fn a_job_that_its_engine_stops_is_not_frozen_until_it_ends() {
+    let engine = Engine::start();
+    let stand_in = StandIn::of(&[]);
+    stand_in.set_script(GPU);
+    let address = format!("engine.address={}", engine.address());
+    let daemon = stand_in.daemon(&[ON[0], ON[1], &address]);
+    let jobs = [Job::in_engine(&engine, "one", &[]), Job::in_engine(&engine, "two", &[])];
+    share(&stand_in, &[&jobs[0], &jobs[1]]);
+    let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
+    // It ignores the signal, as the first process of a container does, and is killed ten seconds later.
+    std::thread::scope(|scope| {
+        scope.spawn(|| engine.docker(&["stop", "--time", "10", &frozen.name]));
+        sleep(Duration::from_secs(2)); // until the guard knows it
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until {
+            assert!(!frozen.is_frozen(), "{} is frozen", frozen.name);
+            sleep(Duration::from_millis(20));
+        }
+    });
 }
 
 #[test]

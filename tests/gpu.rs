@@ -1,5 +1,5 @@
 //! Tests of the GPU usage of jobs, with a real daemon and a stand-in for NVIDIA's library: two GPUs, a MIG GPU, a lost GPU, clocks that
-//! go backwards, ended processes, an old driver, a hanging driver. Needs root, cgroups and a C compiler.
+//! go backwards, ended processes, clients of MPS, old drivers, a hanging driver. Needs root, cgroups and a C compiler.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -60,7 +60,7 @@ impl Job {
 
     /// Waits until its GPU usage satisfies the condition, and returns it.
     fn wait_for_gpus(&self, daemon: &Daemon, what: &str, mut condition: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
-        let job = daemon.wait_for_job(&self.name, what, SOON, |job| condition(&gpus(job)));
+        let job = daemon.wait_for_job(&self.name, what, SOON * 2, |job| condition(&gpus(job)));
         gpus(&job)
     }
 }
@@ -138,6 +138,8 @@ fn each_job_has_the_shares_and_memory_of_its_processes() {
     for line in [
         "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 80",
         "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 32768",
+        // 512 MiB are reserved.
+        "DCGM_FI_DEV_FB_FREE{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 7680",
         &format!("name=\"{}\",gpu=\"0\",UUID=\"GPU-aaaa\"}} {}", first.name, 4_u64 << 30),
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
@@ -226,6 +228,18 @@ fn a_lost_gpu_is_reported_once_and_can_come_back() {
 }
 
 #[test]
+fn a_gpu_that_does_not_answer_at_the_start_is_reported() {
+    let stand_in = StandIn::of(&[]);
+    stand_in.set_script(&format!("{TWO}lost 1\n"));
+    let daemon = stand_in.daemon(&[]);
+    eventually("a notice", SOON, || notices(&daemon).contains("GPU 1 does not answer: ").then_some(()));
+    node_gpus(&daemon, "the other GPU", |gpus| gpus.len() == 1);
+    stand_in.set_script(TWO);
+    node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
+    eventually("the notice is removed", SOON, || (!notices(&daemon).contains("GPU 1 does not")).then_some(()));
+}
+
+#[test]
 fn clocks_and_counters_that_go_backwards_give_no_number() {
     let stand_in = StandIn::of(&[]);
     let with_errors = |errors: u32| TWO.replacen(" 0 NVIDIA", &format!(" {errors} NVIDIA"), 1);
@@ -237,7 +251,7 @@ fn clocks_and_counters_that_go_backwards_give_no_number() {
     };
     stand_in.set_script(&script(50, 7, ""));
     job.wait_for_gpus(&daemon, "a share", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.5)));
-    // The clock goes back by an hour, and the error counter decreases.
+    // The clock goes back by an hour, and the error counter decreases. The driver has no sample after the last one from then on.
     stand_in.set_script(&script(60, 3, "shift -3600000000\n"));
     let unknown = job.wait_for_gpus(&daemon, "no share", |gpus| gpus.first().is_some_and(|gpu| gpu["share"].is_null()));
     assert_eq!(unknown[0]["memory_bytes"], 1024, "the memory is known");
@@ -263,6 +277,31 @@ fn an_old_driver_gives_fewer_but_correct_values() {
     assert!(near(&gpus[0]["busy"], 0.8), "without samples, the driver's current value is used: {gpus:?}");
     assert!(gpus[0]["memory_used_bytes"].is_null() && gpus[0]["uncorrected_errors"] == 0, "{gpus:?}");
     assert_eq!(status(&daemon)["notices"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn clients_of_mps_are_counted() {
+    let stand_in = StandIn::of(&[]);
+    stand_in.set_script(TWO);
+    let daemon = stand_in.daemon(&[]);
+    let job = Job::start(&daemon, "mps");
+    stand_in.set_script(&format!("{TWO}mps 0 {} -1 4096\n", job.pids[0]));
+    let part = job.wait_for_gpus(&daemon, "its memory", |gpus| !gpus.is_empty());
+    assert_eq!((&part[0]["memory_bytes"], &part[0]["processes"]), (&4096.into(), &1.into()));
+}
+
+#[test]
+fn larger_entries_of_early_535_drivers_are_not_misread() {
+    let stand_in = StandIn::of(&["-DEARLY_535"]);
+    stand_in.set_script(TWO);
+    let daemon = stand_in.daemon(&[]);
+    let job = Job::start(&daemon, "early");
+    // So many that their entries would exceed the daemon's buffer.
+    let strangers: String = (1..=40).map(|pid| format!("process 0 {} -1 1024\n", 5_000_000 + pid)).collect();
+    let (first, second) = (job.pids[0], job.pids[1]);
+    stand_in.set_script(&format!("{TWO}{strangers}process 0 {first} -1 4096\nprocess 0 {second} -1 8192\n"));
+    let part = job.wait_for_gpus(&daemon, "both of its processes", |gpus| gpus.len() == 1 && gpus[0]["processes"] == 2);
+    assert_eq!(part[0]["memory_bytes"], 12288);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::config::GpuControl;
 use crate::host::freezer::{self, Plan};
 use crate::host::node;
 use crate::host::store::Freezable;
-use crate::model::{ContainerId, ContainerPlan, Millis, PolicyName, RunState};
+use crate::model::{ContainerId, ContainerPlan, GpuUse, Millis, PolicyName, RunState};
 use crate::policy::GpuJob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -110,16 +110,17 @@ impl Governing {
     fn parts_frozen(&mut self, now: Millis) -> (BTreeMap<ContainerId, f64>, BTreeSet<ContainerId>) {
         let is_plain = self.blocks.now(&self.settings.policy, now).is_some_and(|block| block.plain);
         let (_, uses) = self.gpus.observed(&self.jobs);
+        let shared = shared(&uses);
         let mut gpu_jobs: BTreeMap<u32, Vec<GpuJob>> = BTreeMap::new();
         let mut exempt = BTreeSet::new();
         for (id, parts) in uses {
-            let is_held = self.limits.hold(&id, now).is_some();
+            let is_free = self.limits.hold(&id, now).is_some() || self.duty.may_be_ending(&id, now);
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            if job.has_health_check {
+            if job.has_health_check && parts.iter().any(|part| part.instance.is_none() && shared.contains(&part.gpu)) {
                 exempt.insert(id.clone());
             }
             let Some(plan) = &job.plan else { continue };
-            if is_held || job.has_health_check || job.state != RunState::Running {
+            if is_free || job.has_health_check || job.state != RunState::Running {
                 continue;
             }
             // The instances of a divided GPU are isolated from each other.
@@ -131,12 +132,20 @@ impl Governing {
         }
         let is_inactive = self.settings.policy.policy == PolicyName::Fair || is_plain;
         self.duty.favours.retain(|gpu, _| gpu_jobs.contains_key(gpu) && !is_inactive);
-        let mut wanted: BTreeMap<ContainerId, f64> = BTreeMap::new();
+        let mut on_gpus: BTreeMap<u32, OnGpu> = BTreeMap::new();
         for (gpu, gpu_jobs) in gpu_jobs.iter().filter(|_| !is_inactive) {
-            for (id, part) in self.duty.favours.entry(*gpu).or_default().step(gpu_jobs, now) {
-                let most = wanted.entry(id).or_default();
-                *most = most.max(part);
-            }
+            let favour = self.duty.favours.entry(*gpu).or_default();
+            let frozen = favour.step(gpu_jobs, now);
+            on_gpus.insert(*gpu, OnGpu { favoured: favour.favoured().cloned(), frozen });
+        }
+        for gpu in futile(&on_gpus) {
+            on_gpus.remove(&gpu);
+            self.duty.favours.remove(&gpu); // the speed of a job that is frozen elsewhere is not its speed alone
+        }
+        let mut wanted: BTreeMap<ContainerId, f64> = BTreeMap::new();
+        for (id, part) in on_gpus.into_values().flat_map(|on_gpu| on_gpu.frozen) {
+            let most = wanted.entry(id).or_default();
+            *most = most.max(part);
         }
         (wanted, exempt)
     }
@@ -162,6 +171,14 @@ impl Governing {
         }
         if is_recorded {
             self.duty.recorded.insert(record.id.clone(), record);
+        }
+    }
+
+    /// Handles a signal that the engine sent to a job: it usually is to end, and needs its time for that.
+    pub(super) fn signalled_by_engine(&mut self, id: &ContainerId) {
+        if self.jobs.contains_key(id) {
+            self.duty.signalled.insert(id.clone(), node::now());
+            self.share_gpus();
         }
     }
 
@@ -197,6 +214,29 @@ impl Governing {
     }
 }
 
+/// What the policy wants on one GPU.
+struct OnGpu {
+    favoured: Option<ContainerId>,
+    /// Jobs to freeze, and for which part of the time.
+    frozen: BTreeMap<ContainerId, f64>,
+}
+
+/// Returns the GPUs whose favoured job is itself to be frozen, for another GPU: without it and the others, such a GPU would be idle.
+fn futile(on_gpus: &BTreeMap<u32, OnGpu>) -> Vec<u32> {
+    let is_frozen = |id: &ContainerId| on_gpus.values().any(|on_gpu| on_gpu.frozen.contains_key(id));
+    let futile = on_gpus.iter().filter(|(_, on_gpu)| on_gpu.favoured.as_ref().is_some_and(is_frozen));
+    futile.map(|(gpu, _)| *gpu).collect()
+}
+
+/// Returns the undivided GPUs that several jobs use.
+fn shared(uses: &BTreeMap<ContainerId, Vec<GpuUse>>) -> BTreeSet<u32> {
+    let mut users: BTreeMap<u32, usize> = BTreeMap::new();
+    for part in uses.values().flatten().filter(|part| part.instance.is_none()) {
+        *users.entry(part.gpu).or_default() += 1;
+    }
+    users.into_iter().filter(|(_, users)| *users > 1).map(|(gpu, _)| gpu).collect()
+}
+
 /// Returns the job's share of this GPU, or of the node if the policy does not rank jobs on GPUs. `None`: the job is not ranked on the GPU,
 /// because its work is unknown or something else limits it, and is not frozen.
 fn share_of(plan: &ContainerPlan, gpu: u32) -> Option<f64> {
@@ -218,4 +258,37 @@ fn freezable(job: &Job) -> Option<Freezable> {
         boot_id: node::boot_id()?,
         is_paused: false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> ContainerId {
+        ContainerId::new(name)
+    }
+
+    #[test]
+    fn no_job_is_frozen_for_one_that_is_itself_frozen_for_another_gpu() {
+        let on = |favoured: &str, frozen: &str| OnGpu {
+            favoured: Some(id(favoured)),
+            frozen: BTreeMap::from([(id(frozen), 0.9)]),
+        };
+        assert_eq!(futile(&BTreeMap::from([(0, on("a", "b")), (1, on("c", "a"))])), [0]);
+        assert_eq!(futile(&BTreeMap::from([(0, on("a", "b")), (1, on("b", "a"))])), [0, 1]);
+        assert!(futile(&BTreeMap::from([(0, on("a", "b")), (1, on("a", "b")), (2, on("c", "d"))])).is_empty());
+    }
+
+    #[test]
+    fn only_an_undivided_gpu_that_several_jobs_use_is_shared() {
+        let on = |gpu: u32, instance: Option<u32>| GpuUse { gpu, instance, ..GpuUse::default() };
+        let uses = [
+            ("a", vec![on(0, None), on(1, None)]),
+            ("b", vec![on(1, None), on(2, Some(0))]),
+            ("c", vec![on(2, Some(1))]),
+        ];
+        let uses: BTreeMap<ContainerId, Vec<GpuUse>> =
+            uses.into_iter().map(|(name, parts)| (id(name), parts)).collect();
+        assert_eq!(shared(&uses), BTreeSet::from([1]));
+    }
 }

@@ -1,10 +1,11 @@
 //! State of the duty cycles of frozen jobs, as known to the journal and the guard; [`super::gpu_duty_cycle`] keeps it between two looks.
 //!
-//! Imports: host's freezer and store, policy, model.
+//! Imports: host's freezer and store, config, policy, model.
 
+use crate::config::GpuControl;
 use crate::host::freezer::{Guard, Report, Turn};
 use crate::host::store::Freezable;
-use crate::model::{ContainerId, Millis};
+use crate::model::{ContainerId, GpuUse, Millis};
 use crate::policy::Favour;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,16 @@ use std::time::Duration;
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// Window over which the frozen share of a job is measured.
 const WINDOW: Millis = Millis::from_secs(60);
+/// A job is not frozen for this long after a signal, which usually is the first step of its stop: it has this time to end.
+const ENDS_WITHIN: Millis = Millis::from_secs(3600);
+/// A hindrance of `gpu.control` is reported after this time: the first readings take a moment.
+const HINDERED_FOR: Millis = Millis::from_secs(60);
+
+const NO_GPU: &str = "gpu.control has no effect, because the daemon sees no GPU: `flowctl doctor` shows why; its unit denies it the \
+                      devices unless a drop-in allows them (`flowctl help operations`, UNIT)";
+
+const NO_SHARES: &str = "gpu.control = \"duty-cycle\" has no effect, because the driver does not report the GPU time of each process; \
+                         update the driver, or set gpu.control to \"mps\" or \"off\" (virtual GPUs and WSL never report it)";
 
 /// The frozen jobs, and the share of time for which each is frozen.
 #[derive(Default)]
@@ -34,6 +45,10 @@ pub(super) struct Duty {
     /// Cgroups that the guard must let go, not yet sent to it.
     pub leave: Vec<PathBuf>,
     frozen: BTreeMap<ContainerId, Frozen>,
+    /// When the engine last sent each job a signal.
+    pub signalled: BTreeMap<ContainerId, Millis>,
+    /// Why `gpu.control` has no effect, and since when.
+    hindered: Option<(Millis, &'static str)>,
     /// State of the policy, by GPU index.
     pub favours: BTreeMap<u32, Favour>,
 }
@@ -75,6 +90,25 @@ impl Duty {
     /// Share of the window in which a job was frozen; `None` if it has no turns.
     pub fn share(&self, id: &ContainerId) -> Option<f64> {
         self.planned.contains(id).then(|| self.frozen.get(id)?.share()).flatten()
+    }
+
+    /// Whether the job may be about to end by a signal.
+    pub fn may_be_ending(&self, id: &ContainerId, now: Millis) -> bool {
+        self.signalled.get(id).is_some_and(|at| now.since(*at) < ENDS_WITHIN)
+    }
+
+    /// Returns why `gpu.control` has had no effect for a while. `parts`: the use of GPUs by all jobs.
+    pub fn hindrance<'node>(
+        &mut self,
+        control: GpuControl,
+        sees_gpus: bool,
+        parts: impl Iterator<Item = &'node GpuUse>,
+        now: Millis,
+    ) -> Option<&'static str> {
+        let found = hindrance(control, sees_gpus, parts);
+        let before = self.hindered.filter(|(_, why)| Some(*why) == found);
+        self.hindered = before.or(found.map(|why| (now, why)));
+        self.hindered.filter(|(since, _)| now.since(*since) >= HINDERED_FOR).map(|(_, why)| why)
     }
 
     /// Whether there is nothing to do.
@@ -120,4 +154,51 @@ pub(super) fn turns(parts: &[(PathBuf, f64)]) -> Vec<Turn> {
         Turn { cgroup: cgroup.clone(), from: freezes_from, share: *frozen }
     };
     parts.iter().map(turn).collect()
+}
+
+fn hindrance<'node>(
+    control: GpuControl,
+    sees_gpus: bool,
+    parts: impl Iterator<Item = &'node GpuUse>,
+) -> Option<&'static str> {
+    // The GPU time on the instances of a divided GPU is never known, and they need no turns.
+    let mut parts = parts.filter(|part| part.instance.is_none()).peekable();
+    let is_blind = parts.peek().is_some() && parts.all(|part| part.share.is_none());
+    match control {
+        GpuControl::Off => None,
+        _ if !sees_gpus => Some(NO_GPU),
+        GpuControl::DutyCycle if is_blind => Some(NO_SHARES),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hindrance_of_the_control_is_reported_after_a_minute_until_it_is_over() {
+        let mut duty = Duty::default();
+        let mut at = |seconds: u64, control: GpuControl, gpus: usize, share: Option<f64>| {
+            let parts = vec![GpuUse { share, ..GpuUse::default() }; gpus];
+            duty.hindrance(control, gpus > 0, parts.iter(), Millis::from_secs(seconds))
+        };
+        assert_eq!(at(0, GpuControl::Mps, 0, None), None);
+        assert_eq!(at(59, GpuControl::Mps, 0, None), None);
+        assert_eq!(at(60, GpuControl::DutyCycle, 0, None), Some(NO_GPU));
+        assert_eq!(at(61, GpuControl::DutyCycle, 1, None), None);
+        assert_eq!(at(121, GpuControl::DutyCycle, 1, None), Some(NO_SHARES));
+        assert_eq!(at(122, GpuControl::DutyCycle, 1, Some(0.0)), None);
+        assert_eq!(at(200, GpuControl::Off, 0, None), None);
+        assert_eq!(at(300, GpuControl::Off, 0, None), None);
+    }
+
+    #[test]
+    fn a_job_that_got_a_signal_is_not_frozen_for_an_hour() {
+        let (mut duty, job) = (Duty::default(), ContainerId::new("job"));
+        assert!(!duty.may_be_ending(&job, Millis(0)));
+        duty.signalled.insert(job.clone(), Millis::from_secs(5));
+        assert!(duty.may_be_ending(&job, Millis::from_secs(3604)));
+        assert!(!duty.may_be_ending(&job, Millis::from_secs(3605)));
+    }
 }

@@ -1,10 +1,11 @@
 //! GPUs and the jobs that use them, read in a separate thread because a faulty driver blocks its callers.
 //!
 //! The thread stores its last reading, and the loop uses it with its age. After three intervals the data counts as missing. Without the
-//! library the thread ends at once. A process is assigned to a job by its cgroup, found through `/proc`, and its start time: a process id
-//! that was reused meanwhile is ignored. Imports: host's GPUs and cgroups, jobs, events, model.
+//! library the thread only looks for it from time to time. A process is assigned to a job by its cgroup, found through `/proc`, and its
+//! start time: a process id that was reused meanwhile is ignored. Imports: host's GPUs and cgroups, jobs, events, model.
 
 use super::event::{Component, Event};
+use super::gpu_means::GpuMeans;
 use super::job::{Job, Jobs};
 use crate::host::cgroup::{ProcessCgroup, ProcessCgroups, start_time};
 use crate::host::gpu::{self, Fault, GpuProcess, Library, NoGpu, Reader, Reading};
@@ -25,6 +26,8 @@ const COSTS_AT_MOST: u32 = 1000;
 const FRESH_FOR: u32 = 3;
 /// Time before the driver is loaded again after a failure, or opened anew after a GPU was lost.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Time before a missing library is looked for again. Most machines never get one.
+const LIBRARY_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// How long a fault is shown as a warning.
 const FAULT_MATTERS_FOR: Duration = Duration::from_secs(3600);
 /// A process may be moved to another cgroup: its cgroup is looked up again after this many readings.
@@ -34,6 +37,7 @@ const LOOK_AGAIN_AFTER: u32 = 8;
 pub(super) struct Gpus {
     latest: Latest,
     was_silent: bool,
+    pub means: GpuMeans,
     /// Ends the thread when it is dropped.
     _stop: Sender<()>,
 }
@@ -76,7 +80,7 @@ impl Gpus {
                 tracing::warn!("the GPUs are not read: no thread could be started: {error}");
             }
         }
-        Gpus { latest, was_silent: false, _stop: stop }
+        Gpus { latest, was_silent: false, means: GpuMeans::default(), _stop: stop }
     }
 
     /// Returns the new state if the driver stopped answering (its problem) or answers again (`None`).
@@ -150,19 +154,19 @@ impl Watch {
         let is_named = library != Path::new(gpu::DEFAULT);
         let mut reader = Reader::default();
         loop {
-            let problem = match Library::open(library) {
+            let (problem, again_after) = match Library::open(library) {
                 Ok(opened) => {
                     if let Err(Stopped) = self.session(&opened, &mut reader) {
                         return;
                     }
                     continue;
                 }
-                Err(NoGpu::NoLibrary { .. }) if !is_named => return,
-                Err(NoGpu::NoDriver) => None,
-                Err(error) => Some(format!("the GPUs are not read: {error}; run `flowctl doctor`")),
+                Err(NoGpu::NoLibrary { .. }) if !is_named => (None, LIBRARY_AGAIN_AFTER),
+                Err(NoGpu::NoDriver) => (None, AGAIN_AFTER),
+                Err(error) => (Some(format!("the GPUs are not read: {error}; run `flowctl doctor`")), AGAIN_AFTER),
             };
             self.store(None);
-            if self.report(Component::GpuDriver, problem).is_err() || self.wait(AGAIN_AFTER).is_err() {
+            if self.report(Component::GpuDriver, problem).is_err() || self.wait(again_after).is_err() {
                 return;
             }
         }
@@ -207,10 +211,7 @@ impl Watch {
     /// Reports GPUs that are lost or back, and faults.
     fn warn(&mut self, reading: &Reading) -> Result<(), Stopped> {
         let lost = |gpu: &gpu::LostGpu| {
-            let text = format!(
-                "GPU {} ({}, {}) does not answer any more: {}; its use by jobs is unknown; see `dmesg`",
-                gpu.index, gpu.name, gpu.uuid, gpu.why
-            );
+            let text = format!("{gpu}; its use by jobs is unknown; see `dmesg` and `nvidia-smi`");
             (Component::Gpu(gpu.index), text)
         };
         let fault = |fault: &Fault| (Component::GpuFault(fault.gpu()), fault.to_string());

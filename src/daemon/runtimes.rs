@@ -33,6 +33,7 @@ impl Governing {
                     self.handle_limits(machine::Event::Updated(id, current));
                 }
             }
+            EngineEvent::Signalled(id) => self.signalled_by_engine(&id),
             EngineEvent::Unreadable(id, text) => {
                 let problem = match self.jobs.get(&id) {
                     Some(job) => {

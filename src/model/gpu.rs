@@ -18,6 +18,8 @@ pub struct Gpu {
     pub busy: Option<f64>,
     /// Memory in use by all processes.
     pub memory_used: Option<Bytes>,
+    /// Free memory: less than the rest, because the driver reserves some.
+    pub memory_free: Option<Bytes>,
     /// Total memory.
     pub memory_total: Option<Bytes>,
     /// Power drawn, in watts.
@@ -46,6 +48,8 @@ pub struct GpuInstance {
     pub uuid: String,
     /// Memory in use.
     pub memory_used: Option<Bytes>,
+    /// Free memory.
+    pub memory_free: Option<Bytes>,
     /// Total memory.
     pub memory_total: Option<Bytes>,
 }

@@ -57,8 +57,8 @@ pub fn nearly_full<'a>(mine: &[GpuUse], others: impl Iterator<Item = &'a [GpuUse
 }
 
 fn is_nearly_full(part: &GpuUse, gpus: &[Gpu]) -> bool {
-    let memory = memory(part, gpus);
-    memory.is_some_and(|(used, total)| total.0.saturating_sub(used.0) as f64 <= NEARLY_FULL * total.0 as f64)
+    let memory = free(part, gpus).zip(total(part, gpus));
+    memory.is_some_and(|(free, total)| free.0 as f64 <= NEARLY_FULL * total.0 as f64)
 }
 
 fn total(part: &GpuUse, gpus: &[Gpu]) -> Option<Bytes> {
@@ -69,14 +69,12 @@ fn total(part: &GpuUse, gpus: &[Gpu]) -> Option<Bytes> {
     }
 }
 
-/// Returns the memory in use on the GPU or instance, and its total memory.
-fn memory(part: &GpuUse, gpus: &[Gpu]) -> Option<(Bytes, Bytes)> {
+fn free(part: &GpuUse, gpus: &[Gpu]) -> Option<Bytes> {
     let gpu = gpus.iter().find(|gpu| gpu.index == part.gpu)?;
-    let used = match part.instance {
-        Some(index) => gpu.instances.iter().find(|instance| instance.index == index)?.memory_used,
-        None => gpu.memory_used,
-    };
-    Some((used?, total(part, gpus)?))
+    match part.instance {
+        Some(index) => gpu.instances.iter().find(|instance| instance.index == index)?.memory_free,
+        None => gpu.memory_free,
+    }
 }
 
 #[cfg(test)]
@@ -85,10 +83,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
+    /// Two GPUs with this much memory in use, and 2 GiB reserved by the driver.
     fn gpus(used: [u64; 2]) -> Vec<Gpu> {
         let gpu = |(index, used): (u32, u64)| Gpu {
             index,
             memory_used: Some(Bytes(used * GIB)),
+            memory_free: Some(Bytes(38_u64.saturating_sub(used) * GIB)),
             memory_total: Some(Bytes(40 * GIB)),
             ..Gpu::default()
         };
@@ -120,6 +120,7 @@ mod tests {
     fn a_nearly_full_gpu_is_reported_to_the_jobs_that_share_it() {
         let words = |used, other| nearly_full(&held(0, 20), [&held(other, 18)[..]].into_iter(), &gpus([used, 0]));
         assert!(words(39, 0).is_some_and(|words| words.starts_with("GPU 0 is nearly full")));
+        assert!(words(37, 0).is_some(), "the memory that the driver reserves is not free");
         assert_eq!(words(30, 0), None);
         assert_eq!(words(39, 1), None, "alone on it");
     }

@@ -21,6 +21,8 @@ pub(super) enum Change {
     Renamed(ContainerId, String),
     /// Its limits were changed through the engine.
     Updated(ContainerId),
+    /// The engine sent it a signal, for example to stop it.
+    Signalled(ContainerId),
     /// The container was removed.
     Removed(ContainerId),
     /// Known, and irrelevant for the list.
@@ -30,7 +32,7 @@ pub(super) enum Change {
 }
 
 /// Events of Docker and Podman that change neither the set of running containers nor what is known about them.
-const IRRELEVANT: [&str; 29] = [
+const IRRELEVANT: [&str; 28] = [
     "archive-path",
     "attach",
     "auto-update",
@@ -50,7 +52,6 @@ const IRRELEVANT: [&str; 29] = [
     "extract-to-dir",
     "health_status",
     "init",
-    "kill",
     "mount",
     "oom",
     "prune",
@@ -110,6 +111,7 @@ pub(super) fn parse(line: &[u8]) -> Change {
         "pause" => Change::Paused(id, true),
         "unpause" => Change::Paused(id, false),
         "update" => Change::Updated(id),
+        "kill" => Change::Signalled(id),
         "destroy" | "remove" => Change::Removed(id),
         "rename" => match event.actor.attributes.get("name") {
             Some(name) => Change::Renamed(id, plain_name(name)),
@@ -193,12 +195,13 @@ mod tests {
         assert_eq!(of("unpause"), Change::Paused(id.clone(), false));
         assert_eq!(of("rename"), Change::Renamed(id.clone(), "new".into()));
         assert_eq!(of("update"), Change::Updated(id.clone()));
+        assert_eq!(of("kill"), Change::Signalled(id.clone()));
         assert_eq!((of("destroy"), of("remove")), (Change::Removed(id.clone()), Change::Removed(id)));
     }
 
     #[test]
     fn health_checks_and_execs_are_irrelevant() {
-        for action in ["exec_start: sh -c true", "exec_die", "health_status: healthy", "kill", "stop"] {
+        for action in ["exec_start: sh -c true", "exec_die", "health_status: healthy", "stop"] {
             assert_eq!(of(action), Change::Irrelevant, "{action}");
         }
     }

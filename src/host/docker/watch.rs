@@ -51,6 +51,8 @@ pub enum EngineEvent {
     Renamed(ContainerId, String),
     /// A container's limits were changed through the engine, by someone else or by our own update.
     Updated(ContainerId),
+    /// The engine sent a signal to a container, as it does before it stops one. Podman may report only the end.
+    Signalled(ContainerId),
     /// An adopted container does not exist any more.
     Removed(ContainerId),
     /// A wanted container is running but cannot be inspected; sent once per error. A list still has it as it was last inspected.
@@ -303,6 +305,8 @@ impl Watcher {
                 self.send(EngineEvent::Renamed(id, name)).await?;
             }
             Change::Updated(id) => self.send(EngineEvent::Updated(id)).await?,
+            Change::Signalled(id) if self.known.contains_key(&id) => self.send(EngineEvent::Signalled(id)).await?,
+            Change::Signalled(_) => {}
             Change::Removed(id) if self.adopted().contains(&id) => self.send(EngineEvent::Removed(id)).await?,
             Change::Removed(_) => {}
         }

@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// File name of the library, as known to the dynamic loader.
 pub const DEFAULT: &str = "libnvidia-ml.so.1";
+/// Exists while the kernel driver is loaded.
+const DRIVER: &str = "/proc/driver/nvidia/version";
 
 /// The loaded library.
 #[derive(Debug)]
@@ -29,6 +31,12 @@ pub enum NoGpu {
     /// The library exists, but no driver is loaded, or there is no device to access it.
     #[error("the NVIDIA driver is not loaded, or its devices in /dev are not accessible")]
     NoDriver,
+    /// This program is statically linked. The loader in it would need the exact C library with which it was built, and aborts otherwise.
+    #[error("this static build of flowcon cannot load {name}")]
+    StaticBuild {
+        /// Name or path of the library.
+        name: String,
+    },
     /// Library and driver exist, but do not work.
     #[error("{name} does not work: {why}")]
     Broken {
@@ -46,6 +54,9 @@ impl Library {
     /// [`NoGpu`], as on most machines.
     pub fn open(path: &Path) -> Result<Library, NoGpu> {
         let name = path.to_string_lossy().into_owned();
+        if cfg!(target_feature = "crt-static") {
+            return Err(of_static_build(name, Path::new(DRIVER).exists()));
+        }
         match Nvml::builder().lib_path(path.as_os_str()).init() {
             Ok(nvml) => Ok(Library { nvml }),
             Err(NvmlError::DriverNotLoaded | NvmlError::LibraryNotFound) => Err(NoGpu::NoDriver),
@@ -68,6 +79,11 @@ impl Library {
     }
 }
 
+/// Why a static build observes no GPUs: a driver or a configured path shows that somebody expects it to.
+fn of_static_build(name: String, is_loaded: bool) -> NoGpu {
+    if is_loaded || name != DEFAULT { NoGpu::StaticBuild { name } } else { NoGpu::NoDriver }
+}
+
 /// Reads the GPUs repeatedly, and keeps the state of the last reading.
 #[derive(Debug, Default)]
 pub struct Reader {
@@ -78,7 +94,8 @@ pub struct Reader {
 impl Reader {
     /// Begins a session with a newly loaded library.
     pub fn begin<'nvml>(&mut self, library: &'nvml Library) -> Session<'nvml> {
-        Session { nvml: &library.nvml, xids: Xids::default() }
+        let has_larger_entries = library.driver().is_some_and(|driver| device::has_larger_entries(&driver));
+        Session { nvml: &library.nvml, has_larger_entries, xids: Xids::default() }
     }
 }
 
@@ -86,6 +103,7 @@ impl Reader {
 #[derive(Debug)]
 pub struct Session<'nvml> {
     nvml: &'nvml Nvml,
+    has_larger_entries: bool,
     xids: Xids<'nvml>,
 }
 
@@ -115,6 +133,9 @@ impl Session<'_> {
         }
         reader.lost.retain(|uuid, _| !seen.contains(uuid));
         reading.lost = reader.lost.values().cloned().collect();
+        // Without a response so far, a GPU has no UUID.
+        why_lost.retain(|index, _| !reader.known.values().any(|known| known.index == *index));
+        reading.lost.extend(why_lost.into_iter().map(|(index, why)| LostGpu::unknown(index, why)));
         reading.faults.extend(self.xids.since());
         reading
     }
@@ -138,6 +159,7 @@ impl Session<'_> {
             known.name = device.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned());
         }
         known.index = index;
+        known.has_larger_entries = self.has_larger_entries;
         self.xids.listen(self.nvml, &device, index, &uuid);
         let (gpu, fault) = device::read(&device, &uuid, known)?;
         seen.insert(uuid);
@@ -158,5 +180,12 @@ mod tests {
         assert!(matches!(Library::open(&path), Err(NoGpu::NoLibrary { .. })));
         std::fs::write(&path, "not a library").unwrap();
         assert!(matches!(Library::open(&path), Err(NoGpu::Broken { .. })));
+    }
+
+    #[test]
+    fn a_static_build_reports_that_it_cannot_load_the_library_only_where_gpus_are_expected() {
+        assert_eq!(of_static_build(DEFAULT.to_owned(), false), NoGpu::NoDriver);
+        assert!(matches!(of_static_build(DEFAULT.to_owned(), true), NoGpu::StaticBuild { .. }));
+        assert!(matches!(of_static_build("/opt/libnvidia-ml.so.1".to_owned(), false), NoGpu::StaticBuild { .. }));
     }
 }

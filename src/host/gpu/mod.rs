@@ -17,6 +17,7 @@ pub use faults::Fault;
 pub use library::{DEFAULT, Library, NoGpu, Reader, Session};
 
 use crate::model::{Bytes, Gpu};
+use std::fmt;
 
 /// Maximum number of GPUs read.
 const GPUS_AT_MOST: u32 = 64;
@@ -30,7 +31,7 @@ const INSTANCES_AT_MOST: u32 = 16;
 pub struct Reading {
     /// GPUs that respond, by index.
     pub gpus: Vec<GpuReading>,
-    /// GPUs that no longer respond.
+    /// GPUs that do not respond.
     pub lost: Vec<LostGpu>,
     /// Faults since the last reading.
     pub faults: Vec<Fault>,
@@ -58,15 +59,33 @@ pub struct GpuProcess {
     pub memory: Option<Bytes>,
 }
 
-/// A GPU that responded before and no longer does.
+/// A GPU that does not respond.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LostGpu {
     /// Its last index.
     pub index: u32,
-    /// UUID of the GPU.
+    /// UUID of the GPU; empty = it has not responded since the start.
     pub uuid: String,
-    /// Model of the GPU.
+    /// Model of the GPU; empty like the UUID.
     pub name: String,
     /// Error of the driver.
     pub why: String,
+}
+
+impl LostGpu {
+    /// Returns a GPU that has not responded since the start.
+    fn unknown(index: u32, why: String) -> LostGpu {
+        LostGpu { index, uuid: String::new(), name: String::new(), why }
+    }
+}
+
+impl fmt::Display for LostGpu {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LostGpu { index, uuid, name, why } = self;
+        if uuid.is_empty() {
+            write!(out, "GPU {index} does not answer: {why}")
+        } else {
+            write!(out, "GPU {index} ({name}, {uuid}) does not answer any more: {why}")
+        }
+    }
 }

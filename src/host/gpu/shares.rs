@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// After this number of consecutive readings with only old timestamps, the driver's clock is considered reset.
+/// After this number of readings with only old timestamps, or without a sample of a busy GPU, the driver's clock may have been reset.
 const CLOCK_RESET_AFTER: u32 = 3;
 
 /// One sample of the driver: how busy a process kept the GPU in the preceding interval.
@@ -24,31 +24,37 @@ pub(super) struct Sample {
 pub(super) struct Clock {
     last_us: u64,
     backwards: u32,
+    /// Readings without a sample although the GPU was busy.
+    missing: u32,
 }
 
 impl Clock {
-    /// Returns the newest timestamp seen; 0 before the first.
-    pub fn last_us(&self) -> u64 {
-        self.last_us
+    /// Returns the timestamp after which samples should be read: the newest one seen; 0 before the first, and if samples are missing: a
+    /// driver whose clock was set back has none after the newest one seen.
+    pub fn since_us(&self) -> u64 {
+        if self.missing >= CLOCK_RESET_AFTER { 0 } else { self.last_us }
     }
 
-    /// Returns the samples that are new and valid; `None` if there are samples but all of them are old.
-    pub fn new_ones(&mut self, samples: Vec<Sample>) -> Option<Vec<Sample>> {
-        let newest = samples.iter().map(|sample| sample.at_us).max();
+    /// Returns the samples that are new and valid; `None` if there are samples but all of them are old or invalid. `is_busy`: there should
+    /// be samples, because the GPU was busy.
+    pub fn new_ones(&mut self, samples: Vec<Sample>, is_busy: bool) -> Option<Vec<Sample>> {
+        if samples.is_empty() {
+            self.missing = self.missing.saturating_add(u32::from(is_busy));
+            return Some(samples);
+        }
+        let is_valid = |sample: &Sample| (0.0..=100.0).contains(&sample.percent);
+        let valid: Vec<Sample> = samples.into_iter().filter(is_valid).collect();
+        let newest = valid.iter().map(|sample| sample.at_us).max()?;
         let last_us = self.last_us;
-        let all = samples.len();
-        let is_valid = |sample: &Sample| sample.at_us > last_us && (0.0..=100.0).contains(&sample.percent);
-        let fresh: Vec<Sample> = samples.into_iter().filter(is_valid).collect();
-        let Some(newest) = newest else { return Some(fresh) };
         if newest < last_us {
             self.backwards += 1;
             if self.backwards >= CLOCK_RESET_AFTER {
-                *self = Clock { last_us: newest, backwards: 0 };
+                *self = Clock { last_us: newest, ..Clock::default() };
             }
             return None;
         }
-        *self = Clock { last_us: newest, backwards: 0 };
-        if fresh.is_empty() && all > 0 && newest > last_us { None } else { Some(fresh) }
+        *self = Clock { last_us: newest, ..Clock::default() };
+        Some(valid.into_iter().filter(|sample| sample.at_us > last_us).collect())
     }
 }
 
@@ -101,26 +107,49 @@ mod tests {
     #[test]
     fn a_sample_counts_once_and_an_old_one_does_not_count() {
         let mut clock = Clock::default();
-        assert_eq!(clock.new_ones(vec![sample(7, 100, 50.0)]).map(|new| new.len()), Some(1));
-        assert_eq!(clock.new_ones(vec![sample(7, 100, 50.0)]).map(|new| new.len()), Some(0));
-        assert!(clock.new_ones(vec![sample(7, 90, 50.0)]).is_none());
-        assert_eq!(clock.last_us(), 100);
-        assert_eq!(clock.new_ones(Vec::new()).map(|new| new.len()), Some(0));
+        assert_eq!(clock.new_ones(vec![sample(7, 100, 50.0)], true).map(|new| new.len()), Some(1));
+        assert_eq!(clock.new_ones(vec![sample(7, 100, 50.0)], true).map(|new| new.len()), Some(0));
+        assert!(clock.new_ones(vec![sample(7, 90, 50.0)], true).is_none());
+        assert_eq!(clock.since_us(), 100);
+        assert_eq!(clock.new_ones(Vec::new(), true).map(|new| new.len()), Some(0));
     }
 
     #[test]
     fn a_reset_clock_is_accepted_after_a_while() {
         let mut clock = Clock::default();
-        let _ = clock.new_ones(vec![sample(7, 5000, 50.0)]);
+        let _ = clock.new_ones(vec![sample(7, 5000, 50.0)], true);
         for at in [10, 20, 30] {
-            assert!(clock.new_ones(vec![sample(7, at, 50.0)]).is_none());
+            assert!(clock.new_ones(vec![sample(7, at, 50.0)], true).is_none());
         }
-        assert_eq!(clock.new_ones(vec![sample(7, 40, 50.0)]).map(|new| new.len()), Some(1));
+        assert_eq!(clock.new_ones(vec![sample(7, 40, 50.0)], true).map(|new| new.len()), Some(1));
     }
 
     #[test]
-    fn a_percentage_above_a_hundred_is_invalid() {
-        assert!(Clock::default().new_ones(vec![sample(7, 10, 4_000_000.0)]).is_none());
+    fn a_driver_that_has_nothing_newer_about_a_busy_gpu_is_asked_for_everything() {
+        let mut clock = Clock::default();
+        let _ = clock.new_ones(vec![sample(7, 5000, 50.0)], true);
+        for _ in 0..3 {
+            let _ = clock.new_ones(Vec::new(), false);
+        }
+        for _ in 0..3 {
+            assert_eq!(clock.since_us(), 5000, "none is expected of an idle GPU");
+            let _ = clock.new_ones(Vec::new(), true);
+        }
+        assert_eq!(clock.since_us(), 0);
+        for at in [10, 20, 30] {
+            assert!(clock.new_ones(vec![sample(7, at, 50.0)], true).is_none());
+        }
+        assert_eq!(clock.since_us(), 30);
+        assert_eq!(clock.new_ones(vec![sample(7, 40, 50.0)], true).map(|new| new.len()), Some(1));
+    }
+
+    #[test]
+    fn a_percentage_above_a_hundred_is_invalid_and_its_timestamp_does_not_count() {
+        let mut clock = Clock::default();
+        assert!(clock.new_ones(vec![sample(7, 10, 4_000_000.0)], true).is_none());
+        let samples = vec![sample(7, u64::MAX, 4_000_000.0), sample(7, 100, 50.0)];
+        assert_eq!(clock.new_ones(samples, true).map(|new| new.len()), Some(1));
+        assert_eq!(clock.since_us(), 100);
     }
 
     proptest::proptest! {
@@ -130,7 +159,7 @@ mod tests {
             busy in proptest::option::of(0.0f64..1.0),
         ) {
             let samples = samples.into_iter().map(|(pid, at, percent)| sample(pid, at, percent)).collect();
-            let new = Clock::default().new_ones(samples).unwrap_or_default();
+            let new = Clock::default().new_ones(samples, true).unwrap_or_default();
             let shares = shares(&new, busy);
             proptest::prop_assert!(shares.values().all(|share| *share >= 0.0));
             proptest::prop_assert!(shares.values().sum::<f64>() <= busy.unwrap_or(1.0) + 1e-9);

@@ -1,27 +1,36 @@
 //! Jobs that share one GPU: which one is favoured, and for which part of the time the others may run beside it.
 //!
 //! A GPU gives each process with work a turn, and the cost of a turn for the others cannot be predicted. So it is measured, as in TGS (Wu
-//! et al., NSDI 2023): while the others hardly run, the favoured job shows its speed alone; then they get a little more time at each step
-//! in which it keeps that speed, and half as much when it does not.
+//! et al., NSDI 2023): for a few steps the others hardly run, and the favoured job shows its speed alone. Then each step changes their time
+//! by the difference between its speed and the part of its speed alone that it is to keep. Both are a few percent, as is the noise of a
+//! single speed, so the changes add up to its mean, and noise cancels out. From time to time its speed alone is measured again, because it
+//! may have changed for another reason.
 //!
-//! Properties: while the favoured job's speed is unknown no job is frozen; the others run for at least [`LEAST_TOGETHER`] of the time; the
-//! favoured job is never frozen. If its speed drops for another reason, its speed alone is measured again. Imports: model.
+//! Properties: while the favoured job's speed is unknown, or it reports its progress too rarely, no job is frozen; the others run for at
+//! least [`LEAST_TOGETHER`] of the time; the favoured job is never frozen. Imports: model.
 
 use crate::model::{ContainerId, Millis, Progress};
 use std::collections::BTreeMap;
 
 /// The favoured job is to keep this part of its speed alone.
-const KEEPS: f64 = 0.98;
-/// Additional part of the time for the others, at each step in which it does.
-const MORE: f64 = 0.02;
+const KEEPS: f64 = 0.99;
+/// Additional part of the time for the others, at most, after one step. They lose at most half.
+const MORE_AT_MOST: f64 = 0.06;
+/// Beside others, a speed above this multiple of its speed alone is not noise: it has become faster.
+const FASTER: f64 = 1.05;
+/// A job is not frozen for a smaller part of the time.
+const LEAST_FROZEN: f64 = 0.02;
 /// The others run for at least this part of the time, together. Work that they have queued runs in any case, so less would hardly help.
 const LEAST_TOGETHER: f64 = 0.03;
 /// Speed is measured over at least this time.
 const STEP: Millis = Millis::from_secs(4);
 /// The speed is unknown after this time without progress or without a valid speed.
 const SILENT: Millis = Millis::from_secs(60);
-/// Number of steps over which the speed alone is measured.
-const STEPS_ALONE: u32 = 2;
+/// Number of steps over which the speed alone is measured, at the begin of each cycle of this many steps.
+const STEPS_ALONE: u32 = 4;
+const CYCLE: u32 = 60;
+/// Weight of a new speed alone, at least; the first ones count equally.
+const WEIGHT: f64 = 0.2;
 /// Another job becomes the favoured one when its share is larger by this factor.
 const CLEARLY: f64 = 1.25;
 
@@ -41,17 +50,27 @@ pub struct GpuJob {
 pub struct Favour {
     favoured: Option<ContainerId>,
     others: Vec<ContainerId>,
+    /// Its last report with another counter, and whether that came less than [`SILENT`] after the one before.
+    reported: Option<Progress>,
+    reports_often: bool,
     measured: Option<Progress>,
     /// Time of the last measured speed, or of the start of measuring.
     speed_known_at: Option<Millis>,
-    /// Number of measured steps, and the speed alone in units per second.
+    /// Number of measured steps.
     steps: u32,
+    /// The speed alone in units per second, and how often it was measured.
     alone: f64,
+    times_alone: u32,
     /// Part of the time in which the others may run, together.
     beside: f64,
 }
 
 impl Favour {
+    /// The favoured job of the last step.
+    pub fn favoured(&self) -> Option<&ContainerId> {
+        self.favoured.as_ref()
+    }
+
     /// Returns the part of the time, 0 .. 1, for which each job is to be frozen from now on; a job that is not listed is not frozen.
     pub fn step(&mut self, gpu_jobs: &[GpuJob], now: Millis) -> BTreeMap<ContainerId, f64> {
         let Some(favoured) = self.choose(gpu_jobs) else {
@@ -60,10 +79,14 @@ impl Favour {
         };
         let others: Vec<ContainerId> =
             gpu_jobs.iter().map(|other| &other.id).filter(|id| **id != favoured.id).cloned().collect();
-        if self.favoured.as_ref() != Some(&favoured.id) || self.others != others {
-            *self = Favour { favoured: Some(favoured.id.clone()), others, ..Favour::default() };
+        let is_same = self.favoured.as_ref() == Some(&favoured.id);
+        if !is_same || self.others != others {
+            let (reported, reports_often) = if is_same { (self.reported, self.reports_often) } else { (None, false) };
+            let favoured = Some(favoured.id.clone());
+            *self = Favour { favoured, others, reported, reports_often, ..Favour::default() };
         }
-        let Some(progress) = favoured.progress.filter(|progress| now.since(progress.at) < SILENT) else {
+        let progress = favoured.progress.filter(|progress| now.since(progress.at) < SILENT);
+        let Some(progress) = progress.filter(|progress| self.is_frequent(*progress)) else {
             (self.measured, self.speed_known_at) = (None, None);
             return BTreeMap::new();
         };
@@ -78,9 +101,9 @@ impl Favour {
         if speed.is_some() {
             self.speed_known_at = Some(now);
         }
-        let each = self.beside.max(LEAST_TOGETHER) / self.others.len().max(1) as f64;
-        let frozen = (1.0 - each).max(0.0);
-        if frozen < MORE {
+        let beside = if self.is_to_be_alone() { LEAST_TOGETHER } else { self.beside.max(LEAST_TOGETHER) };
+        let frozen = (1.0 - beside / self.others.len().max(1) as f64).max(0.0);
+        if frozen < LEAST_FROZEN {
             return BTreeMap::new();
         }
         self.others.iter().map(|id| (id.clone(), frozen)).collect()
@@ -92,6 +115,20 @@ impl Favour {
         let current = gpu_jobs.iter().find(|gpu_job| Some(&gpu_job.id) == self.favoured.as_ref());
         let kept = current.filter(|current| largest.share < CLEARLY * current.share);
         (gpu_jobs.len() > 1).then(|| kept.unwrap_or(largest))
+    }
+
+    /// Whether the last two reports were less than [`SILENT`] apart. After a rare one the others would be frozen although no speed follows.
+    fn is_frequent(&mut self, progress: Progress) -> bool {
+        if self.reported.is_none_or(|before| before.current != progress.current) {
+            let before = self.reported.replace(progress);
+            self.reports_often = before.is_some_and(|before| progress.at.since(before.at) < SILENT);
+        }
+        self.reports_often
+    }
+
+    /// Whether this step is one of those in which the speed alone is measured.
+    fn is_to_be_alone(&self) -> bool {
+        self.steps % CYCLE < STEPS_ALONE
     }
 
     /// Returns the units per second since the last measurement, once enough time has passed; `None` also if the speed is invalid.
@@ -111,18 +148,21 @@ impl Favour {
     }
 
     fn learn(&mut self, speed: f64) {
+        let is_alone = self.is_to_be_alone();
+        let before = self.beside.max(LEAST_TOGETHER);
         self.steps += 1;
-        // Beside others it is at best as fast as alone; a little more is noise. While the others hardly run it counts as alone.
-        let is_as_alone = self.beside <= LEAST_TOGETHER;
-        let weight = if self.steps <= STEPS_ALONE { 1.0 / f64::from(self.steps) } else { 0.1 };
-        if is_as_alone || speed > self.alone {
+        // While the others hardly run, its speed counts as alone.
+        if is_alone || before <= LEAST_TOGETHER || speed > FASTER * self.alone {
+            self.times_alone += 1;
+            let weight = (1.0 / f64::from(self.times_alone)).max(WEIGHT);
             self.alone += weight * (speed - self.alone);
         }
-        if self.steps <= STEPS_ALONE {
+        if is_alone {
             return;
         }
-        let keeps = speed >= KEEPS * self.alone;
-        self.beside = if keeps { (self.beside + MORE).min(self.others.len() as f64) } else { self.beside / 2.0 };
+        let more = (speed / self.alone - KEEPS).min(MORE_AT_MOST);
+        let least = (before / 2.0).max(LEAST_TOGETHER);
+        self.beside = (before + more).max(least).min(self.others.len() as f64);
     }
 }
 
@@ -137,29 +177,73 @@ mod tests {
         GpuJob { id: ContainerId::new(name), share, progress: Some(progress) }
     }
 
-    /// Runs two jobs on one GPU for some seconds. Returns how often the favoured job had 95 % of its speed alone, and the other's part of
-    /// the time at the end. `slows`: part of its speed that the favoured job loses when the other runs all the time.
-    fn run(seconds: u64, slows: f64) -> (f64, f64) {
+    /// Two jobs on one GPU for some time.
+    struct Ran {
+        /// Mean speed of the favoured job, as part of its speed alone.
+        kept: f64,
+        /// How often it had 95 % of its speed alone.
+        kept_well: f64,
+        /// The other's part of the time: mean, and at the end.
+        beside: f64,
+        beside_last: f64,
+    }
+
+    /// Runs two jobs on one GPU for some seconds. `slows`: part of its speed that the favoured job loses when the other runs all the time.
+    /// `noise`: standard deviation of its measured speeds.
+    fn run(seconds: u64, slows: f64, noise: f64) -> Ran {
         let mut favour = Favour::default();
-        let (mut done, mut frozen, mut kept) = (0.0, BTreeMap::new(), 0);
+        let (mut done, mut kept, mut kept_well, mut beside, mut part) = (0.0, 0.0, 0, 0.0, 1.0);
+        let mut random: u64 = 1;
         for second in 0..seconds {
             let now = Millis::from_secs(second);
-            let beside = 1.0 - frozen.get(&ContainerId::new("b")).copied().unwrap_or(0.0);
-            let speed = 10.0 * (1.0 - slows * beside);
-            done += speed;
-            kept += u64::from(speed >= 9.5);
-            frozen = favour.step(&[gpu_job("a", 0.8, done, now), gpu_job("b", 0.2, 0.0, now)], now);
+            let speed = 1.0 - slows * part;
+            (kept, beside) = (kept + speed, beside + part);
+            kept_well += u64::from(speed >= 0.95);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let uniform = (random >> 33) as f64 / f64::from(1_u32 << 30) - 1.0;
+            // Each speed is the mean of four.
+            done += 10.0 * speed * (1.0 + 2.0 * noise * uniform * 3.0_f64.sqrt());
+            let frozen = favour.step(&[gpu_job("a", 0.8, done, now), gpu_job("b", 0.2, 0.0, now)], now);
+            part = 1.0 - frozen.get(&ContainerId::new("b")).copied().unwrap_or(0.0);
         }
-        (kept as f64 / seconds as f64, 1.0 - frozen.get(&ContainerId::new("b")).copied().unwrap_or(0.0))
+        let count = seconds as f64;
+        Ran { kept: kept / count, kept_well: kept_well as f64 / count, beside: beside / count, beside_last: part }
     }
 
     #[test]
     fn the_favoured_job_keeps_its_speed_and_the_other_gets_the_rest() {
-        let (kept, beside) = run(600, 0.2);
-        assert!(kept > 0.9, "{kept}");
-        assert!((2.0 * LEAST_TOGETHER..0.35).contains(&beside), "{beside}");
-        let (_, beside) = run(600, 0.0);
-        assert!(beside > 0.99, "a job that costs nothing is not frozen: {beside}");
+        let ran = run(600, 0.2, 0.0);
+        assert!(ran.kept_well > 0.9, "{}", ran.kept_well);
+        assert!((2.0 * LEAST_TOGETHER..0.35).contains(&ran.beside_last), "{}", ran.beside_last);
+        let ran = run(600, 0.0, 0.0);
+        assert!(ran.beside_last > 0.99, "a job that costs nothing is not frozen: {}", ran.beside_last);
+    }
+
+    #[test]
+    fn noise_neither_starves_the_other_nor_slows_the_favoured_job() {
+        for noise in [0.01, 0.02] {
+            let ran = run(3600, 0.0, noise);
+            assert!(ran.beside > 0.7, "a job that costs nothing is hardly frozen: {}", ran.beside);
+            for slows in [0.05, 0.2, 0.5] {
+                let (ran, quiet) = (run(3600, slows, noise), run(3600, slows, 0.0));
+                assert!(ran.kept >= 0.95, "{slows} {noise}: {}", ran.kept);
+                assert!(ran.beside > 0.8 * quiet.beside, "{slows} {noise}: {} {}", ran.beside, quiet.beside);
+            }
+        }
+    }
+
+    #[test]
+    fn a_favoured_job_that_reports_rarely_freezes_nobody() {
+        let second_line = |second: u64| if second % 90 >= 3 { 3_u64 } else { 0 };
+        let rarely = beside_reports(|second| (second / 90, second - second % 90 + second_line(second)), 1000);
+        assert!(rarely.iter().all(|part| *part == 1.0), "{rarely:?}");
+        let often = beside_reports(|second| (second / 20, second - second % 20), 1000);
+        assert!(often[25..60].iter().all(|part| *part < 0.1), "{often:?}");
+        let then_rarely =
+            |second: u64| if second < 300 { (second, second) } else { (second / 90, second - second % 90) };
+        let then_rarely = beside_reports(then_rarely, 1500);
+        assert!(then_rarely[..300].iter().any(|part| *part < 0.1));
+        assert!(then_rarely[450..].iter().all(|part| *part == 1.0), "{then_rarely:?}");
     }
 
     #[test]
@@ -167,29 +251,45 @@ mod tests {
         let mut favour = Favour::default();
         let silent = |now| [GpuJob { progress: None, ..gpu_job("a", 0.8, 0.0, now) }, gpu_job("b", 0.2, 0.0, now)];
         assert!(favour.step(&silent(Millis::from_secs(1)), Millis::from_secs(1)).is_empty());
-        let stale = [gpu_job("a", 0.8, 5.0, Millis(0)), gpu_job("b", 0.2, 0.0, Millis(0))];
-        assert!(!favour.step(&stale, Millis::from_secs(1)).is_empty());
-        assert!(favour.step(&stale, Millis::from_secs(61)).is_empty());
+        let reported = |done: f64| [gpu_job("a", 0.8, done, Millis(0)), gpu_job("b", 0.2, 0.0, Millis(0))];
+        assert!(favour.step(&reported(4.0), Millis::from_secs(1)).is_empty(), "nor after a single report");
+        assert!(!favour.step(&reported(5.0), Millis::from_secs(1)).is_empty());
+        assert!(favour.step(&reported(5.0), Millis::from_secs(61)).is_empty());
     }
 
     /// Part of the time in which `b` may run after each second, beside a favoured job with this counter.
     fn beside(counter: impl Fn(u64) -> f64, seconds: u64) -> Vec<f64> {
         let mut favour = Favour::default();
+        let mut second = |second: u64| step(&mut favour, counter(second), Millis::from_secs(second), second);
+        (0..seconds).map(&mut second).collect()
+    }
+
+    /// As [`beside`], for a job whose last report at each second has this counter and time.
+    fn beside_reports(report: impl Fn(u64) -> (u64, u64), seconds: u64) -> Vec<f64> {
+        let mut favour = Favour::default();
         let mut second = |second: u64| {
-            let now = Millis::from_secs(second);
-            let jobs = [gpu_job("a", 0.8, counter(second), now), gpu_job("b", 0.2, 0.0, now)];
-            1.0 - favour.step(&jobs, now).get(&ContainerId::new("b")).copied().unwrap_or(0.0)
+            let (counter, at) = report(second);
+            step(&mut favour, counter as f64, Millis::from_secs(at), second)
         };
         (0..seconds).map(&mut second).collect()
     }
 
+    fn step(favour: &mut Favour, counter: f64, at: Millis, second: u64) -> f64 {
+        let jobs = [gpu_job("a", 0.8, counter, at), gpu_job("b", 0.2, 0.0, at)];
+        1.0 - favour.step(&jobs, Millis::from_secs(second)).get(&ContainerId::new("b")).copied().unwrap_or(0.0)
+    }
+
     #[test]
     fn a_favoured_job_without_advance_freezes_the_others_only_briefly() {
-        let counters: [fn(u64) -> f64; 4] = [|_| 7.0, |_| f64::NAN, |_| f64::INFINITY, |second| -(second as f64)];
+        let stops: fn(u64) -> f64 = |second| second.min(2) as f64;
+        let counters: [fn(u64) -> f64; 3] = [stops, |_| f64::NAN, |second| -(second as f64)];
         for counter in counters {
             let beside = beside(counter, 600);
-            assert!(beside[..30].iter().all(|part| *part < 0.1));
-            assert!(beside[61..].iter().all(|part| *part == 1.0), "{:?}", &beside[61..]);
+            assert!(beside[1..30].iter().all(|part| *part < 0.1));
+            assert!(beside[65..].iter().all(|part| *part == 1.0), "{:?}", &beside[65..]);
+        }
+        for counter in [7.0, f64::INFINITY] {
+            assert!(beside(|_| counter, 600).iter().all(|part| *part == 1.0), "{counter}");
         }
     }
 
@@ -237,15 +337,19 @@ mod tests {
 
     #[test]
     fn a_single_job_is_not_frozen_and_only_a_clearly_larger_share_changes_the_favoured_job() {
-        let now = Millis::from_secs(1);
         let mut favour = Favour::default();
-        let step = |favour: &mut Favour, a: f64, b: f64| -> Vec<String> {
-            let frozen = favour.step(&[gpu_job("a", a, 1.0, now), gpu_job("b", b, 1.0, now)], now);
+        assert!(favour.step(&[gpu_job("a", 1.0, 1.0, Millis(0))], Millis(0)).is_empty());
+        let mut seconds = 0_u32..;
+        let mut step = |a: f64, b: f64| -> Vec<String> {
+            let mut frozen = BTreeMap::new();
+            for second in seconds.by_ref().take(3) {
+                let (done, now) = (f64::from(second), Millis::from_secs(u64::from(second)));
+                frozen = favour.step(&[gpu_job("a", a, done, now), gpu_job("b", b, done, now)], now);
+            }
             frozen.keys().map(|id| id.as_str().to_owned()).collect()
         };
-        assert!(favour.step(&[gpu_job("a", 1.0, 1.0, now)], now).is_empty());
-        assert_eq!(step(&mut favour, 0.6, 0.4), ["b"]);
-        assert_eq!(step(&mut favour, 0.48, 0.52), ["b"]);
-        assert_eq!(step(&mut favour, 0.4, 0.6), ["a"]);
+        assert_eq!(step(0.6, 0.4), ["b"]);
+        assert_eq!(step(0.48, 0.52), ["b"]);
+        assert_eq!(step(0.4, 0.6), ["a"]);
     }
 }

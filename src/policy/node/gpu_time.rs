@@ -12,7 +12,7 @@ pub(super) struct GpuTime {
 }
 
 impl GpuTime {
-    /// Adds one tick's observation. Returns the GPU-seconds since the first observation, the mean over its GPUs if it has several; `None`
+    /// Adds one tick's observation, whose shares are means since the last tick. Returns the GPU-seconds since the first observation, the mean over its GPUs if it has several; `None`
     /// while unknown.
     pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation) -> Option<CpuTime> {
         let shares: Vec<f64> = container.gpus.iter().filter_map(|part| part.share).filter(|s| s.is_finite()).collect();

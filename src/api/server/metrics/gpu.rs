@@ -15,10 +15,6 @@ fn mebibytes(bytes: Option<Bytes>) -> Option<f64> {
     Some((bytes?.0 as f64 / f64::from(1 << 20)).round())
 }
 
-fn free(gpu: &Gpu) -> Option<Bytes> {
-    Some(Bytes(gpu.memory_total?.0.saturating_sub(gpu.memory_used?.0)))
-}
-
 const GPU_METRICS: &[(Kind, &str, &str, Reading)] = &[
     (Kind::Gauge, "DCGM_FI_DEV_GPU_UTIL", "Percentage of time in which a kernel ran", |gpu| {
         Some((gpu.busy? * 1000.0).round() / 10.0)
@@ -26,7 +22,7 @@ const GPU_METRICS: &[(Kind, &str, &str, Reading)] = &[
     (Kind::Gauge, "DCGM_FI_DEV_FB_USED", "GPU memory in use by all processes, in MiB", |gpu| {
         mebibytes(gpu.memory_used)
     }),
-    (Kind::Gauge, "DCGM_FI_DEV_FB_FREE", "Free GPU memory, in MiB", |gpu| mebibytes(free(gpu))),
+    (Kind::Gauge, "DCGM_FI_DEV_FB_FREE", "Free GPU memory, in MiB", |gpu| mebibytes(gpu.memory_free)),
     (Kind::Gauge, "DCGM_FI_DEV_POWER_USAGE", "Power draw, in watts", |gpu| gpu.power),
     (Kind::Gauge, "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "Power limit, in watts", |gpu| gpu.power_limit),
     (Kind::Gauge, "DCGM_FI_DEV_GPU_TEMP", "Temperature of the chip, in degrees Celsius", |gpu| gpu.temperature),

@@ -39,13 +39,18 @@ pub(in crate::cli::doctor) fn driver_of_gpus(daemon: Option<&Status>, driver: &D
             format!("loaded, but {error}: the GPU use of jobs is unknown"),
             "install the driver's library (Debian: libnvidia-ml1, Ubuntu: libnvidia-compute-VERSION), then `sudo systemctl restart flowcond`",
         ),
+        Some(Err(error @ NoGpu::StaticBuild { .. })) => Check::warn(
+            NAME,
+            format!("loaded, but {error}: the GPU use of jobs is unknown"),
+            "install the Debian package, or build on a machine like this one: `cargo build --release`",
+        ),
         Some(Err(error)) => {
             Check::warn(NAME, format!("{error}: the GPU use of jobs is unknown"), "`nvidia-smi` shows details")
         }
         Some(Ok(())) if daemon.is_some() => Check::warn(
             NAME,
-            "the library works here, but the daemon sees no GPU: the unit denies it the devices",
-            "allow the devices with a drop-in: `flowctl help operations`, UNIT",
+            "the library works here, but the daemon sees no GPU: the unit denies it the devices, or the driver was installed after it started",
+            "allow the devices with a drop-in (`flowctl help operations`, UNIT), then `sudo systemctl restart flowcond`",
         ),
         Some(Ok(())) => Check::ok(NAME, "loaded, and its library works"),
         None => Check::warn(
@@ -97,7 +102,16 @@ mod tests {
     fn a_library_that_works_only_outside_the_daemon_points_to_its_unit() {
         let check = judged(&status(Vec::new()), true, Some(Ok(()))).unwrap();
         assert_eq!(check.verdict, Verdict::Warn);
-        assert!(check.fix.unwrap().contains("drop-in"));
+        let fix = check.fix.unwrap();
+        assert!(fix.contains("drop-in") && fix.contains("systemctl restart flowcond"), "{fix}");
+    }
+
+    #[test]
+    fn a_static_build_is_told_to_use_the_package() {
+        let library = Some(Err(NoGpu::StaticBuild { name: "libnvidia-ml.so.1".to_owned() }));
+        let check = judged(&status(Vec::new()), true, library).unwrap();
+        assert!(check.found.contains("static build of flowcon cannot load libnvidia-ml.so.1"), "{check:?}");
+        assert!(check.fix.unwrap().contains("Debian package"));
     }
 
     #[test]
