@@ -4,11 +4,13 @@
 
 mod support;
 
+use flowcon::host::store::history::{HistoryBatch, HistoryStore};
+use flowcon::model::{ContainerId, Event, EventKind, JobRecord, Runtime};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use support::daemon::{Daemon, eventually};
 use support::engine::{Engine, RunSpec};
 use support::job::Job;
@@ -63,6 +65,8 @@ fn an_ended_job_and_its_decisions_can_be_queried() {
 
     let listed = daemon.stdout_of(&["history"]);
     assert!(listed.contains("brief") && listed.contains("exit 0"), "{listed}");
+    let rows = daemon.stdout_of(&["ps", "-a", "-o", "jsonl"]);
+    assert!(rows.lines().any(|row| json(row)["name"] == "brief"), "one line for each job: {rows}");
     let middle = times[times.len() / 2];
     let middle = flowcon::model::time::utc(middle).replace('Z', &format!(".{:03}Z", middle % 1000));
     let explained = daemon.stdout_of(&["explain", "brief", "--at", &middle]);
@@ -123,6 +127,79 @@ fn a_disabled_history_is_an_error_and_writes_nothing() {
     assert_eq!(output.status.code(), Some(6));
     assert!(String::from_utf8_lossy(&output.stderr).contains("history.enabled = true"));
     assert!(!daemon.state_dir().join("history.db").exists());
+    let _job = train(&daemon, "runs", 1_000_000);
+    daemon.wait_for_job("runs", "is found", Duration::from_secs(20), |_| true);
+    let all = daemon.flowctl(&["ps", "-a"]);
+    assert!(all.status.success() && String::from_utf8_lossy(&all.stdout).contains("runs"), "{all:?}");
+    assert!(String::from_utf8_lossy(&all.stderr).contains("jobs that ended are not shown"), "{all:?}");
+}
+
+/// Writes a user's command that ended three days ago, with its events, and `count` notices about another job half an hour ago.
+fn write_events(state: &Path, count: u64) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let (began, ended, later) = (now - 3 * 86_400_000, now - 3 * 86_400_000 + 60_000, now - 1_800_000);
+    let job = JobRecord {
+        number: 1,
+        id: ContainerId::new("scope:old@ann"),
+        name: "old@ann".to_owned(),
+        runtime: Runtime::Scope,
+        started_unix_ms: began,
+        first_unix_ms: began,
+        last_unix_ms: ended,
+        ended_unix_ms: Some(ended),
+        exit_code: Some(0),
+        original_weight: None,
+        metric: None,
+        direction: None,
+        unit: None,
+        total: None,
+    };
+    let event = |unix_ms: u64, kind: EventKind, name: &str, text: String| Event {
+        sequence: 0,
+        unix_ms,
+        kind,
+        container: Some(format!("scope:{name}")),
+        name: Some(name.to_owned()),
+        text,
+    };
+    let mut events = vec![
+        event(began, EventKind::Started, "old@ann", "it began".to_owned()),
+        event(ended, EventKind::Ended, "old@ann", "it ended".to_owned()),
+    ];
+    events.extend((0..count).map(|n| event(later + n, EventKind::Notice, "other", format!("notice {n}"))));
+    let batch = HistoryBatch { jobs: [(1, job)].into(), events, ..HistoryBatch::default() };
+    HistoryStore::open(state).unwrap().store.write(&batch).unwrap();
+}
+
+/// Texts of the events about the job with this name, from lines of JSON.
+fn texts_of(lines: &str, name: &str) -> Vec<String> {
+    let events = lines.lines().map(json).filter(|event| event["name"] == name);
+    events.map(|event| event["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_newest_events_are_shown_and_those_of_a_job_from_its_beginning() {
+    let state = tempfile::tempdir().unwrap();
+    write_events(state.path(), 25_000);
+    let daemon = Daemon::start_over(state.path(), &["api.group="]);
+    let of_job = daemon.stdout_of(&["history", "old", "--events", "-o", "jsonl"]);
+    assert_eq!(of_job.lines().count(), 2, "{of_job}");
+    assert_eq!(texts_of(&of_job, "old@ann"), ["it began", "it ended"]);
+    let unknown = daemon.flowctl(&["history", "nobody", "--events"]);
+    assert_eq!(unknown.status.code(), Some(4), "{}", String::from_utf8_lossy(&unknown.stderr));
+
+    let newest = daemon.flowctl(&["history", "--events", "--since", "1h", "-o", "jsonl"]);
+    let lines = String::from_utf8(newest.stdout).unwrap();
+    assert_eq!(lines.lines().count(), 20_000);
+    assert_eq!(texts_of(&lines, "other").last().unwrap(), "notice 24999");
+    assert!(String::from_utf8_lossy(&newest.stderr).contains("only the newest 20000 rows"));
+
+    let all = daemon.stdout_of(&["events", "--since", "1h", "--no-follow", "-o", "jsonl"]);
+    let expected: Vec<String> = (0..25_000).map(|n| format!("notice {n}")).collect();
+    assert!(texts_of(&all, "other") == expected, "each recorded event once, in order");
+
+    let many = daemon.flowctl(&["events", "--no-follow", "-n", "5000"]);
+    assert!(String::from_utf8_lossy(&many.stderr).contains("use --since TIME for older ones"), "{many:?}");
 }
 
 #[test]

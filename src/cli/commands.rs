@@ -125,13 +125,26 @@ pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), F
         if !args.all {
             return screen.rendered(&list, &list.containers, |look| ps::page(&list.containers, &[], look));
         }
-        let now = when::now_unix_ms();
-        let mut ended = history::jobs(client, &history::span(now.saturating_sub(DAY_MS), now), None).await?;
-        ended.retain(|job| job.ended_unix_ms.is_some());
-        let all = AllJobs { containers: list.containers, ended };
-        screen.rendered(&all, &all.containers, |look| ps::page(&all.containers, &all.ended, look))
+        let all = AllJobs { containers: list.containers, ended: ended_within_a_day(client).await? };
+        let running = all.containers.iter().map(Row::Running);
+        let rows: Vec<Row<'_>> = running.chain(all.ended.iter().map(Row::Ended)).collect();
+        screen.rendered(&all, &rows, |look| ps::page(&all.containers, &all.ended, look))
     })
     .await
+}
+
+/// The jobs that ended within the last day; none, with a warning, if no history is kept or this user may not read it.
+async fn ended_within_a_day(client: &Client) -> Result<Vec<JobRecord>, Failure> {
+    let now = when::now_unix_ms();
+    match history::jobs(client, &history::span(now.saturating_sub(DAY_MS), now), None).await {
+        Ok(jobs) => Ok(jobs.into_iter().filter(|job| job.ended_unix_ms.is_some()).collect()),
+        Err(failure) if matches!(failure.exit, Exit::Refused | Exit::Denied) => {
+            let (message, next) = (text::clean(&failure.message), text::clean(&failure.next));
+            eprintln!("flowctl: jobs that ended are not shown: {message}\nnext: {next}");
+            Ok(Vec::new())
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// JSON document of `flowctl ps -a`.
@@ -139,6 +152,14 @@ pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), F
 struct AllJobs {
     containers: Vec<Container>,
     ended: Vec<JobRecord>,
+}
+
+/// A line of `flowctl ps -a -o jsonl`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Row<'a> {
+    Running(&'a Container),
+    Ended(&'a JobRecord),
 }
 
 fn is_denied(error: &ClientError) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Imports: the API's client, screen.
 
-use super::history::{past_events, span};
+use super::history::events_after;
 use crate::api::client::{Client, ClientError, StreamMessage};
 use crate::api::wire::Event;
 use crate::term::exit::{Exit, Failure};
@@ -17,13 +17,13 @@ use std::time::Duration;
 /// Interval between attempts to reconnect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of recent events that the daemon keeps.
-const RECENT_AT_MOST: usize = 10_000;
+/// Number of recent events that the daemon keeps beside its history.
+const RECENT_AT_MOST: usize = 1024;
 
 /// Arguments of `flowctl events`.
 #[derive(Args, Debug)]
 pub struct EventsArgs {
-    /// Begin with the last COUNT events
+    /// Begin with the last COUNT events, at most 1024; --since has no such limit
     #[arg(long, short = 'n', default_value_t = 10, value_name = "COUNT")]
     recent: usize,
     /// Begin after the event with this id, from an earlier `-o json` line
@@ -49,20 +49,21 @@ pub async fn events(client: &Client, args: &EventsArgs, screen: &Screen) -> Resu
 async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(), Failure> {
     let follow = if args.no_follow { "&follow=false" } else { "" };
     let recent = if args.since.is_some() { RECENT_AT_MOST } else { args.recent };
+    if recent > RECENT_AT_MOST {
+        eprintln!("flowctl: `-n` shows at most the latest {RECENT_AT_MOST} events; use --since TIME for older ones");
+    }
     let mut query = format!("recent={recent}{follow}");
     let mut last_id = args.after.clone();
     if last_id.is_some() {
         query = follow.trim_start_matches('&').to_owned();
     }
+    // The newest events are not in the history yet, and older ones are no longer in the stream. The stream comes second: the daemon closes
+    // one that is not read, as while `less` waits for its user.
+    let shown = match args.since {
+        Some(since) => show_recorded(client, since, screen).await?,
+        None => BTreeSet::new(),
+    };
     let mut stream = client.events(&query, last_id.as_deref()).await?;
-    // The newest events are not in the history yet, and older ones are no longer in the stream.
-    let mut shown = BTreeSet::new();
-    if let Some(since) = args.since {
-        for event in past_events(client, &span(since, when::now_unix_ms()), None).await? {
-            shown.insert((event.unix_ms, event.text.clone()));
-            show(&StreamMessage::Event(event), None, screen)?;
-        }
-    }
     let is_new = |message: &StreamMessage| match message {
         StreamMessage::Event(event) => {
             args.since.is_none_or(|since| event.unix_ms >= since)
@@ -85,6 +86,23 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
         }
         eprintln!("flowctl: the daemon closed the stream; waiting for it to come back");
         stream = reconnect(client, last_id.as_deref()).await?;
+    }
+}
+
+/// Prints the recorded events since a time until there are no more, and returns the newest of them.
+async fn show_recorded(client: &Client, since: u64, screen: &Screen) -> Result<BTreeSet<(u64, String)>, Failure> {
+    let (mut newest, mut after) = (BTreeSet::new(), 0);
+    loop {
+        let events = events_after(client, since, after).await?;
+        let Some(last) = events.last() else { return Ok(newest) };
+        after = last.sequence;
+        for event in events {
+            newest.insert((event.unix_ms, event.text.clone()));
+            show(&StreamMessage::Event(event), None, screen)?;
+        }
+        while newest.len() > 2 * RECENT_AT_MOST {
+            newest.pop_first();
+        }
     }
 }
 

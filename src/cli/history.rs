@@ -14,8 +14,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 
-/// Maximum number of jobs or events in one result; `--since` narrows it.
+/// Maximum number of jobs or events in one result: the newest; `--since` and `--until` narrow it.
 const ROWS_AT_MOST: usize = 20_000;
+/// Maximum number of samples in one result.
+const SAMPLES_AT_MOST: usize = 1_000_000;
 /// Approximate number of rows for one job; `-o jsonl` prints all samples.
 const TABLE_ROWS: u64 = 120;
 /// Default of `--since` for the list of jobs.
@@ -71,8 +73,10 @@ async fn one(client: &Client, name: &str, args: &HistoryArgs, until: u64, screen
 }
 
 async fn events(client: &Client, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
-    let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_SPAN_MS));
-    let events = past_events(client, &span(since, until), args.job.as_deref()).await?;
+    // Without a time, a job's events begin with the first.
+    let earliest = if args.job.is_some() { 0 } else { until.saturating_sub(DEFAULT_SPAN_MS) };
+    let job = args.job.as_ref().map_or_else(String::new, |job| format!("&job={}", segment(job)));
+    let events = past_events(client, &(span(args.since.unwrap_or(earliest), until) + &job)).await?;
     let page = |look: &Look| events.iter().map(|event| super::events::event_line(event, look)).collect();
     screen.show(&events, &events, page)
 }
@@ -115,18 +119,23 @@ pub(in crate::cli) async fn samples(
         let page: Samples =
             client.get(&format!("/v1/history/samples?{span}{job}&every_s={every}&limit=20000{place}")).await?;
         all.extend(page.samples);
-        match page.next.filter(|next| after.as_ref() != Some(next) && all.len() < 50 * ROWS_AT_MOST) {
+        match page.next.filter(|next| after.as_ref() != Some(next) && all.len() < SAMPLES_AT_MOST) {
             Some(next) => after = Some(next),
             None => return Ok(all),
         }
     }
 }
 
-/// Fetches the events of a time span, page by page.
-pub(in crate::cli) async fn past_events(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<Event>, Failure> {
-    let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
-    let path = format!("/v1/history/events?{span}{job}&limit=5000");
+/// Fetches the events selected by the parameters of a query, page by page.
+pub(in crate::cli) async fn past_events(client: &Client, query: &str) -> Result<Vec<Event>, Failure> {
+    let path = format!("/v1/history/events?{query}&limit=5000");
     pages(client, &path, |page: EventRecords| (page.events, page.next)).await
+}
+
+/// Fetches one page of the events since a time, after the event with the sequence number `after`.
+pub(in crate::cli) async fn events_after(client: &Client, since: u64, after: u64) -> Result<Vec<Event>, Failure> {
+    let page: EventRecords = client.get(&format!("/v1/history/events?since={since}&after={after}&limit=5000")).await?;
+    Ok(page.events)
 }
 
 /// Fetches the blocks of the switchback experiment within a time span, page by page.
@@ -134,29 +143,32 @@ pub(in crate::cli) async fn past_blocks(client: &Client, span: &str) -> Result<V
     pages(client, &format!("/v1/history/blocks?{span}"), |page: BlockRecords| (page.blocks, page.next)).await
 }
 
-/// Fetches all rows of a path with a query; `parts` splits a page into its rows and the cursor of the next page.
+/// Fetches the newest [`ROWS_AT_MOST`] rows of a path with a query, oldest first; `parts` splits a page into its rows and the cursor of
+/// the next page.
 async fn pages<P: DeserializeOwned, T>(
     client: &Client,
     path: &str,
     parts: impl Fn(P) -> (Vec<T>, Option<u64>),
 ) -> Result<Vec<T>, Failure> {
-    let (mut all, mut after) = (Vec::new(), 0);
+    let (mut newest, mut after, mut left_out) = (Vec::new(), 0, 0);
     loop {
         let (rows, next) = parts(client.get(&format!("{path}&after={after}")).await?);
-        all.extend(rows);
-        match next.filter(|next| *next > after && all.len() < ROWS_AT_MOST) {
+        newest.extend(rows);
+        let excess = newest.len().saturating_sub(ROWS_AT_MOST);
+        newest.drain(..excess);
+        left_out += excess;
+        match next.filter(|next| *next > after) {
             Some(next) => after = next,
-            None => {
-                if next.is_some() {
-                    eprintln!(
-                        "flowctl: there are more rows than these {}; choose a shorter span with --since and --until",
-                        all.len()
-                    );
-                }
-                return Ok(all);
-            }
+            None => break,
         }
     }
+    if left_out > 0 {
+        eprintln!(
+            "flowctl: only the newest {ROWS_AT_MOST} rows are shown, {left_out} older ones are not; choose a shorter span with --since \
+             and --until"
+        );
+    }
+    Ok(newest)
 }
 
 fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
@@ -195,9 +207,8 @@ fn job_row(job: &JobRecord) -> Vec<Cell> {
         _ => Tone::Plain,
     };
     let end = Cell::new(tone, &end(job));
-    let value = latest.and_then(|latest| latest.value);
-    let metric =
-        value.map(|value| format!("{} {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)));
+    let value = latest.and_then(value_text);
+    let metric = value.map(|value| format!("{} {value}", job.metric.as_deref().unwrap_or("value")));
     vec![
         Cell::new(Tone::Bold, &job.name),
         Cell::plain(&text::fit(&clean(&job.short_id), 24)),
@@ -208,6 +219,11 @@ fn job_row(job: &JobRecord) -> Vec<Cell> {
         Cell::or_dash(progress(job, latest)),
         end,
     ]
+}
+
+/// The latest evaluation in words; `NaN` if it was not finite.
+pub(in crate::cli) fn value_text(sample: &Sample) -> Option<String> {
+    sample.value.map(text::number_text).or_else(|| sample.has_diverged().then(|| "NaN".to_owned()))
 }
 
 fn progress(job: &JobRecord, sample: Option<&Sample>) -> Option<String> {
@@ -262,7 +278,7 @@ fn sample_row(job: &JobRecord, sample: &Sample, before: Option<&Sample>, gpus: b
     };
     let mut row = vec![
         Cell::plain(&when::clock(sample.unix_ms)),
-        Cell::or_dash(sample.value.map(text::number_text)),
+        Cell::or_dash(value_text(sample)),
         Cell::or_dash(progress(job, Some(sample))),
         Cell::or_dash(before.and_then(|before| cores_between(before, sample)).map(|cores| format!("{cores:.2}"))),
     ];
@@ -282,4 +298,17 @@ fn sample_row(job: &JobRecord, sample: &Sample, before: Option<&Sample>, gpus: b
 pub(in crate::cli) fn cores_between(before: &Sample, after: &Sample) -> Option<f64> {
     let seconds = after.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
     (seconds > 0.0).then_some((after.cpu_s? - before.cpu_s?).max(0.0) / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_not_finite_is_shown_as_nan_and_a_missing_one_is_not() {
+        let diverged = Sample { value_is_finite: Some(false), ..Sample::default() };
+        assert_eq!(value_text(&diverged).as_deref(), Some("NaN"));
+        assert_eq!(value_text(&Sample { value: Some(0.25), ..Sample::default() }).as_deref(), Some("0.25"));
+        assert_eq!(value_text(&Sample::default()), None);
+    }
 }

@@ -4,8 +4,8 @@
 //! kept as counters, so that sums over any span stay exact however few samples are kept.
 
 use super::{
-    Bytes, ContainerId, CpuTime, CpuWeight, Direction, Event, Hold, List, Millis, PolicyName, Pressure, ProgressUnit,
-    Reason, RunState, Runtime, Share,
+    Bytes, ContainerId, CpuTime, CpuWeight, Direction, Event, EventKind, Hold, List, Millis, PolicyName, Pressure,
+    ProgressUnit, Reason, RunState, Runtime, Share,
 };
 
 /// One run of one container.
@@ -190,8 +190,10 @@ pub enum HistoryQuery {
     Events {
         /// The span.
         span: Span,
-        /// Name, id, or prefix of an id of the container; `None` = all events.
+        /// Name, id, or prefix of an id of a job; `None` = all events.
         job: Option<String>,
+        /// Only events of these kinds; empty = all kinds.
+        kinds: Vec<EventKind>,
         /// Only events with a larger sequence number.
         after: u64,
         /// Maximum number of rows.

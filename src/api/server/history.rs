@@ -9,7 +9,7 @@ use crate::api::wire::{
 };
 use crate::api::{HistoryRequest, Refusal};
 use crate::model::time::of_utc;
-use crate::model::{HistoryAnswer, HistoryQuery, Millis, Span};
+use crate::model::{EventKind, HistoryAnswer, HistoryQuery, Millis, Span};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
@@ -19,9 +19,9 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 use utoipa::IntoParams;
 
-/// Rows per page: default and maximum.
+/// Rows per page: default and maximum. Each page is held in memory until its client has read it, so it is at most a few MB.
 const JOBS: (usize, usize) = (500, 5_000);
-const SAMPLES: (usize, usize) = (5_000, 20_000);
+const SAMPLES: (usize, usize) = (2_000, 2_000);
 const READINGS: (usize, usize) = (1_000, 5_000);
 const EVENTS: (usize, usize) = (1_000, 10_000);
 const BLOCKS: (usize, usize) = (200, 500);
@@ -36,8 +36,10 @@ pub(super) struct HistoryParams {
     until: Option<String>,
     /// Name, id or id prefix of a job; for samples, the newest matching job.
     job: Option<String>,
-    /// For samples: at most one per this many seconds.
+    /// For samples: at most one per this many seconds, apart from a job's first sample and its first with a value.
     every_s: Option<f64>,
+    /// For events: only these kinds, separated by commas, for example `command,hold`.
+    kind: Option<String>,
     /// Continue after a page: the value of its `next`.
     after: Option<String>,
     /// Maximum rows.
@@ -105,12 +107,14 @@ pub(super) async fn blocks(State(api): State<Arc<Api>>, params: Parsed<HistoryPa
 }
 
 /// Events within a span, also older ones than those of `/v1/events`.
-#[utoipa::path(get, path = "/v1/history/events", params(HistoryParams), responses((status = 200, body = EventRecords)))]
+#[utoipa::path(get, path = "/v1/history/events", params(HistoryParams),
+    responses((status = 200, body = EventRecords), (status = 400, body = Problem), (status = 404, body = Problem)))]
 pub(super) async fn events(State(api): State<Arc<Api>>, params: Parsed<HistoryParams>) -> Result<Response, Fault> {
     let Query(params) = params?;
     let after = number(params.after.as_deref())?;
     let limit = bounded(params.limit, EVENTS);
-    let query = HistoryQuery::Events { span: span(&params)?, job: params.job, after, limit };
+    let kinds = params.kind.as_deref().map_or(Ok(Vec::new()), kinds)?;
+    let query = HistoryQuery::Events { span: span(&params)?, job: params.job, kinds, after, limit };
     let HistoryAnswer::Events(events, more) = answered(&api, query).await? else { return Err(Fault::Stopping) };
     let next = events.last().map(|event| event.sequence).filter(|_| more);
     Ok(json_response(json(&EventRecords { events: events.iter().map(Event::of).collect(), next })))
@@ -160,6 +164,15 @@ fn instant(text: &str) -> Result<u64, Fault> {
     read.filter(|unix_ms| *unix_ms <= i64::MAX as u64).ok_or_else(wrong)
 }
 
+fn kinds(text: &str) -> Result<Vec<EventKind>, Fault> {
+    let wrong = |kind: &str| {
+        let known = "`started`, `ended`, `list`, `limit`, `hold`, `runtime`, `command`, `notice` and `holdback`";
+        Fault::BadRequest(format!("`{kind}` is no kind of event; the kinds are {known}"))
+    };
+    let parsed = |kind: &str| serde_json::from_value(kind.into()).map_err(|_| wrong(kind));
+    text.split(',').map(parsed).collect()
+}
+
 fn number(after: Option<&str>) -> Result<u64, Fault> {
     let wrong = |text: &str| Fault::BadRequest(format!("`after` is `{text}`; expected the `next` of a page"));
     after.map_or(Ok(0), |text| text.parse().map_err(|_| wrong(text)))
@@ -168,4 +181,17 @@ fn number(after: Option<&str>) -> Result<u64, Fault> {
 fn place(after: &str) -> Result<(u64, u64), Fault> {
     let (job, unix_ms) = after.split_once('-').unwrap_or((after, ""));
     Ok((number(Some(job))?, number(Some(unix_ms))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_events_are_separated_by_commas_and_unknown_ones_are_refused() {
+        assert_eq!(kinds("command,hold"), Ok(vec![EventKind::Command, EventKind::Hold]));
+        for wrong in ["", "command,", "limits", "Hold"] {
+            assert!(matches!(kinds(wrong), Err(Fault::BadRequest(text)) if text.contains("`holdback`")), "{wrong}");
+        }
+    }
 }

@@ -103,6 +103,9 @@ pub struct Sample {
     pub gpu_memory_bytes: Option<u64>,
     /// The latest evaluation; null if there was none, or it was not finite.
     pub value: Option<f64>,
+    /// False if the latest evaluation was NaN or infinite; otherwise omitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_is_finite: Option<bool>,
     /// Progress units done.
     pub progress: Option<f64>,
     /// Fraction of the final improvement reached, 0 to 1, from the fitted curve.
@@ -126,6 +129,11 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether the latest evaluation was NaN or infinite.
+    pub fn has_diverged(&self) -> bool {
+        self.value_is_finite == Some(false)
+    }
+
     pub(in crate::api) fn of(sample: &model::Sample) -> Sample {
         let decision = sample.decision.as_ref();
         Sample {
@@ -136,6 +144,7 @@ impl Sample {
             gpus: finite_option(sample.gpus),
             gpu_memory_bytes: sample.gpu_memory.map(|bytes| bytes.0),
             value: finite_option(sample.value),
+            value_is_finite: sample.value.filter(|value| !value.is_finite()).map(|_| false),
             progress: finite_option(sample.progress),
             quality: finite_option(sample.quality),
             cpu_weight: sample.weight.map(|weight| weight.number()),
@@ -276,6 +285,41 @@ impl JobSnapshot {
             earlier: instant.earlier.as_ref().map(Sample::of),
             later: instant.later.as_ref().map(Sample::of),
             node: instant.node.as_ref().map(NodeSample::of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_not_finite_differs_from_a_missing_one() {
+        let of = |value: Option<f64>| {
+            let sample = model::Sample {
+                job: 1,
+                unix_ms: 1,
+                cpu: None,
+                memory: None,
+                gpus: None,
+                gpu_memory: None,
+                value,
+                progress: None,
+                quality: None,
+                weight: None,
+                state: model::RunState::Running,
+                hold: None,
+                decision: None,
+                is_turn: true,
+            };
+            serde_json::to_value(Sample::of(&sample)).expect("JSON")
+        };
+        for diverged in [f64::NAN, f64::INFINITY].map(Some).map(of) {
+            assert!(diverged["value"].is_null() && diverged["value_is_finite"] == false, "{diverged}");
+        }
+        for other in [None, Some(1.5)].map(of) {
+            assert!(other.get("value_is_finite").is_none(), "{other}");
+            assert!(!serde_json::from_value::<Sample>(other).expect("a sample").has_diverged());
         }
     }
 }

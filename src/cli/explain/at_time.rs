@@ -5,7 +5,7 @@
 use super::LABEL;
 use crate::api::client::{Client, segment};
 use crate::api::wire::{JobRecord, JobSnapshot, Sample};
-use crate::cli::history::cores_between;
+use crate::cli::history::{cores_between, value_text};
 use crate::term::exit::Failure;
 use crate::term::screen::{Look, Screen, Tone};
 use crate::term::text::{self, clean};
@@ -86,10 +86,8 @@ fn weight_words(job: &JobRecord, weight: u32) -> String {
 fn known(instant: &JobSnapshot, sample: &Sample) -> Vec<(&'static str, String)> {
     let job = &instant.job;
     let mut lines = Vec::new();
-    lines.push(match sample.value {
-        Some(value) => {
-            ("metric", format!("{} = {}", job.metric.as_deref().unwrap_or("value"), text::number_text(value)))
-        }
+    lines.push(match value_text(sample) {
+        Some(value) => ("metric", format!("{} = {value}", job.metric.as_deref().unwrap_or("value"))),
         None => ("metric", "none read yet".to_owned()),
     });
     if let Some(growth) = sample.growth {

@@ -99,7 +99,7 @@ impl<'a> Drawn<'a> {
             let y = row(self.jobs.len(), place);
             let end = series_of.seen_s;
             let open = if series_of.end_s.is_none() { ", still running" } else { "" };
-            let title = format!("{}: {}{open}", name(series_of), text::duration(end - series_of.start_s));
+            let title = format!("{}: {}{open}", name(series_of), text::duration(series_of.took_s));
             plot.bar((self.x(series_of.start_s), self.x(end)), (y - 0.33, y + 0.33), &series(place), &title);
             if let Some(quality) = series_of.quality_s {
                 plot.mark(self.x(quality), y, 7.0, "95 % of its improvement");
@@ -113,16 +113,15 @@ impl<'a> Drawn<'a> {
     /// Draws the measured completion times, and beneath each the estimate for plain sharing with its uncertainty.
     pub fn completions(&self) -> String {
         let ended = self.ended();
-        let took = |job: &Series| job.end_s.unwrap_or(job.seen_s) - job.start_s;
         let all =
-            ended.iter().flat_map(|(_, job, plain)| [took(job), plain.high.min(4.0 * took(job).max(plain.likely))]);
+            ended.iter().flat_map(|(_, job, plain)| [job.took_s, plain.high.min(4.0 * job.took_s.max(plain.likely))]);
         let longest = all.fold(1.0, f64::max);
         let unit = unit(longest);
         let mut plot = self.rows(0.0, longest / unit.seconds * 1.02, ended.len());
         plot.x_axis(unit.name, number);
         for (place, (colour, job, plain)) in ended.iter().enumerate() {
             let y = row(ended.len(), place);
-            let real = took(job);
+            let real = job.took_s;
             let title = format!("{}: {}", name(job), text::duration(real));
             plot.bar((0.0, real / unit.seconds), (y, y + 0.36), &series(*colour), &title);
             let estimated = format!(
@@ -137,7 +136,7 @@ impl<'a> Drawn<'a> {
             plot.line(&[(plain.low / unit.seconds, y - 0.17), (high / unit.seconds, y - 0.17)], "doubt", &estimated);
             label(&mut plot, y, job);
         }
-        let description = "For each job that ended, the time it took, and beneath it in grey the estimate for plain sharing; the line is its uncertainty.";
+        let description = "For each job that started and ended in this time, the time it took, and beneath it in grey the estimate for plain sharing; the line is its uncertainty.";
         plot.described("completions", "Completion times", description)
     }
 
@@ -165,7 +164,7 @@ impl<'a> Drawn<'a> {
             plot.line(&ends, "doubt", &title);
             label(&mut plot, y, job);
         }
-        let description = "For each job that ended, the estimated change of its completion time compared with plain sharing; \
+        let description = "For each job that started and ended in this time, the estimated change of its completion time compared with plain sharing; \
                                    left is faster, the line is the uncertainty, grey bars are within it.";
         plot.described("gains", "Estimated gain or cost of each job", description)
     }
@@ -290,7 +289,7 @@ impl<'a> Drawn<'a> {
 
 /// The relative change of a job's completion time compared with plain sharing: negative is faster.
 pub fn gain(job: &Series, plain: Range) -> Range {
-    let real = job.end_s.unwrap_or(job.seen_s) - job.start_s;
+    let real = job.took_s;
     let against = |plain: f64| if plain > 0.0 && plain.is_finite() { real / plain - 1.0 } else { -1.0 };
     Range {
         low: against(plain.high),

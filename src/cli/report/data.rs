@@ -11,8 +11,6 @@ use crate::term::exit::Failure;
 
 /// Samples requested for all jobs together.
 const SAMPLES: u64 = 60_000;
-/// Smallest and largest number of samples requested for one job.
-const SAMPLES_A_JOB: (u64, u64) = (20, 600);
 /// Minimum number of evaluations needed to report the time to 95 % of the improvement.
 const MIN_EVALUATIONS: usize = 5;
 
@@ -47,6 +45,10 @@ pub struct Series {
     pub job: JobRecord,
     /// When it started; 0 if that was before the report.
     pub start_s: f64,
+    /// Whether it started in the report.
+    pub began_here: bool,
+    /// Time from its start, even if that was before the report, to `seen_s`.
+    pub took_s: f64,
     /// When it ended.
     pub end_s: Option<f64>,
     /// Its end, or when it was last seen.
@@ -61,8 +63,10 @@ pub struct Series {
     pub improvement: Vec<(f64, f64)>,
     /// When it reached 95 % of its improvement.
     pub quality_s: Option<f64>,
-    /// First and last evaluation.
+    /// First and last finite evaluation.
     pub values: Option<(f64, f64)>,
+    /// Whether the last evaluation was not finite.
+    pub diverged: bool,
     /// Mean number of GPUs used; `None` if it used none.
     pub gpus: Option<f64>,
     /// Peak GPU memory in bytes.
@@ -100,15 +104,19 @@ pub async fn fetch(client: &Client, since: u64, until: u64) -> Result<Data, Fail
     let since = first.min(until);
     let span = span(since, until);
     let node: NodeSamples = client.get(&format!("/v1/history/node?{span}&limit=600")).await?;
-    let rows = (SAMPLES / (jobs.len() as u64).max(1)).clamp(SAMPLES_A_JOB.0, SAMPLES_A_JOB.1);
-    let samples = samples(client, &span, None, until.saturating_sub(since) / rows).await?;
-    let events = past_events(client, &span, None).await?;
-    let events = events.into_iter().filter(|event| matches!(event.kind.as_str(), "command" | "hold" | "notice"));
+    let samples = samples(client, &span, None, sampling_ms(&jobs, since, until)).await?;
+    let events = past_events(client, &format!("{span}&kind=command,hold,notice")).await?;
     let blocks = past_blocks(client, &span).await?;
     let policy: Policy = client.get("/v1/policy").await?;
-    let mut data = assemble(node, jobs, &samples, events.collect(), &blocks, since, until);
+    let mut data = assemble(node, jobs, &samples, events, &blocks, since, until);
     data.holdback = Holdback { part: policy.holdback, block_s: policy.holdback_block_s };
     Ok(data)
+}
+
+/// The time between the samples of a job with which all jobs together have about [`SAMPLES`], however long the report is.
+pub fn sampling_ms(jobs: &[JobRecord], since: u64, until: u64) -> u64 {
+    let lived = |job: &JobRecord| job.last_unix_ms.min(until).saturating_sub(job.first_unix_ms.max(since));
+    jobs.iter().map(lived).sum::<u64>() / SAMPLES
 }
 
 /// Builds the curves of each job, the estimate and the measurement.
@@ -161,20 +169,28 @@ fn series(job: JobRecord, samples: Vec<Sample>, since: u64, until: u64) -> Serie
     };
     let evaluations: Vec<(f64, f64)> = stepped(|sample| sample.value);
     let improvement = improvement(&evaluations, job.direction.as_deref());
-    let quality_s = if began_here && evaluations.len() >= MIN_EVALUATIONS {
+    let diverged = samples.iter().rfind(|sample| sample.value.is_some() || sample.has_diverged());
+    let diverged = diverged.is_some_and(Sample::has_diverged);
+    // A sample repeats the value of the one before if there was no evaluation in between.
+    let known = evaluations.chunk_by(|a, b| a.1 == b.1).count() >= MIN_EVALUATIONS;
+    let quality_s = if began_here && known && !diverged {
         improvement.iter().find(|(_, part)| *part >= 0.95).map(|(at, _)| *at)
     } else {
         None
     };
+    let seen_s = end_s.unwrap_or_else(|| seconds(job.last_unix_ms).clamp(start_s, length));
     Series {
         start_s,
+        began_here,
+        took_s: seen_s - seconds(job.started_unix_ms),
         end_s,
-        seen_s: end_s.unwrap_or_else(|| seconds(job.last_unix_ms).clamp(start_s, length)),
+        seen_s,
         work,
         shares: stepped(|sample| sample.share),
         weights: stepped(|sample| sample.cpu_weight.map(f64::from)),
         quality_s,
         values: evaluations.first().zip(evaluations.last()).map(|(first, last)| (first.1, last.1)),
+        diverged,
         improvement,
         gpus: gpus(&samples),
         gpu_memory: samples.iter().filter_map(|sample| sample.gpu_memory_bytes).max(),
@@ -207,6 +223,7 @@ fn improvement(evaluations: &[(f64, f64)], direction: Option<&str>) -> Vec<(f64,
 fn life(series: &Series) -> Life {
     Life {
         start_s: series.start_s,
+        is_whole: series.began_here,
         end_s: series.end_s,
         work: series.work.clone(),
         weights: series.weights.clone(),

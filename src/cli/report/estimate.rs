@@ -11,6 +11,8 @@ use crate::sim::sharing::{Claim, water_fill};
 pub struct Life {
     /// When it started; 0 if that was before the report.
     pub start_s: f64,
+    /// Whether it started in the report: otherwise it competes, but its completion time is unknown.
+    pub is_whole: bool,
     /// When it ended; `None` if it is still running.
     pub end_s: Option<f64>,
     /// CPU time used since `start_s`: (when, core-seconds), rising.
@@ -67,9 +69,9 @@ pub struct Plain {
 /// The whole estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// One for each job; `None` if it has not ended, because its remaining work is unknown.
+    /// One for each job; `None` if it has not ended or started before the report, because its whole work is unknown.
     pub jobs: Vec<Option<Plain>>,
-    /// Mean completion time of the jobs that ended.
+    /// Mean completion time of the jobs that started and ended in the report.
     pub mean_completion_s: Option<Range>,
     /// Cores that the jobs shared.
     pub cores: Range,
@@ -98,7 +100,8 @@ pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
     ];
     let governed = replay(lives, cores.likely, &likely, Weights::Recorded);
     let took = |job: usize| lives[job].end_s.map(|end| end - lives[job].start_s);
-    let ended: Vec<usize> = (0..lives.len()).filter(|job| lives[*job].end_s.is_some()).collect();
+    let ended: Vec<usize> =
+        (0..lives.len()).filter(|job| lives[*job].is_whole && lives[*job].end_s.is_some()).collect();
     let mean = |of: &dyn Fn(usize) -> f64| ended.iter().map(|job| of(*job)).sum::<f64>() / ended.len().max(1) as f64;
     let replayed = |run: &Replay| mean(&|job| run.ends[job] - lives[job].start_s);
     let real = mean(&|job| took(job).unwrap_or(0.0));
@@ -127,7 +130,7 @@ fn plain_of(
     least: f64,
 ) -> Option<Plain> {
     let life = &lives[job];
-    let end = life.end_s?;
+    let end = life.end_s.filter(|_| life.is_whole)?;
     let since = |at: f64| at - life.start_s;
     let uncertainty = (governed.ends[job] - end).abs().max(least * since(best.ends[job]));
     let completion_s = Range::of(since(best.ends[job]), others.iter().map(|run| since(run.ends[job])), uncertainty);

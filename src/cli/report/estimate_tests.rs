@@ -7,6 +7,7 @@ fn life(start_s: f64, pieces: &[(f64, f64, f64)]) -> Life {
     let (mut now, mut done) = (start_s, 0.0);
     let mut life = Life {
         start_s,
+        is_whole: true,
         end_s: None,
         work: vec![(now, done)],
         weights: Vec::new(),
@@ -67,6 +68,19 @@ fn a_running_job_is_not_estimated_but_competes() {
     assert!(estimate.jobs[0].is_none());
     let plain = estimate.jobs[1].expect("ended").completion_s;
     assert!(plain.high >= 145.0, "{plain:?}");
+}
+
+#[test]
+fn a_job_that_started_before_the_report_is_not_estimated_but_competes() {
+    let mut older = life(0.0, &[(100.0, 0.5, 100.0), (100.0, 2.0, 100.0)]);
+    older.is_whole = false;
+    let short = life(0.0, &[(100.0, 1.5, 300.0)]);
+    let estimate = estimate(&[older, short], 2.0);
+    assert!(estimate.jobs[0].is_none());
+    let plain = estimate.jobs[1].expect("ended").completion_s;
+    assert!((plain.likely - 150.0).abs() < 1.0, "{plain:?}");
+    let mean = estimate.mean_completion_s.expect("one ended");
+    assert_eq!(mean.likely, plain.likely, "only the whole job");
 }
 
 #[test]

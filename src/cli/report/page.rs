@@ -62,18 +62,21 @@ fn header(data: &Data) -> String {
 }
 
 fn summary(data: &Data) -> String {
-    let ended: Vec<f64> = data.jobs.iter().filter_map(|job| Some(job.end_s? - job.start_s)).collect();
+    let ended = data.jobs.iter().filter(|job| job.end_s.is_some());
+    // The estimate leaves out the same jobs.
+    let whole: Vec<f64> = ended.clone().filter(|job| job.began_here).map(|job| job.took_s).collect();
     let cpu: f64 = data.jobs.iter().filter_map(|job| job.work.last()).map(|last| last.1).sum();
     let used = cpu / (data.length_s() * data.cores()).max(1e-9);
-    let mean = ended.iter().sum::<f64>() / ended.len().max(1) as f64;
+    let mean = whole.iter().sum::<f64>() / whole.len().max(1) as f64;
     let fact = |name: &str, value: &str, note: &str| {
         format!("<div><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>")
     };
-    let mut facts = fact("Jobs", &data.jobs.len().to_string(), &format!("{} ended", ended.len()));
+    let mut facts = fact("Jobs", &data.jobs.len().to_string(), &format!("{} ended", ended.count()));
     facts += &fact("CPU time", &text::duration(cpu), &format!("{} of the node", text::percent(used)));
     let mut story = String::new();
     if let Some(plain) = data.estimate.mean_completion_s {
-        facts += &fact("Mean completion", &text::duration(mean), "measured");
+        let of = format!("measured, {}", text::count(whole.len(), "job"));
+        facts += &fact("Mean completion", &text::duration(mean), &of);
         let doubt = format!("estimated: {} to {}", text::duration(plain.low), text::duration(plain.high));
         facts += &fact("Under plain sharing", &text::duration(plain.likely), &doubt);
         story = format!("<p>{}</p>", verdict(mean, plain));
@@ -119,7 +122,7 @@ fn verdict(mean: f64, plain: Range) -> String {
 
 fn completion(data: &Data, drawn: &Drawn) -> String {
     if data.estimate.mean_completion_s.is_none() {
-        return "<p>No job ended in this time, so there is nothing to compare.</p>".to_owned();
+        return "<p>No job started and ended in this time, so there is nothing to compare.</p>".to_owned();
     }
     format!(
         "<div class=\"grid2\">{}{}</div><p class=\"note\">The table of jobs above has the same numbers.</p>",
@@ -194,7 +197,7 @@ fn figure(title: &str, note: &str, picture: &str, table: &str) -> String {
 fn method(data: &Data) -> String {
     let estimate = &data.estimate;
     let error = estimate.error.map_or_else(
-        || "No job ended, so the model could not be tested.".to_owned(),
+        || "No job started and ended in this time, so the model could not be tested.".to_owned(),
         |error| format!("Here its mean error is {}.", text::percent(error)),
     );
     format!(
@@ -202,8 +205,8 @@ fn method(data: &Data) -> String {
          <p>Each job that ended is modelled as the CPU time that it used, in core-seconds, with its recorded start. These jobs are replayed \
          under plain sharing: at each instant the cores are divided by the weights that the jobs had before the governor's first \
          change, no job gets more than it can use, and what one job leaves goes to the others (weighted max-min fairness, as in the \
-         kernel's scheduler). Jobs that are still running compete but are not estimated. A job that started before the report is \
-         replayed from the start of the report.</p>\
+         kernel's scheduler). Jobs that are still running, and jobs that started before the report, compete but are not estimated. A job \
+         that started before the report is replayed from the start of the report.</p>\
          <p>Two inputs are uncertain: the cores that were available to the jobs ({:.2}, between {:.2} and {:.2}, from what they used together), \
          and the most cores that each job can use (what it used while cores were free; if there never were any, up to all cores). \
          The range of the estimate covers the replays with each of these.</p>\

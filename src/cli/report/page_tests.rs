@@ -1,7 +1,7 @@
 //! Tests of the page for a synthetic hour: its content, its escaping, its size and the time to render it.
 
 use super::super::data::Holdback;
-use super::super::data::assemble;
+use super::super::data::{assemble, sampling_ms};
 use super::super::measure::measure;
 use super::*;
 use crate::api::wire::{BlockRecord, BlockWork, Decision, Event, JobRecord, NodeSample, NodeSamples, Pressure, Sample};
@@ -127,6 +127,54 @@ fn gpus_have_columns_if_a_job_used_one() {
     });
     assert!(page.contains("<th scope=\"col\">GPUs</th>") && page.contains("<td>1.00</td><td>6.0G</td>"), "{page}");
     assert!(page.contains("<td>–</td><td>–</td>"), "the other job used none");
+}
+
+/// A report of ten minutes about these jobs.
+fn ten_minutes(jobs: Vec<JobRecord>, samples: &[Sample]) -> Data {
+    let node = NodeSamples { hostname: "box".to_owned(), readings: Vec::new() };
+    assemble(node, jobs, samples, Vec::new(), &[], SINCE, SINCE + 600_000)
+}
+
+/// Samples of a job in a report of ten minutes, one every half minute.
+fn samples_of(number: u64) -> Vec<Sample> {
+    (0..20).map(|n| sample(number, n * 30, n * 30, 0.5, "why")).collect()
+}
+
+#[test]
+fn the_sampling_follows_the_jobs_lives_and_not_the_length_of_the_report() {
+    let day = SINCE + 86_400_000;
+    let brief = job(1, "brief", 0, Some(60));
+    assert_eq!(sampling_ms(std::slice::from_ref(&brief), SINCE, day), 1, "all samples of a minute");
+    let long = job(2, "long", 0, Some(86_400));
+    assert_eq!(sampling_ms(&[brief, long], SINCE, day), 1_441, "60,000 samples together");
+}
+
+#[test]
+fn a_job_that_started_before_the_report_has_its_whole_duration_and_is_not_in_the_mean() {
+    let older = JobRecord { started_unix_ms: SINCE - 36_000_000, ..job(1, "older", 0, Some(600)) };
+    let samples = [samples_of(1), samples_of(2)].concat();
+    let page = html(&ten_minutes(vec![older, job(2, "newer", 0, Some(540))], &samples));
+    assert!(page.contains("<td>10h10m</td>") && page.contains("2 ended"), "{page}");
+    assert!(page.contains("<dt>Mean completion</dt><dd>9m00s<small>measured, 1 job</small>"), "{page}");
+}
+
+#[test]
+fn a_job_that_diverged_ends_with_nan_and_has_not_reached_its_quality() {
+    let last = Sample { value: None, value_is_finite: Some(false), ..sample(1, 595, 595, 0.5, "why") };
+    let finite = samples_of(1);
+    let diverged = [finite.as_slice(), std::slice::from_ref(&last)].concat();
+    let with = |samples: &[Sample]| ten_minutes(vec![job(1, "gan", 0, Some(600))], samples);
+    assert!(with(&finite).jobs[0].quality_s.is_some() && with(&diverged).jobs[0].quality_s.is_none());
+    assert!(html(&with(&diverged)).contains("loss 2.2 → NaN"));
+    assert!(html(&with(&[last])).contains("loss NaN"), "it is not shown as unread");
+}
+
+#[test]
+fn a_repeated_value_is_no_evaluation() {
+    let twice =
+        |sample: Sample| Sample { value: Some(if sample.unix_ms < SINCE + 60_000 { 2.0 } else { 1.0 }), ..sample };
+    let samples: Vec<Sample> = samples_of(1).into_iter().map(twice).collect();
+    assert_eq!(ten_minutes(vec![job(1, "two", 0, Some(600))], &samples).jobs[0].quality_s, None);
 }
 
 /// Blocks of two minutes, every fifth of them plain: in these, odd jobs get a third less and even ones a third more.

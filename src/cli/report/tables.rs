@@ -28,7 +28,8 @@ pub fn jobs_table(data: &Data) -> String {
     scrolled(
         "All jobs",
         &format!(
-            "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a coloured change exceeds their uncertainty.</caption>\
+            "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a coloured change exceeds their uncertainty. \
+             CPU and cores count from the start of the report.</caption>\
              <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th><th scope=\"col\" class=\"left\">end</th>\
              <th scope=\"col\">CPU</th><th scope=\"col\">cores</th>{gpus}<th scope=\"col\" class=\"left\">evaluation</th>\
              <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
@@ -43,17 +44,14 @@ fn has_gpus(data: &Data) -> bool {
 }
 
 fn job_row(data: &Data, place: usize, job: &Series) -> String {
-    let took = job.seen_s - job.start_s;
     let cpu = job.work.last().map_or(0.0, |last| last.1);
     let open = if job.end_s.is_none() { " so far" } else { "" };
-    let evaluation = match (&job.job.metric, job.values) {
-        (metric, Some((first, last))) => format!(
-            "{} {} → {}",
-            safe(metric.as_deref().unwrap_or("value")),
-            text::number_text(first),
-            text::number_text(last)
-        ),
-        _ => "–".to_owned(),
+    let metric = safe(job.job.metric.as_deref().unwrap_or("value"));
+    let evaluation = match job.values {
+        Some((first, _)) if job.diverged => format!("{metric} {} → NaN", text::number_text(first)),
+        Some((first, last)) => format!("{metric} {} → {}", text::number_text(first), text::number_text(last)),
+        None if job.diverged => format!("{metric} NaN"),
+        None => "–".to_owned(),
     };
     let estimated = data.estimate.jobs.get(place).copied().flatten();
     let (plain, change, class) = match estimated {
@@ -86,10 +84,10 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
          <td>{}</td><td>{plain}</td><td class=\"{class}\">{change}</td></tr>",
         safe(&job.job.name),
         clock(data, job.job.started_unix_ms),
-        text::duration(took),
+        text::duration(job.took_s),
         history::end(&job.job),
         text::duration(cpu),
-        cpu / took.max(1e-9),
+        cpu / (job.seen_s - job.start_s).max(1e-9),
         quality(job, estimated.and_then(|plain| plain.quality_s)),
     )
 }

@@ -44,6 +44,7 @@ fn recorded(run: &Outcome) -> Vec<Life> {
             });
             Life {
                 start_s: job.start_s,
+                is_whole: true,
                 end_s: Some(job.end_s),
                 work,
                 weights: weights.collect(),

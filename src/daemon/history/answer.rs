@@ -53,8 +53,9 @@ fn answer_query(directory: &Path, query: &HistoryQuery) -> Response<HistoryAnswe
             blocks.truncate(*limit);
             Ok(HistoryAnswer::Blocks(blocks, more))
         }
-        HistoryQuery::Events { span, job, after, limit } => {
-            let mut events = reader.events(*span, job.as_deref(), *after, *limit).map_err(failed)?;
+        HistoryQuery::Events { span, job, kinds, after, limit } => {
+            let of = job.as_deref().map(|job| named(&reader, job)).transpose()?;
+            let mut events = reader.events(*span, of.as_deref(), kinds, *after, *limit).map_err(failed)?;
             let more = events.len() > *limit;
             events.truncate(*limit);
             Ok(HistoryAnswer::Events(events, more))
@@ -81,8 +82,7 @@ fn samples(
         }
         None => {
             let from = after.map_or(0, |(job, _)| job.saturating_sub(1));
-            let jobs = reader.jobs(span, None, from, limit).map_err(failed)?;
-            jobs.into_iter().map(|(job, _)| job).collect()
+            reader.lived(span, None, from, limit).map_err(failed)?
         }
     };
     let mut found = Vec::new();

@@ -1,26 +1,29 @@
-//! Reading the history: jobs, samples, the node, events, and the values at an instant. Data is validated. Imports: model, rusqlite.
+//! Reading the history: jobs, samples, the node, events, and the values at an instant. Data is validated. Imports: model, rusqlite,
+//! serde_json.
 
 use super::codes::{self, unpacked};
 use super::{DATABASE, StoreError, schema};
 use crate::host::store::{database, number};
 use crate::model::{
-    BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, JobRecord, JobSnapshot,
-    Millis, NodeSample, Pressure, Sample, Span,
+    BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, EventKind, JobRecord,
+    JobSnapshot, Millis, NodeSample, Pressure, Sample, Span,
 };
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The columns read by [`job_of`].
 pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code FROM job";
 
-/// Selects the columns read by [`sample_of`], for one job, from both tables; `condition` is added to each `WHERE`.
-fn samples_where(condition: &str) -> String {
+/// Selects the columns read by [`sample_of`], for one job, from both tables; `condition` is added to each `WHERE`, and may order and limit
+/// the rows of each table.
+pub(super) fn samples_where(condition: &str) -> String {
     let from = |table: &str| {
         format!(
-            "SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, text, \
-             gpus, gpu_memory FROM {table} WHERE job = ?1 AND {condition}"
+            "SELECT * FROM (SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, \
+             text, gpus, gpu_memory FROM {table} WHERE job = ?1 AND {condition})"
         )
     };
     format!(
@@ -67,35 +70,41 @@ impl HistoryReader {
         after: u64,
         limit: usize,
     ) -> Read<Vec<(JobRecord, Option<Sample>)>> {
+        let jobs = self.lived(span, only, after, limit)?;
+        jobs.into_iter().map(|job| self.at_or_before(&job, span.until).map(|last| (job, last))).collect()
+    }
+
+    /// Returns the jobs of [`HistoryReader::jobs`] without their samples.
+    pub fn lived(&self, span: Span, only: Option<&[u64]>, after: u64, limit: usize) -> Read<Vec<JobRecord>> {
         let lived = "(last >= ?1 OR ended IS NULL) AND first <= ?2";
         let query = format!("{JOBS} WHERE {lived} AND number > ?3 ORDER BY number");
         let parameters = params![number(span.since), number(span.until), number(after)];
         let jobs = self.rows("read past jobs", &query, parameters, job_of)?;
         let wanted = |job: &JobRecord| only.is_none_or(|numbers| numbers.contains(&job.number));
-        let with_last = |job: JobRecord| Ok((job.clone(), self.at_or_before(&job, span.until)?));
-        jobs.into_iter().filter(wanted).take(limit.saturating_add(1)).map(with_last).collect()
+        Ok(jobs.into_iter().filter(wanted).take(limit.saturating_add(1)).collect())
     }
 
-    /// Returns the jobs that match a whole id, a name, or a prefix of an id (at least four characters), in this order of preference; the
-    /// newest job last.
+    /// Returns the jobs that match a whole id, a name, a prefix of an id (at least four characters), or the name without the user of a user's
+    /// command (`NAME` for `NAME@USER`), in this order of preference; the newest job last.
     pub fn named(&self, query_text: &str) -> Read<Vec<JobRecord>> {
-        let find = |condition: &str, value: &dyn ToSql| {
+        let conditions = [
+            "id = ?1",
+            "name = ?1",
+            "length(?1) >= 4 AND substr(id, 1, length(?1)) = ?1",
+            "substr(name, 1, length(?1) + 1) = ?1 || '@'",
+        ];
+        for condition in conditions {
             let query = format!("{JOBS} WHERE {condition} ORDER BY started, number");
-            self.rows("look for a past job", &query, &[value], job_of)
-        };
-        for (condition, value) in [("id = ?1", query_text), ("name = ?1", query_text)] {
-            let found = find(condition, &value)?;
+            let found = self.rows("look for a past job", &query, &[&query_text], job_of)?;
             if !found.is_empty() {
                 return Ok(found);
             }
         }
-        if query_text.chars().count() < 4 {
-            return Ok(Vec::new());
-        }
-        find("substr(id, 1, length(?1)) = ?1", &query_text)
+        Ok(Vec::new())
     }
 
-    /// Returns samples of a job within the span and the last sample before it: the last one in each `every`, at most `limit` + 1.
+    /// Returns samples of a job within the span and the last sample before it: the last one in each `every`, the first of all and the first
+    /// with a value; at most `limit` + 1.
     pub fn samples(
         &self,
         job: &JobRecord,
@@ -120,7 +129,12 @@ impl HistoryReader {
         while let Some(row) = rows.next().map_err(failed)? {
             let Some(sample) = sample_of(row, job) else { continue };
             let now = Some(sample.unix_ms / every.0.max(1));
-            if bucket == now && samples.last().is_some_and(|last| last.unix_ms >= span.since) {
+            let is_first = match samples.as_slice() {
+                [_] => after.is_none(),
+                [.., before, last] => before.value.is_none() && last.value.is_some(),
+                [] => false,
+            };
+            if bucket == now && !is_first {
                 samples.pop();
             }
             bucket = now;
@@ -135,7 +149,7 @@ impl HistoryReader {
     /// Returns the values of a job at an instant; `None` = nothing had been recorded yet.
     pub fn instant(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<JobSnapshot>> {
         let Some(sample) = self.at_or_before(job, unix_ms)? else { return Ok(None) };
-        let query = format!("{} ORDER BY at LIMIT 1", samples_where("at > ?2"));
+        let query = format!("{} ORDER BY at LIMIT 1", samples_where("at > ?2 ORDER BY at LIMIT 1"));
         let at = number(sample.unix_ms) - number(job.first_unix_ms);
         let later =
             self.rows("read past samples", &query, params![number(job.number), at], |row| sample_of(row, job))?;
@@ -145,7 +159,7 @@ impl HistoryReader {
     }
 
     fn at_or_before(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<Sample>> {
-        let query = format!("{} ORDER BY at DESC LIMIT 1", samples_where("at <= ?2"));
+        let query = format!("{} ORDER BY at DESC LIMIT 1", samples_where("at <= ?2 ORDER BY at DESC LIMIT 1"));
         let at = number(unix_ms) - number(job.first_unix_ms);
         let found =
             self.rows("read past samples", &query, params![number(job.number), at], |row| sample_of(row, job))?;
@@ -165,13 +179,24 @@ impl HistoryReader {
         Ok(thinned)
     }
 
-    /// Returns events within the span, optionally of one container, by name or by id or prefix of an id; `limit` + 1 of them if there are
-    /// more.
-    pub fn events(&self, span: Span, job: Option<&str>, after: u64, limit: usize) -> Read<Vec<Event>> {
+    /// Returns events within the span, optionally only those of some jobs, and only those of some kinds (if there are any in `kinds`);
+    /// `limit` + 1 of them if there are more.
+    pub fn events(
+        &self,
+        span: Span,
+        of: Option<&[JobRecord]>,
+        kinds: &[EventKind],
+        after: u64,
+        limit: usize,
+    ) -> Read<Vec<Event>> {
         let query = "SELECT sequence, at, kind, container, name, text FROM event WHERE at BETWEEN ?1 AND ?2 AND sequence > ?3 \
-                     AND (?4 IS NULL OR name = ?4 OR substr(container, 1, length(?4)) = ?4) ORDER BY sequence LIMIT ?5";
+                     AND (?4 IS NULL OR container IN (SELECT value FROM json_each(?4))) \
+                     AND (?5 IS NULL OR kind IN (SELECT value FROM json_each(?5))) ORDER BY sequence LIMIT ?6";
+        let ids = of.map(|jobs| json!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>()).to_string());
+        let kind_codes: Vec<i64> = kinds.iter().map(|kind| codes::kind_code(*kind)).collect();
+        let kind_codes = (!kind_codes.is_empty()).then(|| json!(kind_codes).to_string());
         let most = number(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1));
-        let parameters = params![number(span.since), number(span.until), number(after), job, most];
+        let parameters = params![number(span.since), number(span.until), number(after), ids, kind_codes, most];
         self.rows("read past events", query, parameters, event_of)
     }
 

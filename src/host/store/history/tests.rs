@@ -109,6 +109,81 @@ fn a_job_is_found_by_id_then_by_name_then_by_prefix_of_its_id() {
 }
 
 #[test]
+fn a_users_command_is_found_by_its_name_without_the_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let jobs = [job(1, "sweep@ann", 1_000), job(2, "sweeper@ann", 2_000)];
+    opened(&directory).write(&batch(jobs.clone(), Vec::new())).unwrap();
+    let read = reader(&directory);
+    assert_eq!(read.named("sweep").unwrap(), jobs[..1]);
+    assert_eq!(read.named("sweep@ann").unwrap(), jobs[..1]);
+    assert_eq!(read.named("swee").unwrap(), []);
+}
+
+#[test]
+fn the_first_sample_and_the_first_value_remain_however_few_samples_are_requested() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |unix_ms: u64, value: Option<f64>| Sample { value, ..sample(1, unix_ms, false) };
+    let samples = [of(1_000, None), of(2_000, None), of(3_000, Some(9.0)), of(4_000, Some(5.0)), of(5_000, Some(1.0))];
+    let known = JobRecord { last_unix_ms: 5_000, ..job(1, "short", 1_000) };
+    opened(&directory).write(&batch([known.clone()], samples.to_vec())).unwrap();
+    let read = reader(&directory);
+    let left = read.samples(&known, ALWAYS, None, Millis(1 << 40), 10).unwrap();
+    assert_eq!(left, [samples[0].clone(), samples[2].clone(), samples[4].clone()]);
+    // The value at the start of the span is not the job's first.
+    let late = read.samples(&known, Span { since: 4_000, until: 9_000 }, None, Millis(1 << 40), 10).unwrap();
+    assert_eq!(late, [samples[2].clone(), samples[4].clone()]);
+}
+
+#[test]
+fn events_are_found_by_the_jobs_ids_and_by_kind() {
+    let event = |container: &str, name: &str, kind: EventKind| Event {
+        sequence: 0,
+        unix_ms: 5_000,
+        kind,
+        container: Some(container.to_owned()),
+        name: Some(name.to_owned()),
+        text: format!("{name} {kind:?}"),
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let jobs = [job(1, "a", 1_000), job(2, "b", 1_000)];
+    let (first, second) = (jobs[0].id.as_str(), jobs[1].id.as_str());
+    let events = vec![
+        event(first, "a", EventKind::Started),
+        event(second, "b", EventKind::Started),
+        event("abc", "of an id that begins with the name", EventKind::Started),
+        event(first, "a", EventKind::Limit),
+        event(first, "a", EventKind::Hold),
+    ];
+    let mut store = opened(&directory);
+    store.write(&HistoryBatch { events, ..batch(jobs, Vec::new()) }).unwrap();
+    let read = reader(&directory);
+    let texts = |of: Option<&str>, kinds: &[EventKind], limit: usize| {
+        let of = of.map(|name| read.named(name).unwrap());
+        let found = read.events(ALWAYS, of.as_deref(), kinds, 0, limit).unwrap();
+        found.into_iter().map(|event| event.text).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(None, &[], 10).len(), 5);
+    assert_eq!(texts(Some("a"), &[], 10), ["a Started", "a Limit", "a Hold"]);
+    assert_eq!(texts(None, &[EventKind::Limit, EventKind::Hold], 10), ["a Limit", "a Hold"]);
+    assert_eq!(texts(Some("b"), &[EventKind::Hold], 10), [] as [String; 0]);
+    assert_eq!(texts(None, &[EventKind::Started], 1).len(), 2, "one more than the limit");
+}
+
+#[test]
+fn a_job_is_read_without_a_scan_of_the_samples_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = opened(&directory);
+    for condition in ["at <= 5 ORDER BY at DESC LIMIT 1", "at > 5 ORDER BY at LIMIT 1", "at >= 5 AND at <= 9"] {
+        let query = format!("EXPLAIN QUERY PLAN {}", read::samples_where(condition));
+        let mut statement = store.connection.prepare(&query).unwrap();
+        let steps = statement.query_map([1], |row| row.get::<_, String>(3)).unwrap();
+        let steps: Vec<String> = steps.map(|step| step.unwrap()).collect();
+        assert!(steps.iter().any(|step| step.contains("fresh_of_job")), "{condition}: {steps:#?}");
+        assert!(!steps.iter().any(|step| step == "SCAN fresh" || step == "SCAN moment"), "{condition}: {steps:#?}");
+    }
+}
+
+#[test]
 fn thinning_keeps_turns_and_one_sample_per_two_minutes() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = opened(&directory);
@@ -237,6 +312,8 @@ fn a_history_of_the_first_version_is_migrated_with_its_content() {
     let codes: Vec<_> = jobs.iter().map(|(job, _)| (job.name.as_str(), job.ended_unix_ms, job.exit_code)).collect();
     assert_eq!(codes, [("old", Some(9), None), (ended.name.as_str(), Some(30_000), Some(-1))]);
     assert_eq!(reader(&directory).blocks(ALWAYS, 0, 5).unwrap(), []);
+    let index = "SELECT COUNT(*) FROM sqlite_schema WHERE name = 'fresh_of_job'";
+    assert_eq!(store.connection.query_row(index, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
 }
 
 #[test]
