@@ -2,9 +2,9 @@
 
 use crate::api::Request;
 use crate::api::cluster::{ClusterEvent, ClusterFeed, Wanted};
-use crate::model::cluster::ClusterStatus;
+use crate::model::cluster::{ClusterJobStatus, ClusterStatus, JobState};
 use crate::model::swarm::ServiceId;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::{mpsc, watch};
@@ -39,9 +39,8 @@ impl Publisher {
     }
 
     pub(super) fn publish(&self, status: ClusterStatus) {
-        let moves = |status: &ClusterStatus| status.jobs.iter().map(|job| u64::from(job.moves)).sum::<u64>();
-        let (before, now) = (moves(&self.status.borrow()), moves(&status));
-        self.moves.send_modify(|total| *total += now.saturating_sub(before));
+        let moved = moves_between(&self.status.borrow(), &status);
+        self.moves.send_modify(|total| *total += moved);
         self.status.send_replace(Arc::new(status));
     }
 
@@ -61,5 +60,76 @@ impl Publisher {
         while recent.len() > EVENTS_AT_MOST {
             recent.pop_front();
         }
+    }
+}
+
+/// Returns the moves completed between two statuses, both of an active coordinator: a standby sees the moves of the one that acts, which
+/// counts them. The moves of a service that is new, or was refused, are its past.
+fn moves_between(before: &ClusterStatus, now: &ClusterStatus) -> u64 {
+    if !(before.acts && now.acts) {
+        return 0;
+    }
+    let known = before.jobs.iter().filter(|job| job.state != JobState::Refused);
+    let known: BTreeMap<&ServiceId, u32> = known.map(|job| (&job.service, job.moves)).collect();
+    let moved = |job: &ClusterJobStatus| known.get(&job.service).map_or(0, |before| job.moves.saturating_sub(*before));
+    now.jobs.iter().map(|job| u64::from(moved(job))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(name: &str, state: JobState, moves: u32) -> ClusterJobStatus {
+        ClusterJobStatus {
+            service: ServiceId(name.into()),
+            name: name.into(),
+            gang: None,
+            state,
+            node: None,
+            to: None,
+            why: None,
+            reason: None,
+            mark: None,
+            moves,
+            units: None,
+            total: None,
+            last_move_s: None,
+            deadline: None,
+            expected_end: None,
+            exit_code: None,
+        }
+    }
+
+    /// Publishes these statuses, `(acts, jobs)`, and returns the number of moves after each.
+    fn counted<const N: usize>(statuses: [(bool, Vec<ClusterJobStatus>); N]) -> [u64; N] {
+        let publisher = Publisher::new(mpsc::channel(1).0);
+        let feed = publisher.feed();
+        statuses.map(|(acts, jobs)| {
+            publisher.publish(ClusterStatus { acts, jobs, ..ClusterStatus::default() });
+            *feed.moves.borrow()
+        })
+    }
+
+    #[test]
+    fn a_move_is_counted_once_by_the_coordinator_that_acts() {
+        let after = |moves| vec![job("a", JobState::Running, moves), job("b", JobState::Running, 4)];
+        let acting = [(false, vec![]), (true, after(7)), (true, after(8)), (true, after(10))];
+        assert_eq!(counted(acting), [0, 0, 1, 3], "moves of earlier runs are not counted");
+        let standby = [(false, after(7)), (false, after(9)), (true, after(10)), (true, after(11))];
+        assert_eq!(counted(standby), [0, 0, 0, 1], "nor those of another manager");
+    }
+
+    #[test]
+    fn a_service_that_is_refused_for_a_while_adds_no_moves() {
+        let a = |state, moves| (true, vec![job("a", state, moves)]);
+        let statuses =
+            [a(JobState::Running, 3), a(JobState::Refused, 0), a(JobState::Running, 3), a(JobState::Running, 4)];
+        assert_eq!(counted(statuses), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_removed_service_does_not_hide_moves_of_others() {
+        let before = (true, vec![job("a", JobState::Running, 1), job("b", JobState::Running, 5)]);
+        assert_eq!(counted([before, (true, vec![job("a", JobState::Running, 2)])]), [0, 1]);
     }
 }

@@ -28,7 +28,7 @@ pub struct ApiLimits {
     pub head: usize,
     /// Timeout for a request head, and for an idle connection between two requests.
     pub head_time: Duration,
-    /// Timeout for a request body, for its answer, and for an unread answer.
+    /// Timeout for a request body, for its answer, and for each write to a client that reads slowly; a whole answer gets six times as long.
     pub request_time: Duration,
     /// Time for open connections to finish when the daemon stops.
     pub close_time: Duration,
