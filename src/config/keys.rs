@@ -108,7 +108,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "policy.memory",
-        help: "whether the memory of growing jobs is protected and that of converged jobs gently squeezed",
+        help: "whether the memory of growing jobs is protected and, under policy flowcon, that of converged jobs gently squeezed",
         set: |s, v| v.switch().map(|on| s.policy.govern_memory = on),
         show: |s| s.policy.govern_memory.to_string(),
     },

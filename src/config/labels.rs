@@ -50,7 +50,7 @@ pub const LABELS: &[Label] = &[
         example: "90m",
         help: "time after its start by which it should be done: a hint, considered while it can still be met",
     },
-    Label { name: "memory-floor", example: "2g", help: "never squeeze its memory below this" },
+    Label { name: "memory-floor", example: "2g", help: "under policy flowcon: never squeeze its memory below this" },
 ];
 
 /// Maximum length of a value, in bytes.

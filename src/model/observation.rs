@@ -117,7 +117,7 @@ pub struct Limits {
     /// `cpu.max`; inner `None` = unlimited.
     #[serde(default, with = "super::unlimited")]
     pub cpu_quota: Option<Option<Quota>>,
-    /// `memory.low`, or the soft limit of v1; 0 = unprotected.
+    /// `memory.low`; 0 = unprotected.
     pub memory_low: Option<Bytes>,
     /// `memory.high`; inner `None` = `max`.
     #[serde(default, with = "super::unlimited")]

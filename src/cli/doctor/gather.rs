@@ -1,16 +1,18 @@
 //! Gathers facts: queries the daemon and the engine, reads `/proc` and `/sys`. Changes nothing.
 
 use super::Check;
-use super::judge::{self, Inotify, Obstacle, Socket, StateDir};
-use crate::api::client::{Client, ClientError};
-use crate::api::wire::{Configuration, Status};
+use super::judge::{self, Disk, Inotify, Obstacle, Socket, StateDir};
+use crate::api::client::{Client, ClientError, segment};
+use crate::api::wire::{Configuration, ContainerDetail, Domain, Status};
 use crate::config::{self, EngineChoice, GpuControl, Settings};
 use crate::host::cgroup::{Version, node_pressure};
 use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
 use crate::host::gpu;
 use crate::host::users::{gid_of, uid_of};
+use crate::model::{PolicyName, PolicySettings};
 use rustix::fs::inotify::{self, CreateFlags};
 use rustix::fs::{Access, StatVfsMountFlags};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,7 +21,7 @@ use std::time::Duration;
 /// Timeout of the GPU driver; a healthy driver responds within a second or two.
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum number of containers inspected for GPUs: enough to find the hazard on any machine.
+/// Maximum number of containers inspected: enough to find a hazard on any machine.
 const CONTAINERS_AT_MOST: usize = 200;
 
 /// All checks, in the order in which problems should be fixed.
@@ -34,7 +36,10 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
         checks.push(judge::mps(&gpu::mps::Mps::of_environment()));
     }
     checks.extend(cgroups());
-    checks.push(judge::pressure(&node_pressure()));
+    if settings.policy.policy != PolicyName::Fair {
+        checks.extend(weak_limits(&settings.policy, &domains(client, daemon.as_ref().ok()).await));
+    }
+    checks.push(judge::pressure(&node_pressure(), &settings.policy));
     checks.push(judge::inotify(&inotify()));
     checks.push(judge::permissions(&socket(&settings, &daemon)));
     checks.push(judge::state_dir(state_dir, &inspect(state_dir)));
@@ -137,6 +142,66 @@ fn user_controllers(hierarchy: &Path, uid: u32) -> Option<String> {
     if uid == 0 { None } else { fs::read_to_string(hierarchy.join(file)).ok() }
 }
 
+/// The contention domain of each running job. A job that ends meanwhile, or was not decided yet, is skipped.
+async fn domains(client: &Client, daemon: Option<&Status>) -> Vec<Domain> {
+    let mut domains = Vec::new();
+    let jobs = daemon.into_iter().flat_map(|status| &status.containers).filter(|job| job.state == "running");
+    for job in jobs.take(CONTAINERS_AT_MOST) {
+        let path = format!("/v1/containers/{}", segment(&job.id));
+        domains.extend(client.get::<ContainerDetail>(&path).await.ok().and_then(|job| job.explanation.domain));
+    }
+    domains
+}
+
+/// Limits that have less effect on this machine than their names promise.
+fn weak_limits(policy: &PolicySettings, jobs: &[Domain]) -> Vec<Check> {
+    let hierarchy = Path::new("/sys/fs/cgroup");
+    let mut checks: Vec<Check> = judge::parents(jobs).into_iter().collect();
+    if policy.govern_memory && Version::of_host() == Version::V2 {
+        checks.extend(judge::memory_low(&without_memory_low(hierarchy, jobs)));
+    }
+    if policy.govern_io {
+        let io_cost = fs::read_to_string(hierarchy.join("io.cost.qos")).unwrap_or_default();
+        checks.extend(judge::io_weights(&disks(Path::new("/sys/block"), &io_cost)));
+    }
+    checks
+}
+
+/// The cgroups above jobs, relative to the hierarchy, whose `memory.low` is 0.
+fn without_memory_low(hierarchy: &Path, jobs: &[Domain]) -> BTreeSet<String> {
+    let is_zero = |path: &&Path| fs::read_to_string(path.join("memory.low")).is_ok_and(|low| low.trim() == "0");
+    let parents = jobs.iter().filter_map(|job| job.parent.as_deref()).map(Path::new);
+    parents
+        .filter(|parent| parent.starts_with(hierarchy))
+        .flat_map(|parent| parent.ancestors().take_while(move |path| *path != hierarchy))
+        .filter(is_zero)
+        .filter_map(|path| Some(path.strip_prefix(hierarchy).ok()?.to_string_lossy().into_owned()))
+        .collect()
+}
+
+/// The disks below `/sys/block`; `io_cost`: content of `io.cost.qos`.
+fn disks(block: &Path, io_cost: &str) -> Vec<Disk> {
+    let entries = fs::read_dir(block).into_iter().flatten().flatten();
+    let mut disks: Vec<Disk> = entries.filter_map(|entry| disk(&entry.path(), io_cost)).collect();
+    disks.sort_by(|one, other| one.name.cmp(&other.name));
+    disks
+}
+
+/// `None` for a virtual or removable device, and for a single path to a disk with several.
+fn disk(folder: &Path, io_cost: &str) -> Option<Disk> {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
+    if !folder.join("device").exists() || read("removable").trim() == "1" || read("hidden").trim() == "1" {
+        return None;
+    }
+    let (scheduler, device) = (read("queue/scheduler"), read("dev"));
+    let has_scheduler = ["[bfq]", "[cfq]"].into_iter().any(|active| scheduler.contains(active));
+    let has_io_cost = io_cost
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .any(|(of, fields)| of == device.trim() && fields.split(' ').any(|field| field == "enable=1"));
+    Some(Disk { name: folder.file_name()?.to_string_lossy().into_owned(), weighs: has_scheduler || has_io_cost })
+}
+
 fn writable_hierarchy(version: Version) -> &'static Path {
     Path::new(if version == Version::V2 { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/cpu" })
 }
@@ -187,6 +252,53 @@ fn inspect(folder: &Path) -> StateDir {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cgroups_above_jobs_without_memory_low_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for (cgroup, low) in [("a.slice", "0\n"), ("a.slice/b.slice", "4096\n"), ("c.slice", "max\n")] {
+            fs::create_dir_all(folder.path().join(cgroup)).unwrap();
+            fs::write(folder.path().join(cgroup).join("memory.low"), low).unwrap();
+        }
+        fs::write(folder.path().join("memory.low"), "0\n").unwrap();
+        let job = |cgroup: &str| Domain {
+            containers: 1,
+            cores: 2.0,
+            most_cores: 2.0,
+            processors: None,
+            memory_nodes: None,
+            parent: Some(folder.path().join(cgroup).to_string_lossy().into_owned()),
+        };
+        let found = |cgroups: &[&str]| {
+            let jobs: Vec<Domain> = cgroups.iter().map(|&cgroup| job(cgroup)).collect();
+            without_memory_low(folder.path(), &jobs).into_iter().collect::<Vec<String>>()
+        };
+        assert_eq!(found(&["a.slice/b.slice", "a.slice", "c.slice"]), ["a.slice"]);
+        assert_eq!(found(&["c.slice", ""]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn io_weights_have_an_effect_with_the_scheduler_bfq_or_with_io_cost() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, scheduler, device, removable) in [
+            ("sda", "none [bfq]\n", "8:0\n", "0\n"),
+            ("sdb", "[none] bfq\n", "8:16\n", "0\n"),
+            ("sdc", "[none] bfq\n", "8:32\n", "0\n"),
+            ("sr0", "[none]\n", "11:0\n", "1\n"),
+        ] {
+            let disk = folder.path().join(name);
+            fs::create_dir_all(disk.join("device")).unwrap();
+            fs::create_dir_all(disk.join("queue")).unwrap();
+            for (file, text) in [("queue/scheduler", scheduler), ("dev", device), ("removable", removable)] {
+                fs::write(disk.join(file), text).unwrap();
+            }
+        }
+        fs::create_dir_all(folder.path().join("loop0/queue")).unwrap();
+        let io_cost = "8:16 enable=1 ctrl=auto rpct=0.00\n8:32 enable=0 ctrl=auto rpct=0.00\n";
+        let found = disks(folder.path(), io_cost);
+        let found: Vec<(&str, bool)> = found.iter().map(|disk| (disk.name.as_str(), disk.weighs)).collect();
+        assert_eq!(found, [("sda", true), ("sdb", true), ("sdc", false)]);
+    }
 
     #[test]
     fn the_controllers_of_a_users_systemd_instance_are_read_but_not_those_of_root() {

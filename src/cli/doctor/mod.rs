@@ -1,6 +1,6 @@
 //! `flowctl doctor`: checks this machine for problems and says how to fix each.
 //!
-//! `gather` reads and changes nothing, `judge` is pure. Imports: host, the API's client, screen.
+//! `gather` reads and changes nothing, `judge` is pure. Imports: model, config, host, the API's client, screen.
 
 mod gather;
 mod judge;

@@ -3,7 +3,7 @@
 //! - *Protect*: `memory.low` at the working set of growing containers, at most half of the node's memory together.
 //! - *Squeeze*: `memory.high` of a converged container a margin above its working set, so that other containers can use the memory of its
 //!   unused file cache. Never below working set + margin, never below the owner's floor; a floor above the node's memory disables the
-//!   squeeze.
+//!   squeeze. A squeeze tightens by at most [`STEP`] per tick, because the write waits until the kernel has reclaimed the difference.
 //! - A squeeze needs memory pressure (PSI) of the node *and* of the container that is known and below the limit. Pressure ends every
 //!   squeeze, and there is no new one for [`REST_INTERVALS`] intervals. No PSI: no squeeze.
 //! - The owner's limits are respected: a `memory.low` is only raised, a `memory.high` only lowered.
@@ -24,6 +24,9 @@ const MOST_PROTECTED: f64 = 0.5;
 const MARGIN: f64 = 0.25;
 
 const LEAST_MARGIN: u64 = 64 << 20;
+
+/// A squeeze reclaims at most this much memory at once.
+const STEP: u64 = 1 << 30;
 
 /// What the policy wants for a container's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ pub(super) fn protected_fraction<'a>(
 
 fn protected(container: &ContainerObservation, fraction: f64, planned: Option<Bytes>) -> Option<Bytes> {
     let low = Bytes((container.usage.working_set?.0 as f64 * fraction) as u64);
-    let owners = container.original.memory_low.unwrap_or_default();
+    let owners = container.original.memory_low?;
     let keeps = |planned: &Bytes| planned.0 as f64 >= 0.9 * low.0 as f64 && planned.0 as f64 <= 1.1 * low.0 as f64;
     let low = planned.filter(keeps).unwrap_or(Bytes(low.0 & !0xFFFFF));
     (low > owners && low.0 > 0).then_some(low)
@@ -114,7 +117,8 @@ fn squeezed(node: &NodeObservation, container: &ContainerObservation, planned: O
     let margin = margin(working_set);
     let target = working_set.saturating_add(margin).max(least.0);
     let keeps = |high: &Bytes| *high >= least && high.0 <= target.saturating_add(margin);
-    let high = planned.filter(keeps).unwrap_or(Bytes(target.checked_add(0xFFFFF)? & !0xFFFFF));
+    let step = container.usage.memory.unwrap_or_default().0.saturating_sub(STEP);
+    let high = planned.filter(keeps).unwrap_or(Bytes(target.max(step).checked_add(0xFFFFF)? & !0xFFFFF));
     match container.original.memory_high {
         Some(Some(owners)) if owners <= high => None,
         _ => Some(high),
@@ -158,6 +162,20 @@ mod tests {
     fn a_squeeze_leaves_the_working_set_and_a_margin() {
         let plan = plan(&mut PlannedMemory::default(), &observed(1000, Some(0.0)), MemoryRole::Squeeze);
         assert_eq!(plan, MemoryPlan { low: None, high: Some(Bytes(1250 * MIB)) });
+    }
+
+    #[test]
+    fn a_large_file_cache_is_reclaimed_in_steps_of_one_gibibyte() {
+        let mut memory = PlannedMemory::default();
+        let mut high = |used: u64| {
+            let mut node = observed(1000, Some(0.0));
+            node.containers[0].usage.memory = Some(Bytes(used * MIB));
+            plan(&mut memory, &node, MemoryRole::Squeeze).high
+        };
+        assert_eq!(high(6000), Some(Bytes(4976 * MIB)));
+        assert_eq!(high(4976), Some(Bytes(3952 * MIB)));
+        assert_eq!(high(2000), Some(Bytes(1250 * MIB)));
+        assert_eq!(high(1250), Some(Bytes(1250 * MIB)));
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Verdicts on the kernel: cgroups, pressure and inotify. Pure.
+//! Verdicts on the kernel: cgroups, the effect of limits, pressure and inotify. Pure.
 
 use super::super::Check;
+use crate::api::wire::Domain;
 use crate::host::cgroup::Version;
-use crate::model::Pressure;
+use crate::model::{Numbers, PolicyName, PolicySettings, Pressure};
 use crate::term::text;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum number of inotify watches: one per log folder, and some for other programs.
 const WATCHES_AT_LEAST: u64 = 8192;
@@ -18,7 +20,7 @@ pub(in crate::cli::doctor) fn cgroups(version: Version) -> Check {
         Version::V2 => Check::ok(CGROUPS, "version 2: every limit is available"),
         Version::V1 | Version::Hybrid => Check::warn(
             CGROUPS,
-            "version 1: CPU weight and memory protection work; no memory squeeze, no pressure per job",
+            "version 1: CPU and I/O weights work; no memory protection, no memory squeeze, no pressure per job",
             "boot with systemd.unified_cgroup_hierarchy=1 for version 2",
         ),
         Version::None => Check::fail(
@@ -71,17 +73,106 @@ pub(in crate::cli::doctor) fn read_only_cgroups() -> Check {
     )
 }
 
-pub(in crate::cli::doctor) fn pressure(pressure: &Pressure) -> Check {
+/// Names jobs that use the same processors below different cgroups; `None` if there are none.
+pub(in crate::cli::doctor) fn parents(jobs: &[Domain]) -> Option<Check> {
+    const NAME: &str = "parents";
+    let cpus = |job: &Domain| job.processors.as_deref().and_then(|list| list.parse::<Numbers>().ok());
+    let placed: Vec<(&str, Option<Numbers>)> =
+        jobs.iter().filter_map(|job| Some((job.parent.as_deref()?, cpus(job)))).collect();
+    let mut jobs_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for (parent, cpus) in &placed {
+        let is_apart =
+            |(other, theirs): &(&str, Option<Numbers>)| other != parent && overlap(cpus.as_ref(), theirs.as_ref());
+        if placed.iter().any(is_apart) {
+            *jobs_of.entry(*parent).or_default() += 1;
+        }
+    }
+    let parents: Vec<String> =
+        jobs_of.iter().map(|(parent, jobs)| format!("{parent} ({})", text::count(*jobs, "job"))).collect();
+    let found = format!(
+        "jobs use the same processors below different cgroups, and CPU is shifted only within each: {}",
+        listed(&parents)
+    );
+    let is_any_alone = jobs_of.values().any(|jobs| *jobs == 1);
+    match parents.as_slice() {
+        [] => None,
+        _ if is_any_alone => Some(Check::warn(
+            NAME,
+            found,
+            "start them below one cgroup: `--cgroup-parent`, in Compose cgroup_parent, in Quadlet CgroupsMode=enabled",
+        )),
+        _ => Some(Check::ok(NAME, found)),
+    }
+}
+
+/// Unknown processors count as all processors.
+fn overlap(one: Option<&Numbers>, other: Option<&Numbers>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one.meets(other))
+}
+
+/// Names the cgroups above jobs whose `memory.low` is 0; `None` if there are none.
+pub(in crate::cli::doctor) fn memory_low(cgroups: &BTreeSet<String>) -> Option<Check> {
+    let cgroups: Vec<&str> = cgroups.iter().map(String::as_str).collect();
+    (!cgroups.is_empty()).then(|| {
+        Check::ok(
+            "memory",
+            format!(
+                "jobs are protected only against memory limits of their parents: memory.low is 0 in {}; \
+                 `systemctl set-property SLICE MemoryLow=SIZE` there protects them when the machine runs out of memory",
+                listed(&cgroups)
+            ),
+        )
+    })
+}
+
+/// A disk of this machine.
+pub(in crate::cli::doctor) struct Disk {
+    pub(in crate::cli::doctor) name: String,
+    /// Whether the kernel divides its time by I/O weights.
+    pub(in crate::cli::doctor) weighs: bool,
+}
+
+/// Names the disks on which I/O weights have no effect; `None` if there are none.
+pub(in crate::cli::doctor) fn io_weights(disks: &[Disk]) -> Option<Check> {
+    let names = |weighs: bool| -> Vec<&str> {
+        disks.iter().filter(|disk| disk.weighs == weighs).map(|disk| disk.name.as_str()).collect()
+    };
+    let (without, with) = (names(false), names(true));
+    let but = if with.is_empty() { String::new() } else { format!(", but on {}", listed(&with)) };
+    (!without.is_empty()).then(|| {
+        Check::ok(
+            "io",
+            format!(
+                "I/O weights have no effect on {}{but}: that needs the scheduler bfq, or io.cost.qos (version 2)",
+                listed(&without)
+            ),
+        )
+    })
+}
+
+/// Names at most three of them.
+fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    const AT_MOST: usize = 3;
+    let shown: Vec<&str> = names.iter().take(AT_MOST).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(AT_MOST) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+pub(in crate::cli::doctor) fn pressure(pressure: &Pressure, policy: &PolicySettings) -> Check {
     const NAME: &str = "pressure";
     let each = [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)];
     let known: Vec<String> =
         each.iter().filter_map(|(name, part)| Some(format!("{name} {}", text::percent((*part)?)))).collect();
     if known.is_empty() {
-        return Check::warn(
-            NAME,
-            "the kernel has no pressure data (PSI): memory is never squeezed, and only events end the back-off",
-            "boot with psi=1",
-        );
+        let lost = match policy.policy {
+            PolicyName::Flowcon if policy.govern_memory => "memory is never squeezed, and pressure does not end",
+            PolicyName::Balanced => "a job that waits for CPU may seem to need no more, and pressure does not end",
+            PolicyName::Flowcon | PolicyName::Fair => "pressure does not end",
+        };
+        let found = format!("the kernel has no pressure data (PSI): {lost} the back-off between decisions");
+        return Check::warn(NAME, found, "boot with psi=1");
     }
     Check::ok(NAME, known.join(", "))
 }
@@ -117,6 +208,59 @@ mod tests {
         assert_eq!(controllers("cpuset memory io pids").verdict, Verdict::Fail);
         assert_eq!(controllers("cpuset cpu memory pids").verdict, Verdict::Warn);
         assert_eq!(controllers("cpuset cpu io memory").verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn jobs_on_the_same_processors_below_different_cgroups_are_reported() {
+        let job = |parent: &str, processors: &str| Domain {
+            containers: 1,
+            cores: 4.0,
+            most_cores: 4.0,
+            processors: Some(processors.to_owned()),
+            memory_nodes: None,
+            parent: Some(parent.to_owned()),
+        };
+        let split = parents(&[job("/a.service", "0-3"), job("/b.service", "2-5"), job("/c", "6")]).unwrap();
+        assert_eq!(split.verdict, Verdict::Warn);
+        assert!(split.found.ends_with("/a.service (1 job), /b.service (1 job)"), "{split:?}");
+        assert!(split.fix.unwrap().contains("--cgroup-parent"));
+        let unknown = Domain { processors: None, ..job("/b.service", "") };
+        assert!(parents(&[job("/a.service", "0-3"), unknown]).is_some());
+        let teams = ["/a", "/b", "/a", "/b"].map(|parent| job(parent, "0-3"));
+        assert_eq!(parents(&teams).unwrap().verdict, Verdict::Ok, "it may be intended");
+        assert_eq!(parents(&[job("/a", "0-3"), job("/a", "0-3"), job("/b", "4-7")]), None);
+        assert_eq!(parents(&[Domain { parent: None, ..job("", "0-3") }, job("/a", "0-3")]), None);
+    }
+
+    #[test]
+    fn limits_with_less_effect_than_expected_are_noted_with_the_reason() {
+        assert_eq!(memory_low(&BTreeSet::new()), None);
+        let note = memory_low(&["a", "b", "c", "d", "e"].map(str::to_owned).into()).unwrap();
+        assert_eq!(note.verdict, Verdict::Ok);
+        assert!(note.found.contains("memory.low is 0 in a, b, c and 2 more; "), "{note:?}");
+
+        let disk = |name: &str, weighs| Disk { name: name.to_owned(), weighs };
+        assert_eq!(io_weights(&[]), None);
+        assert_eq!(io_weights(&[disk("sda", true)]), None);
+        let note = |disks: &[Disk]| io_weights(disks).unwrap().found;
+        assert!(note(&[disk("sda", false)]).contains("no effect on sda: "));
+        assert!(note(&[disk("sda", false), disk("sdb", true)]).contains("no effect on sda, but on sdb: "));
+    }
+
+    #[test]
+    fn missing_pressure_data_is_said_to_prevent_only_what_the_policy_would_do() {
+        let found = |policy, govern_memory| {
+            let settings = PolicySettings { policy, govern_memory, ..PolicySettings::default() };
+            pressure(&Pressure::default(), &settings).found
+        };
+        assert!(found(PolicyName::Flowcon, true).contains("never squeezed"));
+        assert!(!found(PolicyName::Flowcon, false).contains("squeezed"));
+        assert!(!found(PolicyName::Balanced, true).contains("squeezed"));
+    }
+
+    #[test]
+    fn version_1_has_no_memory_protection() {
+        assert!(cgroups(Version::V1).found.contains("no memory protection"));
     }
 
     #[test]

@@ -6,7 +6,10 @@ mod kernel;
 
 pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, log_driver, no_engine};
 pub(super) use gpu::{Driver, driver_of_gpus, mps};
-pub(super) use kernel::{Inotify, cgroups, controllers, inotify, pressure, read_only_cgroups, user_controllers};
+pub(super) use kernel::{
+    Disk, Inotify, cgroups, controllers, inotify, io_weights, memory_low, parents, pressure, read_only_cgroups,
+    user_controllers,
+};
 
 use super::super::text;
 use super::Check;
