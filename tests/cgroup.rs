@@ -142,10 +142,15 @@ fn a_quota_throttles_until_it_is_removed() {
 }
 
 #[test]
-fn memory_protection_is_set_and_removed() {
+fn memory_protection_is_set_and_removed_on_version_2() {
     let (_job, cgroup) = start("soft", IDLE);
-    assert_eq!(cgroup.limits().memory_low, Some(Bytes(0)));
     let low = Setting::MemoryLow(Bytes(64 << 20));
+    if Version::of_host() != Version::V2 {
+        assert_eq!(cgroup.limits().memory_low, None);
+        assert!(matches!(cgroup.write(low), Err(CgroupError::Unsupported { .. })));
+        return;
+    }
+    assert_eq!(cgroup.limits().memory_low, Some(Bytes(0)));
     assert_eq!(cgroup.write(low).unwrap(), low);
     assert_eq!(cgroup.limits().memory_low, Some(Bytes(64 << 20)));
     assert_eq!(cgroup.write(Setting::MemoryLow(Bytes(0))).unwrap(), Setting::MemoryLow(Bytes(0)));

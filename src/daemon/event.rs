@@ -55,6 +55,8 @@ pub(super) enum Component {
     Thaw,
     /// Freezing of jobs.
     Freeze,
+    /// Whether `gpu.control` can have an effect.
+    GpuControl,
     /// The last reload of the configuration.
     Configuration,
     /// The restore of all containers.

@@ -1,11 +1,11 @@
-//! Finds a container of the journal that no daemon governs: through its engine, or by a process in its cgroup.
+//! Finds a container of the journal that no daemon governs: through its engine, or by a process in its cgroup; and a container's unit.
 //!
 //! Imports: target, writer, host, model.
 
 use super::target::{Target, unit, unit_of_scope};
 use super::writer::{Writer, of_another_engine};
 use crate::host::cgroup::Cgroup;
-use crate::host::docker::EngineError;
+use crate::host::docker::{EngineContainer, EngineError, EngineInfo};
 use crate::host::node;
 use crate::host::store::Original;
 use crate::model::Runtime;
@@ -41,7 +41,7 @@ pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
                 let id = original.id.clone();
                 let mut target = Target::new(id, original.name.clone(), Runtime::Docker, cgroup);
                 target.gpu_hook = container.gpu_hook;
-                target.unit = unit(&original.id, info.name, &info.cgroup_driver);
+                target.unit = unit_of_container(&container, &info);
                 Found::Running(Box::new(target))
             }
             Err(error) => Found::Unknown(error.to_string()),
@@ -49,6 +49,12 @@ pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
         Err(EngineError::Gone { .. }) => Found::NotRunning,
         Err(error) => Found::Unknown(error.to_string()),
     }
+}
+
+/// Returns the systemd unit through which an engine's container is limited. With a GPU hook there is none: for each change of a limit,
+/// systemd applies its own device rules again, in which the GPUs are missing.
+pub(super) fn unit_of_container(container: &EngineContainer, info: &EngineInfo) -> Option<String> {
+    unit(&container.id, info.name, &info.cgroup_driver).filter(|_| !container.gpu_hook)
 }
 
 /// Finds the container by a process in the remembered cgroup. A path name alone is never trusted.
@@ -79,4 +85,37 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
         }
     }
     Found::NotRunning
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{id, info};
+    use super::*;
+    use crate::host::docker::{EngineName, LogFormat, LogSource};
+    use crate::model::{EngineLimits, TrainingId};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_container_with_a_gpu_hook_is_not_limited_through_systemd() {
+        let mut container = EngineContainer {
+            id: id(1),
+            name: "job".to_owned(),
+            labels: BTreeMap::new(),
+            pid: 1,
+            started_unix_ms: 0,
+            paused: false,
+            log: LogSource::None,
+            log_format: LogFormat { tty: false, engine: EngineName::Docker },
+            mounts: Vec::new(),
+            limits: EngineLimits::default(),
+            gpu_hook: false,
+            has_health_check: false,
+            training: TrainingId::of([]),
+        };
+        let info = EngineInfo { cgroup_driver: "systemd".to_owned(), ..info() };
+        let scope = format!("docker-{}.scope", id(1).as_str());
+        assert_eq!(unit_of_container(&container, &info), Some(scope));
+        container.gpu_hook = true;
+        assert_eq!(unit_of_container(&container, &info), None);
+    }
 }

@@ -2,10 +2,11 @@
 
 use super::claim_schedule::ClaimSchedule;
 use super::event::Output;
+use super::find::unit_of_container;
 use super::logs::feed::LogFeed;
 use super::publish::notice;
 use super::subject::Subject;
-use super::target::{SAME_START_MS, Target, unit, unit_of_scope};
+use super::target::{SAME_START_MS, Target, unit_of_scope};
 use crate::config;
 use crate::host::cgroup::{Cgroup, CgroupError, StartTime};
 use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
@@ -107,7 +108,7 @@ impl Job {
         target.started_unix_ms = container.started_unix_ms;
         target.mark = Some(info.mark.clone());
         target.gpu_hook = container.gpu_hook;
-        target.unit = unit(&container.id, info.name, &info.cgroup_driver);
+        target.unit = unit_of_container(container, info);
         let mut labels = container.labels.clone();
         labels.extend(adopted.map(|adoption| adoption.labels.clone()).unwrap_or_default());
         let mut job = Job::new(target, Some(container.limits), &labels);

@@ -25,6 +25,7 @@ mod find;
 mod governing;
 mod gpu_duty_cycle;
 mod gpu_duty_state;
+mod gpu_means;
 mod gpus;
 mod history;
 mod holdback;

@@ -10,7 +10,7 @@ use crate::model::{
 };
 use std::sync::Arc;
 
-/// How often the properties of the node are read: CPUs may be added, and `AllowedCPUs=` may change.
+/// How often the properties of the node are read: CPUs may be added or taken offline, and quotas may change.
 const NODE_EVERY: Millis = Millis::from_secs(60);
 
 /// Properties of the node that rarely change.

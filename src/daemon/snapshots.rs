@@ -22,7 +22,10 @@ impl Governing {
         if let Some(problem) = self.gpus.health_change() {
             self.publisher.health(Component::GpuDriver, problem);
         }
-        let observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
+        let mut observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
+        let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
+        self.gpus.means.add(uses, now, close);
+        self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();
         NodeObservation { holdback, ..observed }
@@ -38,6 +41,12 @@ impl Governing {
                 job.set_notice(Subject::Gpu, full);
             }
         }
+    }
+
+    fn warn_of_useless_gpu_control(&mut self, node: &NodeObservation) {
+        let (sees_gpus, parts) = (!node.gpus.is_empty(), node.containers.iter().flat_map(|job| &job.gpus));
+        let hindrance = self.duty.hindrance(self.settings.gpu_control, sees_gpus, parts, node.now);
+        self.publisher.health(Component::GpuControl, hindrance.map(str::to_owned));
     }
 
     fn warn_of_expensive_logs(&mut self) {

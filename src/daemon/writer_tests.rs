@@ -70,6 +70,21 @@ async fn an_io_weight_that_systemd_restores_is_replaced_in_the_engines_record_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_io_weight_goes_through_the_engine_only_where_there_is_no_bfq() {
+    for (has_bfq, updates, weight) in [(true, 0, "666"), (false, 1, "default 100")] {
+        let engine = engine(r#"{"Running":true,"Pid":1}"#, String::new());
+        let folder = folder();
+        if has_bfq {
+            folder.put("io.bfq.weight", "default 100\n");
+        }
+        let target = folder.target(id(1), "job", Runtime::Docker);
+        let wrote = engine.writer().write(&target, &EngineLimits::default(), &[Setting::IoWeight(666)], &[]).await;
+        assert_eq!(wrote, WriteResult::Done);
+        assert_eq!((update_count(&engine), folder.text("io.weight").as_str()), (updates, weight));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_waits_for_its_restart_is_restored_in_the_engines_record() {
     let Setting::CpuWeight(ours) = weight(40) else { panic!("a weight") };
     let shares = format!(r#""CpuShares":{}"#, info().conversion.shares(ours));

@@ -1,9 +1,12 @@
 //! The machine: cores, memory, clock, boot, and the resources of this process. Imports: model only.
 
-use crate::model::{Bytes, CpuTime, Millis, Quota};
+use crate::model::{Bytes, CpuTime, Millis, Numbers, Quota};
 use rustix::process::Resource;
 use rustix::time::ClockId;
 use std::fs;
+
+/// The effective cpuset of the root cgroup, on version 2 and on version 1.
+const ROOT_CPUSETS: [&str; 2] = ["/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuset.effective_cpus"];
 
 /// Returns the main memory of the machine; `None` if `/proc` does not provide it.
 pub fn memory() -> Option<Bytes> {
@@ -12,10 +15,19 @@ pub fn memory() -> Option<Bytes> {
     Some(Bytes(system.total_memory())).filter(|bytes| bytes.0 > 0)
 }
 
-/// Returns the usable cores: those in the affinity of this process, limited by `quota` (the tightest on its cgroup and the cgroups above).
+/// Returns the cores of the node, limited by `quota` (the tightest on the cgroups above this process). The affinity of this process
+/// counts only if the kernel has no cpusets: it says nothing about the processors of jobs.
 pub fn cores(quota: Option<Quota>) -> f64 {
-    let allowed = rustix::thread::sched_getaffinity(None).map(|set| f64::from(set.count())).unwrap_or(1.0).max(1.0);
-    quota.map_or(allowed, |Quota(millis)| allowed.min(millis as f64 / 1000.0)).max(0.01)
+    let affinity = || rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize);
+    let all = processors(&ROOT_CPUSETS).map_or_else(affinity, |cpus| cpus.count()).max(1) as f64;
+    quota.map_or(all, |Quota(millis)| all.min(millis as f64 / 1000.0)).max(0.01)
+}
+
+/// Returns the processors in the first of these cpusets that can be read. That of the root cgroup has those of the machine; in a container
+/// that sees only its own cgroup, those of the container.
+fn processors(cpusets: &[&str]) -> Option<Numbers> {
+    let read = |path: &&str| fs::read_to_string(path).ok()?.parse().ok().filter(|cpus: &Numbers| !cpus.is_empty());
+    cpusets.iter().find_map(read)
 }
 
 /// Returns the idle time of each processor since boot, by processor number; empty if `/proc/stat` does not provide it.
@@ -73,6 +85,7 @@ pub fn raise_open_files() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     #[test]
     fn a_quota_below_the_number_of_cores_limits_them_and_a_larger_one_does_not() {
@@ -80,6 +93,33 @@ mod tests {
         assert!(all >= 1.0);
         assert_eq!(cores(Some(Quota(500))), 0.5);
         assert_eq!(cores(Some(Quota(1_000_000_000))), all);
+    }
+
+    #[test]
+    fn the_affinity_of_this_process_does_not_limit_the_cores() {
+        if processors(&ROOT_CPUSETS).is_none() {
+            return eprintln!("skipped: no cpusets");
+        }
+        let all = cores(None);
+        let confined = || {
+            let allowed = sched_getaffinity(None).unwrap();
+            let mut one = CpuSet::new();
+            one.set((0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)).unwrap());
+            sched_setaffinity(None, &one).unwrap();
+            cores(None)
+        };
+        assert_eq!(std::thread::spawn(confined).join().unwrap(), all);
+    }
+
+    #[test]
+    fn the_processors_are_those_of_the_first_cpuset_that_is_not_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let (missing, empty, some) = (path("missing"), path("empty"), path("some"));
+        fs::write(&empty, "\n").unwrap();
+        fs::write(&some, "0-2,5\n").unwrap();
+        assert_eq!(processors(&[&*missing, &*empty, &*some]).unwrap().to_string(), "0-2,5");
+        assert_eq!(processors(&[&*missing, &*empty]), None);
     }
 
     #[test]

@@ -10,8 +10,8 @@ const RESERVATION_LEAST: u64 = 6 << 20;
 const QUOTA_LEAST: u64 = 10;
 const RUN_LEAST_US: u64 = 1000;
 
-/// Whether a value that was read is the requested one: CPU weights within 1, I/O weights within 10 or 2 %, quotas within 1 %, memory
-/// within 64 KiB.
+/// Whether a value that was read is the requested one: CPU weights within 1, I/O weights within 10 (one weight of BFQ is 11) or 2 %,
+/// quotas within 1 %, memory within 64 KiB.
 pub fn same(a: Setting, b: Setting) -> bool {
     let near = |a: u64, b: u64| a.abs_diff(b) <= 1.max(a.max(b) / 100);
     match (a, b) {

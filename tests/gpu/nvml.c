@@ -3,6 +3,7 @@
  * The file is looked at before each call and read again when it changed. A line each:
  *   gpu INDEX UUID BUSY USED TOTAL POWER LIMIT TEMPERATURE SM MEMORY ECC NAME   numbers as NVML gives them, -1 = not supported
  *   process INDEX PID SM BYTES      uses GPU INDEX; SM in percent, -1 = no sample of it
+ *   mps INDEX PID SM BYTES          uses GPU INDEX through MPS
  *   instance INDEX NUMBER UUID USED TOTAL   makes GPU INDEX a divided one
  *   member INDEX NUMBER PID BYTES   uses that instance
  *   lost INDEX                      the GPU has fallen off the bus
@@ -10,8 +11,10 @@
  *   shift MICROSECONDS              what the driver's clock differs from the machine's
  *   hang                            calls block as long as this stands here
  *   driver none                     the driver is not loaded
- * Compiled with -DOLD it lacks the calls that drivers before 510 lack, and those for events, samples and instances.
+ * Compiled with -DOLD it lacks the calls that drivers before 510 lack, and those for events, samples and instances. With -DEARLY_535 its
+ * current lists of processes have larger entries, as those of drivers 535.43 to 535.98.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +41,7 @@ struct gpu {
         unsigned pid;
         int instance, sm;
         u64 bytes;
+        int mps;
     } users[USERS];
     int user_count;
     long xid, xid_serial;
@@ -64,13 +68,15 @@ static void read_script(FILE *file) {
             g.exists = 1;
             gpus[at] = g;
         } else if (sscanf(line, "process %d %u %d %llu", &at, &pid, &sm, &bytes) == 4 && gpus[at].user_count < USERS) {
-            gpus[at].users[gpus[at].user_count++] = (struct user){pid, -1, sm, bytes};
+            gpus[at].users[gpus[at].user_count++] = (struct user){pid, -1, sm, bytes, 0};
+        } else if (sscanf(line, "mps %d %u %d %llu", &at, &pid, &sm, &bytes) == 4 && gpus[at].user_count < USERS) {
+            gpus[at].users[gpus[at].user_count++] = (struct user){pid, -1, sm, bytes, 1};
         } else if (sscanf(line, "instance %d %d %79s %lld %lld", &at, &number, i.uuid, &i.used, &i.total) == 5) {
             i.exists = 1;
             gpus[at].instances[number] = i;
             gpus[at].divided = 1;
         } else if (sscanf(line, "member %d %d %u %llu", &at, &number, &pid, &bytes) == 4) {
-            gpus[at].users[gpus[at].user_count++] = (struct user){pid, number, -1, bytes};
+            gpus[at].users[gpus[at].user_count++] = (struct user){pid, number, -1, bytes, 0};
         } else if (sscanf(line, "lost %d", &at) == 1) {
             gpus[at].lost = 1;
         } else if (sscanf(line, "xid %d %ld %ld", &at, &code, &serial) == 3) {
@@ -137,7 +143,11 @@ Return nvmlInit_v2(void) {
 Return nvmlShutdown(void) { return SUCCESS; }
 const char *nvmlErrorString(Return code) { return code == LOST ? "GPU is lost" : "stand-in"; }
 Return nvmlSystemGetDriverVersion(char *out, unsigned length) {
+#ifdef EARLY_535
+    snprintf(out, length, "535.86.05");
+#else
     snprintf(out, length, "550.54.15");
+#endif
     return SUCCESS;
 }
 Return nvmlDeviceGetCount_v2(unsigned *count) {
@@ -195,14 +205,22 @@ struct holder {
     unsigned pid;
     u64 bytes;
     unsigned instance, compute;
+    u64 confidential; /* only in larger entries */
 };
-static Return holders(Device device, unsigned *room, struct holder *out) {
+enum { DECLARED = offsetof(struct holder, confidential) };
+#ifdef EARLY_535
+enum { CURRENT = sizeof(struct holder) };
+#else
+enum { CURRENT = DECLARED };
+#endif
+static Return holders(Device device, unsigned *room, char *out, unsigned size, int mps) {
     GPU(device);
     unsigned found = 0;
     for (int i = 0; i < gpu->user_count; i++) {
         struct user *user = &gpu->users[i];
-        if (user->instance != number) continue;
-        if (out && found < *room) out[found] = (struct holder){user->pid, user->bytes, user->instance, 0};
+        if (user->instance != number || user->mps != mps) continue;
+        struct holder entry = {user->pid, user->bytes, user->instance, 0, 0};
+        if (out && found < *room) memcpy(out + (size_t)found * size, &entry, size);
         found++;
     }
     int fits = out && found <= *room;
@@ -214,23 +232,26 @@ static Return none(unsigned *room) {
     return SUCCESS;
 }
 
-#ifdef OLD
-Return nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned *room, struct holder *out) {
-    return holders(device, room, out);
+Return nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned *room, void *out) {
+    return holders(device, room, out, DECLARED, 0);
 }
-Return nvmlDeviceGetGraphicsRunningProcesses_v2(Device device, unsigned *room, struct holder *out) {
+Return nvmlDeviceGetGraphicsRunningProcesses_v2(Device device, unsigned *room, void *out) {
     (void)device, (void)out;
     return none(room);
 }
-#else
-Return nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned *room, struct holder *out) {
-    return holders(device, room, out);
+#ifndef OLD
+Return nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned *room, void *out) {
+    return holders(device, room, out, CURRENT, 0);
 }
 /* Who computes draws as well: the same numbers once more. */
-Return nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned *room, struct holder *out) {
-    return (long)device / 256 == 1 ? holders(device, room, out) : none(room);
+Return nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned *room, void *out) {
+    return (long)device / 256 == 1 ? holders(device, room, out, CURRENT, 0) : none(room);
+}
+Return nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned *room, void *out) {
+    return (long)device % 256 ? NOT_SUPPORTED : holders(device, room, out, CURRENT, 1);
 }
 
+enum { RESERVED = 512 << 20 }; /* of a whole GPU, for the driver */
 struct memory {
     unsigned version;
     u64 total, reserved, free, used;
@@ -241,7 +262,8 @@ Return nvmlDeviceGetMemoryInfo_v2(Device device, struct memory *out) {
     long long total = number < 0 ? gpu->total : gpu->instances[number].total;
     if (used < 0) return NOT_SUPPORTED;
     if (out->version != (sizeof *out | 2 << 24)) return INVALID;
-    *out = (struct memory){out->version, total, 0, total - used, used};
+    long long reserved = number < 0 ? RESERVED : 0;
+    *out = (struct memory){out->version, total, reserved, total - reserved - used, used};
     return SUCCESS;
 }
 
@@ -251,7 +273,7 @@ struct sample {
 Return nvmlDeviceGetSamples(Device device, int of, u64 last, int *type, unsigned *room, struct sample *out) {
     GPU(device);
     if (of != 1 || gpu->busy < 0 || gpu->divided) return NOT_SUPPORTED;
-    if (now_us() <= last && !shift) return NOT_FOUND;
+    if (now_us() <= last) return NOT_FOUND;
     *type = 1;
     if (out) *out = (struct sample){now_us(), gpu->busy};
     *room = 1;
@@ -265,8 +287,8 @@ struct use {
 };
 Return nvmlDeviceGetProcessUtilization(Device device, struct use *out, unsigned *room, u64 last) {
     GPU(device);
-    (void)last;
     if (gpu->divided) return NOT_SUPPORTED;
+    if (now_us() <= last) return NOT_FOUND;
     unsigned found = 0;
     for (int i = 0; i < gpu->user_count; i++) {
         struct user *user = &gpu->users[i];

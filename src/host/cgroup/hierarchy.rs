@@ -181,6 +181,19 @@ impl Hierarchies {
         mount.directory_of(path)
     }
 
+    /// Returns the tightest CPU bandwidth limit on the cgroups above that of this process. Its own cgroup, such as that of its service,
+    /// limits no job, except the root: in a container, it is the container's.
+    fn own_quota(&self) -> Option<Quota> {
+        let mount = self.legacy(Controller::Cpu).or(self.unified())?;
+        let lowest = mount.directory_of(self.own.path_in(mount)?)?;
+        let own = usize::from(lowest != mount.point);
+        let up_to_root = lowest.ancestors().skip(own).take_while(|path| path.starts_with(&mount.point));
+        up_to_root
+            .filter_map(|path| Directory::open(path.to_owned(), mount.unified, true).ok())
+            .filter_map(|directory| super::limits::cpu_quota(&directory).flatten())
+            .min()
+    }
+
     /// Opens the cgroup of `pid` in each hierarchy where it is not in the root. `container`: id of the container whose cgroup is meant if
     /// the process is in a cgroup below it.
     pub(super) fn directories_of(&self, pid: u32, container: Option<&str>) -> Result<Directories, CgroupError> {
@@ -235,16 +248,9 @@ fn up_to<'a>(path: &'a str, id: &str) -> Option<&'a str> {
     Some(&path[..at + rest.find('/').unwrap_or(rest.len())])
 }
 
-/// Returns the tightest CPU bandwidth limit on this process, from its cgroup up to the root; `None` = unlimited.
+/// Returns the tightest CPU bandwidth limit on the cgroups above that of this process, up to the root; `None` = unlimited.
 pub fn own_quota() -> Option<Quota> {
-    let hierarchies = Hierarchies::of_host().ok()?;
-    let mount = hierarchies.legacy(Controller::Cpu).or(hierarchies.unified())?;
-    let lowest = mount.directory_of(hierarchies.own.path_in(mount)?)?;
-    let up_to_root = lowest.ancestors().take_while(|path| path.starts_with(&mount.point));
-    up_to_root
-        .filter_map(|path| Directory::open(path.to_owned(), mount.unified, true).ok())
-        .filter_map(|directory| super::limits::cpu_quota(&directory).flatten())
-        .min()
+    Hierarchies::of_host().ok()?.own_quota()
 }
 
 #[cfg(test)]
@@ -288,6 +294,24 @@ mod tests {
         assert_eq!(mount.directory_of("/docker/other"), None);
         assert_eq!(mount.directory_of("/docker/abcdef"), None);
         assert_eq!(mount.directory_of("/docker/abc/../../x"), None);
+    }
+
+    #[test]
+    fn quotas_above_this_process_count_and_that_of_its_own_service_does_not() {
+        let root = tempfile::tempdir().unwrap();
+        let service = root.path().join("system.slice/flowcond.service");
+        fs::create_dir_all(&service).unwrap();
+        let quota_of = |own: &str| {
+            let line = format!("35 31 0:32 / {} rw - cgroup2 cgroup2 rw", root.path().display());
+            Hierarchies::parse(&line, own).own_quota()
+        };
+        fs::write(service.join("cpu.max"), "50000 100000\n").unwrap();
+        assert_eq!(quota_of("0::/system.slice/flowcond.service\n"), None);
+        fs::write(root.path().join("system.slice/cpu.max"), "300000 100000\n").unwrap();
+        assert_eq!(quota_of("0::/system.slice/flowcond.service\n"), Some(Quota(3000)));
+        // In a container, the root is the cgroup of the container.
+        fs::write(root.path().join("cpu.max"), "150000 100000\n").unwrap();
+        assert_eq!(quota_of("0::/\n"), Some(Quota(1500)));
     }
 
     #[test]

@@ -45,71 +45,94 @@ fn bandwidth(quota_us: &str, period_us: u64) -> Option<Option<Quota>> {
     Some(Some(Quota(quota.saturating_mul(1000).checked_div(period_us)?)))
 }
 
-/// The soft limit of version 1 protects nothing until it is set: its unlimited default reads as 0.
+/// The soft limit of version 1 is no protection: a cgroup above it is the first to be reclaimed, and others have none.
 pub(super) fn memory_low(memory: &Directory) -> Option<Bytes> {
-    if memory.is_unified() {
-        return limit(memory, "memory.low").map(|low| low.unwrap_or(Bytes(NO_LIMIT)));
-    }
-    limit(memory, "memory.soft_limit_in_bytes").map(Option::unwrap_or_default)
+    let low = if memory.is_unified() { limit(memory, "memory.low") } else { None };
+    low.map(|low| low.unwrap_or(Bytes(NO_LIMIT)))
 }
 
 pub(super) fn memory_high(memory: &Directory) -> Option<Option<Bytes>> {
     if memory.is_unified() { limit(memory, "memory.high") } else { None }
 }
 
-/// The file with the block I/O weight, chosen as by runc.
+/// A file with the block I/O weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IoWeightFile {
-    /// `io.bfq.weight` and `blkio.bfq.weight`: 1 ..= 1000, default 100.
-    Bfq(&'static str),
     /// `io.weight`: 1 ..= 10,000, default 100.
-    Io(&'static str),
+    Io,
+    /// `io.bfq.weight`: 1 ..= 1000, default 100. From version 250 on, systemd keeps weights up to 100 and divides the rest by 11.
+    Bfq,
+    /// `blkio.bfq.weight` of version 1: 1 ..= 1000, default 100.
+    LegacyBfq,
     /// `blkio.weight` of CFQ: 10 ..= 1000, default 500.
-    Cfq(&'static str),
+    Cfq,
 }
 
+/// Default of `io.weight` and of BFQ.
+const IO_WEIGHT_DEFAULT: u16 = 100;
+/// Number of weights above the default that are one weight of BFQ.
+const BFQ_STEP: u64 = 11;
+
 impl IoWeightFile {
-    pub(super) fn of(blkio: &Directory) -> Option<IoWeightFile> {
-        use IoWeightFile::{Bfq, Cfq, Io};
-        let candidates = if blkio.is_unified() {
-            [Bfq("io.bfq.weight"), Io("io.weight")]
-        } else {
-            [Bfq("blkio.bfq.weight"), Cfq("blkio.weight")]
-        };
-        candidates.into_iter().find(|file| blkio.has(file.name()))
+    /// Returns those that exist: of version 2 all, as systemd writes them; of version 1 the one that runc chooses.
+    pub(super) fn present(blkio: &Directory) -> Vec<IoWeightFile> {
+        use IoWeightFile::{Bfq, Cfq, Io, LegacyBfq};
+        let (candidates, at_most) = if blkio.is_unified() { ([Io, Bfq], 2) } else { ([LegacyBfq, Cfq], 1) };
+        candidates.into_iter().filter(|file| blkio.has(file.name())).take(at_most).collect()
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            IoWeightFile::Bfq(name) | IoWeightFile::Io(name) | IoWeightFile::Cfq(name) => name,
+            IoWeightFile::Io => "io.weight",
+            IoWeightFile::Bfq => "io.bfq.weight",
+            IoWeightFile::LegacyBfq => "blkio.bfq.weight",
+            IoWeightFile::Cfq => "blkio.weight",
         }
     }
 
     /// Converts to the scale of `io.weight`, mapping default to default, so that the ratio to ungoverned containers is preserved.
     fn model_weight(self, number: u64) -> u16 {
+        let default = u64::from(IO_WEIGHT_DEFAULT);
         let scaled = match self {
-            IoWeightFile::Bfq(_) | IoWeightFile::Io(_) => number,
-            IoWeightFile::Cfq(_) => (number + 2) / 5,
+            IoWeightFile::Bfq if number > default => default + (number.min(1000) - default) * BFQ_STEP,
+            IoWeightFile::Io | IoWeightFile::Bfq | IoWeightFile::LegacyBfq => number,
+            IoWeightFile::Cfq => (number + 2) / 5,
         };
         scaled.clamp(1, 10_000) as u16
     }
 
     pub(super) fn kernel_number(self, weight: u16) -> u64 {
-        let weight = u64::from(weight);
+        let (weight, default) = (u64::from(weight.clamp(1, 10_000)), u64::from(IO_WEIGHT_DEFAULT));
         match self {
-            IoWeightFile::Bfq(_) => weight.clamp(1, 1000),
-            IoWeightFile::Io(_) => weight.clamp(1, 10_000),
-            IoWeightFile::Cfq(_) => (weight * 5).clamp(10, 1000),
+            IoWeightFile::Io => weight,
+            IoWeightFile::Bfq if weight > default => default + (weight - default) / BFQ_STEP,
+            IoWeightFile::Bfq => weight,
+            IoWeightFile::LegacyBfq => weight.min(1000),
+            IoWeightFile::Cfq => (weight * 5).clamp(10, 1000),
         }
+    }
+
+    /// Parses a single weight, or the `default` line of a file with one line per device.
+    fn read(self, blkio: &Directory) -> Option<u16> {
+        let text = blkio.read(self.name())?;
+        let default = text.lines().find_map(|line| line.strip_prefix("default ")).unwrap_or(text.trim());
+        default.trim().parse().ok().map(|number| self.model_weight(number))
     }
 }
 
-/// Parses a single weight, or the `default` line of a file with one line per device.
+/// Returns the first weight that is not the default, because runc and crun write only BFQ's file where it exists.
 pub(super) fn io_weight(blkio: &Directory) -> Option<u16> {
-    let file = IoWeightFile::of(blkio)?;
-    let text = blkio.read(file.name())?;
-    let default = text.lines().find_map(|line| line.strip_prefix("default ")).unwrap_or(text.trim());
-    default.trim().parse().ok().map(|number| file.model_weight(number))
+    let weights: Vec<u16> = IoWeightFile::present(blkio).into_iter().filter_map(|file| file.read(blkio)).collect();
+    let set = weights.iter().find(|weight| **weight != IO_WEIGHT_DEFAULT);
+    set.or(weights.first()).copied()
+}
+
+impl super::Cgroup {
+    /// Whether engines write an I/O weight to BFQ's file of version 2, unconverted, instead of `io.weight`.
+    pub(crate) fn has_bfq_weight(&self) -> bool {
+        let blkio = self.directories.of(Controller::Blkio);
+        blkio.is_some_and(|blkio| IoWeightFile::present(blkio).contains(&IoWeightFile::Bfq))
+    }
 }
 
 fn number(directory: &Directory, name: &str) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! Where a container may run: its processors and NUMA nodes, and the parent cgroup within which its weight counts.
 //!
-//! The kernel keeps the affinity of a task within its effective cpuset, so `sched_getaffinity` of the computing processes covers both. A
+//! The kernel keeps the affinity of a task within its effective cpuset, so `sched_getaffinity` of the computing processes covers both. All
+//! their threads count: with `OMP_PROC_BIND`, the first thread may run on one processor only, and each other thread on another one. A
 //! launcher that may run anywhere but computes nothing does not widen the result.
 
 use super::directory::Directories;
@@ -18,6 +19,9 @@ use std::sync::Arc;
 /// Maximum number of processes inspected per container.
 const PROCESSES_AT_MOST: usize = 64;
 
+/// Maximum number of threads inspected per container, divided equally among its computing processes.
+const THREADS_AT_MOST: usize = 256;
+
 /// A process that has used less than this fraction of the CPU time of the busiest one does not count as computing.
 const COMPUTES: f64 = 0.1;
 
@@ -31,7 +35,7 @@ pub(super) fn read(directories: &Directories, pid: u32) -> Place {
         None => (None, Above::default()),
     };
     Place {
-        cpus: processors(&processes).or_else(|| effective(directories)),
+        cpus: processors(&processes, &allowed(directories)).or_else(|| effective(directories)),
         memory_nodes: processes.first().and_then(|pid| memory_nodes(*pid)),
         parent,
         parent_weight: above.weight.map(CpuWeight::number),
@@ -46,20 +50,52 @@ fn processes(directories: &Directories, pid: u32) -> Vec<u32> {
     if processes.is_empty() { vec![pid] } else { processes }
 }
 
-fn processors(processes: &[u32]) -> Option<Numbers> {
-    let used = |pid: &u32| if processes.len() == 1 { Some(0) } else { process::cpu_ticks(*pid) };
-    let used: Vec<(u32, u64)> = processes.iter().filter_map(|pid| Some((*pid, used(pid)?))).collect();
-    let busiest = used.iter().map(|(_, ticks)| *ticks).max()?;
+/// Returns the processors on which the computing processes may run; `allowed` are those of their cgroup.
+fn processors(processes: &[u32], allowed: &Numbers) -> Option<Numbers> {
+    let computing = computing(processes);
     let mut cpus = Numbers::default();
-    for (pid, _) in used.iter().filter(|(_, ticks)| *ticks as f64 >= COMPUTES * busiest as f64) {
-        let Some(set) = affinity(*pid) else { continue };
+    for set in computing.iter().filter_map(|pid| affinity(*pid)) {
         cpus.extend((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)));
     }
-    (!cpus.is_empty()).then_some(cpus)
+    if cpus.is_empty() {
+        return None;
+    }
+    add_threads(&mut cpus, &computing, allowed);
+    Some(cpus)
 }
 
+fn computing(processes: &[u32]) -> Vec<u32> {
+    let used = |pid: &u32| if processes.len() == 1 { Some(0) } else { process::cpu_ticks(*pid) };
+    let used: Vec<(u32, u64)> = processes.iter().filter_map(|pid| Some((*pid, used(pid)?))).collect();
+    let busiest = used.iter().map(|(_, ticks)| *ticks).max().unwrap_or(0);
+    used.into_iter().filter(|(_, ticks)| *ticks as f64 >= COMPUTES * busiest as f64).map(|(pid, _)| pid).collect()
+}
+
+/// Adds the processors of the processes' threads, until none of `allowed` is missing: then no other thread can add one. Usually that is
+/// so before the first thread is read.
+fn add_threads(cpus: &mut Numbers, processes: &[u32], allowed: &Numbers) {
+    let mut missing: Vec<usize> = allowed.iter().filter(|&cpu| cpu < CpuSet::MAX_CPU && !cpus.contains(cpu)).collect();
+    let per_process = (THREADS_AT_MOST / processes.len().max(1)).max(1);
+    let mut sets = processes.iter().flat_map(|pid| process::threads(*pid).take(per_process)).filter_map(affinity);
+    while !missing.is_empty() {
+        let Some(set) = sets.next() else { return };
+        cpus.extend(missing.iter().copied().filter(|&cpu| set.is_set(cpu)));
+        missing.retain(|&cpu| !cpus.contains(cpu));
+    }
+}
+
+/// Returns the affinity of a thread, or of the first thread of a process; `None` if it has ended.
 fn affinity(pid: u32) -> Option<CpuSet> {
     sched_getaffinity(Some(Pid::from_raw(i32::try_from(pid).ok()?)?)).ok()
+}
+
+/// Returns the processors that the cgroup may use, as far as that can be read cheaply: on version 1, those of the machine.
+fn allowed(directories: &Directories) -> Numbers {
+    effective(directories).or_else(online).unwrap_or_else(|| (0..CpuSet::MAX_CPU).collect())
+}
+
+fn online() -> Option<Numbers> {
+    fs::read_to_string("/sys/devices/system/cpu/online").ok()?.parse().ok().filter(|cpus: &Numbers| !cpus.is_empty())
 }
 
 /// Returns the effective cpuset, for cgroups whose processes cannot be inspected.
@@ -114,10 +150,41 @@ mod tests {
     #[test]
     fn the_processors_of_this_process_are_its_affinity() {
         let me = std::process::id();
-        let cpus = processors(&[me]).expect("an affinity");
-        let allowed = sched_getaffinity(None).expect("an affinity").count();
-        assert_eq!(cpus.count(), allowed as usize);
+        let everything = allowed(&Directories::default());
+        let cpus = processors(&[me], &everything).expect("an affinity");
+        let count = sched_getaffinity(None).expect("an affinity").count();
+        assert_eq!(cpus.count(), count as usize);
         assert!(memory_nodes(me).is_some());
-        assert_eq!(processors(&[u32::MAX]), None);
+        assert_eq!(processors(&[u32::MAX], &everything), None);
+    }
+
+    #[test]
+    fn threads_that_are_bound_to_one_processor_each_use_all_of_them() {
+        let set = sched_getaffinity(None).expect("an affinity");
+        let all: Numbers = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
+        // The kernel accepts the id of any thread for that of its process.
+        let first_thread = || {
+            let mut one = CpuSet::new();
+            one.set(all.iter().next().expect("a processor"));
+            rustix::thread::sched_setaffinity(None, &one).expect("a thread may bind itself");
+            let me = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            assert_eq!(affinity(me), Some(one));
+            processors(&[me], &all)
+        };
+        let seen = std::thread::scope(|scope| scope.spawn(first_thread).join().expect("no panic"));
+        assert_eq!(seen.as_ref(), Some(&all));
+    }
+
+    #[test]
+    fn threads_add_no_processors_outside_of_what_their_cgroup_may_use() {
+        let me = std::process::id();
+        let allowed: Numbers = "3000".parse().expect("a list");
+        let mut cpus = Numbers::default();
+        add_threads(&mut cpus, &[me, u32::MAX], &allowed);
+        assert_eq!(cpus, Numbers::default());
+        let set = affinity(me).expect("an affinity");
+        let first: Numbers = (0..CpuSet::MAX_CPU).find(|&cpu| set.is_set(cpu)).into_iter().collect();
+        add_threads(&mut cpus, &[u32::MAX, me], &first);
+        assert_eq!(cpus, first);
     }
 }

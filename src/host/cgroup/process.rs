@@ -1,4 +1,4 @@
-//! Identity of a process: process id and start time together.
+//! Identity of a process: process id and start time together. Its CPU time and threads.
 
 use super::CgroupError;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,12 @@ pub(super) fn living(pid: u32, expected: Option<StartTime>) -> Result<StartTime,
 pub(super) fn cpu_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(field(&stat, 14)?.saturating_add(field(&stat, 15)?))
+}
+
+/// Returns the threads of process `pid`, the first one first; none if there is no such process.
+pub(super) fn threads(pid: u32) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn parse(stat: &str) -> Option<StartTime> {

@@ -96,10 +96,12 @@ fn unlimited_and_missing_are_distinguished() {
 }
 
 #[test]
-fn an_unset_soft_limit_of_version_1_reads_as_no_protection() {
-    let unlimited = &[("memory.soft_limit_in_bytes", "9223372036854771712\n"), ("cpu.shares", "10240\n")];
-    let (_dir, cgroup) = cgroup_of_files(false, unlimited);
-    assert_eq!(cgroup.limits().memory_low, Some(Bytes(0)));
+fn the_soft_limit_of_version_1_is_no_protection_and_is_never_written() {
+    let files = &[("memory.soft_limit_in_bytes", "1048576\n"), ("cpu.shares", "10240\n")];
+    let (dir, cgroup) = cgroup_of_files(false, files);
+    assert_eq!(cgroup.limits().memory_low, None);
+    assert!(matches!(cgroup.write(Setting::MemoryLow(Bytes(1))), Err(CgroupError::Unsupported { .. })));
+    assert_eq!(fs::read_to_string(dir.path().join("memory.soft_limit_in_bytes")).unwrap(), "1048576\n");
     assert_eq!(cgroup.limits().memory_high, None);
     assert_eq!(cgroup.limits().cpu_weight, Some(CpuWeight::clamped(1000.0)));
 }
@@ -144,6 +146,34 @@ fn an_io_weight_keeps_its_ratio_to_the_default() {
     let (_dir, cfq) = cgroup_of_files(false, &[("blkio.weight", "500\n")]);
     assert_eq!(cfq.limits().io_weight, Some(100));
     assert_eq!(cfq.write(Setting::IoWeight(40)).unwrap(), Setting::IoWeight(40));
+}
+
+#[test]
+fn with_bfq_an_io_weight_is_written_to_both_files_as_systemd_converts_it() {
+    let (dir, cgroup) = cgroup_of_files(true, &[("io.weight", "default 100\n"), ("io.bfq.weight", "default 100\n")]);
+    let text = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap();
+    assert_eq!(cgroup.limits().io_weight, Some(100));
+    for (weight, of_bfq) in [(666, "151"), (190, "108"), (10_000, "1000"), (100, "100"), (40, "40")] {
+        assert_eq!(cgroup.write(Setting::IoWeight(weight)).unwrap(), Setting::IoWeight(weight));
+        assert_eq!((text("io.weight"), text("io.bfq.weight")), (weight.to_string(), of_bfq.to_owned()));
+    }
+}
+
+#[test]
+fn bfqs_weight_is_read_where_it_is_the_only_file_or_an_engine_wrote_it_alone() {
+    let (_dir, alone) = cgroup_of_files(true, &[("io.bfq.weight", "default 151\n")]);
+    assert_eq!(alone.limits().io_weight, Some(661));
+    for weight in (1..=10_000).step_by(7) {
+        let Setting::IoWeight(read) = alone.write(Setting::IoWeight(weight)).unwrap() else { panic!("an I/O weight") };
+        assert!(read <= weight && weight - read <= 10, "{weight} is read as {read}");
+    }
+    let by_runc = &[("io.weight", "default 100\n"), ("io.bfq.weight", "default 500\n")];
+    let (dir, cgroup) = cgroup_of_files(true, by_runc);
+    let original = Setting::IoWeight(4500);
+    assert_eq!(cgroup.limits().get(original.kind()), Some(original));
+    cgroup.write(Setting::IoWeight(100)).unwrap();
+    assert_eq!(cgroup.write(original).unwrap(), original);
+    assert_eq!(fs::read_to_string(dir.path().join("io.bfq.weight")).unwrap(), "500");
 }
 
 #[test]

@@ -47,8 +47,13 @@ pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setti
             limits::memory_high(directory).map(Setting::MemoryHigh)
         }
         Setting::IoWeight(weight) => {
-            let file = IoWeightFile::of(directory).ok_or_else(unsupported)?;
-            write_raw(directory, file.name(), file.kernel_number(weight).to_string())?;
+            let files = IoWeightFile::present(directory);
+            if files.is_empty() {
+                return Err(unsupported());
+            }
+            for file in files {
+                write_raw(directory, file.name(), file.kernel_number(weight).to_string())?;
+            }
             limits::io_weight(directory).map(Setting::IoWeight)
         }
     };
@@ -83,14 +88,10 @@ fn write_cpu_quota(cpu: &Directory, quota: Option<Quota>) -> Result<(), CgroupEr
 }
 
 fn write_memory_low(memory: &Directory, bytes: Bytes) -> Result<(), CgroupError> {
-    let (file, number) = match (memory.is_unified(), bytes) {
-        (true, bytes) => ("memory.low", i64::try_from(bytes.0).unwrap_or(i64::MAX)),
-        // On version 1, no protection is a soft limit that is never reached.
-        (false, Bytes(0)) => ("memory.soft_limit_in_bytes", -1),
-        (false, bytes) => ("memory.soft_limit_in_bytes", i64::try_from(bytes.0).unwrap_or(-1)),
-    };
-    let controller = MemController::new(memory.anchored(), memory.anchored(), memory.is_unified());
-    controller.set_soft_limit(number).map_err(|error| write_error(memory, file, number, &error))
+    let number = i64::try_from(bytes.0).unwrap_or(i64::MAX);
+    // The soft limit of version 2 is `memory.low`.
+    let controller = MemController::new(memory.anchored(), memory.anchored(), true);
+    controller.set_soft_limit(number).map_err(|error| write_error(memory, "memory.low", number, &error))
 }
 
 fn cpu_controller(cpu: &Directory) -> CpuController {

@@ -7,7 +7,11 @@ use crate::model::{ContainerId, EngineLimits, TrainingId};
 use bollard::models::{ContainerInspectResponse, DeviceRequest, HostConfig, MountPoint};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// NVIDIA's legacy hook of Podman, where it is installed.
+const PODMAN_HOOKS: [&str; 2] =
+    ["/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json", "/etc/containers/oci/hooks.d/oci-nvidia-hook.json"];
 
 /// A running or paused container as described by the engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +36,7 @@ pub struct EngineContainer {
     pub mounts: Vec<EngineMount>,
     /// Limits in the units of the engine.
     pub limits: EngineLimits,
-    /// An update through the engine can remove its GPUs (legacy NVIDIA hook), so limits are written to its cgroup instead.
+    /// An update through the engine or systemd can remove its GPUs (legacy NVIDIA hook), so limits are written to its cgroup instead.
     pub gpu_hook: bool,
     /// The engine periodically runs a command in it, which fails while the container is frozen.
     pub has_health_check: bool,
@@ -120,6 +124,9 @@ impl EngineContainer {
         let config = found.config.unwrap_or_default();
         let words = config.image.iter().chain(&found.path).chain(found.args.iter().flatten());
         let training = TrainingId::of(words.map(String::as_str));
+        let has_podman_hook = engine == EngineName::Podman
+            && asks_podmans_hook(config.env.as_deref().unwrap_or_default())
+            && PODMAN_HOOKS.iter().any(|hook| Path::new(hook).exists());
         let check = config.healthcheck.and_then(|check| check.test).unwrap_or_default();
         Ok(EngineContainer {
             name: plain_name(found.name.as_deref().unwrap_or(&id)),
@@ -131,7 +138,7 @@ impl EngineContainer {
             log_format: LogFormat { tty: config.tty == Some(true), engine },
             mounts: found.mounts.unwrap_or_default().into_iter().filter_map(mount).collect(),
             limits: limits(&host),
-            gpu_hook: has_gpu_hook(&host),
+            gpu_hook: has_gpu_hook(&host) || has_podman_hook,
             id: ContainerId::new(&id),
             has_health_check: check.first().is_some_and(|first| first != "NONE"),
             training,
@@ -192,6 +199,12 @@ fn has_gpu_hook(host: &HostConfig) -> bool {
         matches!(driver, "" | "nvidia") && capabilities.into_iter().any(|capability| capability == "gpu")
     };
     host.runtime.as_deref() == Some("nvidia") || host.device_requests.iter().flatten().any(asks_for_gpu)
+}
+
+/// Whether Podman's hook, where installed, gives the container GPUs: it acts on a variable, which most CUDA images set.
+fn asks_podmans_hook(env: &[String]) -> bool {
+    let mut gpus = env.iter().filter_map(|variable| variable.strip_prefix("NVIDIA_VISIBLE_DEVICES="));
+    gpus.any(|gpus| !matches!(gpus, "" | "none" | "void"))
 }
 
 #[cfg(test)]
@@ -264,5 +277,12 @@ mod tests {
         assert!(parsed(gpu("")).unwrap().gpu_hook);
         assert!(parsed(gpu("nvidia")).unwrap().gpu_hook);
         assert!(!parsed(gpu("cdi")).unwrap().gpu_hook);
+    }
+
+    #[test]
+    fn gpus_of_podmans_hook_are_detected_by_the_variable_that_names_them() {
+        let asks = |variable: &str| asks_podmans_hook(&["PATH=/bin".to_owned(), variable.to_owned()]);
+        assert!(asks("NVIDIA_VISIBLE_DEVICES=all") && asks("NVIDIA_VISIBLE_DEVICES=0,1"));
+        assert!(!asks("NVIDIA_VISIBLE_DEVICES=") && !asks("NVIDIA_VISIBLE_DEVICES=void") && !asks("A=all"));
     }
 }

@@ -8,8 +8,8 @@
 //! | `CpuQuota` | relative to the current period | −1 |
 //! | `CpuPeriod` | not used: the owner could no longer set `--cpus` | impossible |
 //! | `NanoCpus` | up to the number of cores | impossible: −1 and more than all cores are rejected |
-//! | `MemoryReservation` | from 6 MiB; v2: only if the owner set one | v1: −1; v2: impossible (−1 becomes `memory.low = max`) |
-//! | `BlkioWeight` | 10 ..= 1,000 | the kernel's default |
+//! | `MemoryReservation` | from 6 MiB; v2 only, and only if the owner set one | impossible (−1 becomes `memory.low = max`) |
+//! | `BlkioWeight` | 10 ..= 1,000; v2 only, and only without BFQ (the caller knows) | the kernel's default |
 //!
 //! A container started with `--cpus` rejects quota and period, and one with a quota rejects `NanoCpus`: each keeps the option that it was
 //! started with. A container started with neither gets a quota, which can be unset again.
@@ -60,6 +60,8 @@ impl UpdateBody {
                 true
             }
             Setting::MemoryLow(bytes) => self.add_reservation(bytes, original, conversion),
+            // On v1 it is the number of `blkio.weight`, which has another default.
+            Setting::IoWeight(_) if conversion == Conversion::Shares => false,
             Setting::IoWeight(weight) => {
                 let exact = original.blkio_weight;
                 self.blkio_weight = Some(if io_weight(exact) == Some(weight) { exact } else { blkio_weight(weight) });
@@ -90,15 +92,12 @@ impl UpdateBody {
     }
 
     fn add_reservation(&mut self, bytes: Bytes, original: &EngineLimits, conversion: Conversion) -> bool {
-        if conversion != Conversion::Shares && original.memory_reservation <= 0 {
-            // It could not be unset again, and would still apply after the container's next start.
+        // On v1 it is a soft limit, which is no protection.
+        let is_protection = conversion != Conversion::Shares;
+        // One of ours could not be unset again, and would still apply after the container's next start: runc would write `max`, which
+        // protects everything.
+        if !is_protection || original.memory_reservation <= 0 || bytes == Bytes(0) {
             return false;
-        }
-        if bytes == Bytes(0) {
-            // On v1 "unprotected" is an unlimited soft limit. On v2 runc would write `max`, which protects everything.
-            let by_engine = conversion == Conversion::Shares;
-            self.memory_reservation = by_engine.then_some(-1);
-            return by_engine;
         }
         let at_most = if original.memory > 0 { original.memory.max(RESERVATION_MIN) } else { i64::MAX };
         self.memory_reservation = Some(as_i64(bytes.0).clamp(RESERVATION_MIN, at_most));
@@ -227,19 +226,33 @@ mod tests {
 
     #[test]
     fn memory_protection_stays_within_the_range_of_docker() {
-        let small = EngineLimits { memory: 64 << 20, ..UNSET };
-        let low = |mib: u64, original| on_v1(Setting::MemoryLow(Bytes(mib << 20)), original).unwrap();
-        assert_eq!(low(1, UNSET), r#"{"MemoryReservation":6291456}"#);
+        let owned = EngineLimits { memory_reservation: 20 << 20, ..UNSET };
+        let small = EngineLimits { memory: 64 << 20, ..owned };
+        let low = |mib: u64, original| {
+            body(Setting::MemoryLow(Bytes(mib << 20)), original, Conversion::Linear).unwrap().to_string()
+        };
+        assert_eq!(low(1, owned), r#"{"MemoryReservation":6291456}"#);
         assert_eq!(low(32, small), r#"{"MemoryReservation":33554432}"#);
         assert_eq!(low(640, small), r#"{"MemoryReservation":67108864}"#);
     }
 
     #[test]
-    fn memory_protection_is_removed_through_the_engine_only_on_v1() {
-        let unprotected = Setting::MemoryLow(Bytes(0));
-        assert_eq!(on_v1(unprotected, UNSET).unwrap(), r#"{"MemoryReservation":-1}"#);
-        assert_eq!(body(unprotected, UNSET, Conversion::Linear), None);
-        assert_eq!(body(unprotected, UNSET, Conversion::Quadratic), None);
+    fn memory_protection_is_never_removed_through_the_engine() {
+        let owned = EngineLimits { memory_reservation: 20 << 20, ..UNSET };
+        for original in [UNSET, owned] {
+            for conversion in [Conversion::Shares, Conversion::Linear, Conversion::Quadratic] {
+                assert_eq!(body(Setting::MemoryLow(Bytes(0)), original, conversion), None);
+            }
+        }
+    }
+
+    #[test]
+    fn on_v1_neither_a_memory_protection_nor_an_io_weight_goes_through_the_engine() {
+        let owned = EngineLimits { memory_reservation: 20 << 20, blkio_weight: 500, ..UNSET };
+        assert_eq!(on_v1(Setting::MemoryLow(Bytes(64 << 20)), owned), None);
+        assert_eq!(on_v1(Setting::IoWeight(200), owned), None);
+        let on_v2 = body(Setting::IoWeight(200), UNSET, Conversion::Linear).unwrap();
+        assert_eq!(on_v2, serde_json::json!({ "BlkioWeight": 30 }));
     }
 
     #[test]

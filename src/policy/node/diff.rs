@@ -2,14 +2,15 @@
 //!
 //! The plan is compared with the *observed* limits, not with an earlier plan, so that a limit which the system reverted is written again.
 //! Kernels and engines round (v1 shares, Docker's conversion to `cpu.weight`, pages): differences within their rounding are ignored, or
-//! every tick would write again. A setting that the kernel lacks is not written.
+//! every tick would write again. A setting that the kernel lacks is not written, nor one whose original is unknown: it could not be
+//! restored.
 
 use crate::model::{ContainerObservation, ContainerPlan, LimitChange, LimitKind, NodeObservation, NodePlan, Setting};
 
 /// Relative differences up to this value are rounding.
 const TOLERANCE: f64 = 0.01;
 
-/// Docker's `blkio-weight` counts 10 ..= 1000 where `io.weight` counts 1 ..= 10,000.
+/// Docker's `blkio-weight` and BFQ's weights count up to 1000 where `io.weight` counts up to 10,000.
 const IO_WEIGHT_STEP: f64 = 11.0;
 
 /// A large page: 64 KiB.
@@ -36,8 +37,9 @@ pub fn diff(plan: &NodePlan, observation: &NodeObservation) -> Vec<LimitChange> 
 fn push_changes(planned: &ContainerPlan, container: &ContainerObservation, changes: &mut Vec<LimitChange>) {
     let Some(wanted) = &planned.limits else { return };
     for kind in LimitKind::ALL {
-        let to = wanted.get(kind).or(container.original.get(kind));
-        let Some((from, to)) = container.limits.get(kind).zip(to) else { continue };
+        let known = container.limits.get(kind).zip(container.original.get(kind));
+        let Some((from, original)) = known else { continue };
+        let to = wanted.get(kind).unwrap_or(original);
         if !is_equal(from, to) {
             changes.push(LimitChange { id: container.id.clone(), from, to });
         }
@@ -123,6 +125,13 @@ mod tests {
     fn a_setting_that_the_kernel_lacks_is_not_written() {
         let mut observed = node(vec![container("a")]);
         observed.containers[0].limits.cpu_weight = None;
+        assert!(diff(&plan(vec![("a", weight(20.0))]), &observed).is_empty());
+    }
+
+    #[test]
+    fn a_setting_whose_original_is_unknown_is_not_written() {
+        let mut observed = node(vec![container("a")]);
+        observed.containers[0].original.cpu_weight = None;
         assert!(diff(&plan(vec![("a", weight(20.0))]), &observed).is_empty());
     }
 
