@@ -149,14 +149,16 @@ fn without_a_total_a_job_behind_plain_sharing_lends_nothing_more() {
 
 #[test]
 fn without_a_total_a_slow_learner_is_expected_to_run_long() {
-    let mut bench = Bench::new(1.0, vec![job("slow", 100.0, None, Some(300.0)), job("quick", 100.0, None, Some(20.0))]);
+    let mut bench = Bench::new(1.0, vec![job("slow", 100.0, None, Some(60.0)), job("quick", 100.0, None, Some(20.0))]);
     let plan = bench.tick();
     // The whole work of a typical job with this point of 95 % quality, minus the 100 done.
     let whole = |good_at: f64| good_at / super::milestone::TYPICAL_QUALITY_AT;
-    assert_eq!(ranked(&plan, 0), ("an end".to_owned(), whole(400.0) - 100.0, 2));
+    assert_eq!(ranked(&plan, 0), ("an end".to_owned(), whole(160.0) - 100.0, 2));
     assert_eq!(ranked(&plan, 1), ("an end".to_owned(), whole(120.0) - 100.0, 1));
     bench.advance(1, job("quick", 150.0, None, Some(0.0)));
     assert_eq!(ranked(&bench.tick(), 1).1, whole(120.0) - 150.0, "once reached, the observed point is used");
+    bench.advance(0, job("slow", 100.0, None, Some(3000.0)));
+    assert_eq!(ranked(&bench.tick(), 0).1, 400.0, "four times the work done at most, whatever the curve forecasts");
 }
 
 #[test]
