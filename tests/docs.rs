@@ -70,6 +70,8 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl cluster node-is-off JOB NODE", Test("tests/swarm.rs", "[\"node-is-off\", \"train\", ")),
     ("flowctl cluster status", Test("tests/support/swarm.rs", "[\"status\", \"--json\"]")),
     ("flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint saved:/saved -- python train.py", Test("tests/swarm.rs", "\"submit\", \"--name\"")),
+    ("flowcond restore --forget-missing", Test("tests/uninstall.rs", ".arg(\"--forget-missing\")")),
+    ("docker stop", Test("tests/duty.rs", "\"stop\"")),
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/examples.rs", "forgotten is adopted")),
     ("flowctl demo", Test("tests/demo.rs", "demo(&[")),
     ("flowctl top", Test("tests/top.rs", "keys_sort_filter_pause_and_resume_and_q_restores_the_terminal")),
