@@ -80,24 +80,7 @@ mod tests {
     use super::*;
 
     fn job(name: &str, state: JobState, moves: u32) -> ClusterJobStatus {
-        ClusterJobStatus {
-            service: ServiceId(name.into()),
-            name: name.into(),
-            gang: None,
-            state,
-            node: None,
-            to: None,
-            why: None,
-            reason: None,
-            mark: None,
-            moves,
-            units: None,
-            total: None,
-            last_move_s: None,
-            deadline: None,
-            expected_end: None,
-            exit_code: None,
-        }
+        ClusterJobStatus { moves, ..ClusterJobStatus::new(ServiceId(name.into()), name.into(), state) }
     }
 
     /// Publishes these statuses, `(acts, jobs)`, and returns the number of moves after each.

@@ -4,7 +4,7 @@ use super::coordinator::{Coordinator, name};
 use super::job::{ALONE, JOBS};
 use super::world::{NODES, World, node_id};
 use crate::coordinator::machine::Command;
-use crate::coordinator::machine::labels::{AFTER, INTERNAL_PREFIX, Labels, MOVABLE};
+use crate::coordinator::machine::labels::{AFTER, MOVABLE, has_internal};
 use crate::model::swarm::{RestartCondition, ServiceMode, SwarmService};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -297,6 +297,5 @@ fn by_hand(world: &mut World, action: Action) {
 }
 
 fn has_lost_labels(service: &SwarmService) -> bool {
-    let has_any = |labels: &Labels| labels.keys().any(|label| label.starts_with(INTERNAL_PREFIX));
-    has_any(&service.previous_labels) && !has_any(&service.labels)
+    has_internal(&service.previous_labels) && !has_internal(&service.labels)
 }

@@ -207,6 +207,11 @@ pub(super) fn bounded(text: &str, most: usize) -> String {
     kept
 }
 
+/// Whether a service has labels of the coordinator's own.
+pub fn has_internal(labels: &Labels) -> bool {
+    labels.keys().any(|label| label.starts_with(INTERNAL_PREFIX))
+}
+
 /// Whether a label has the prefix `flowcon.` but is unknown. Container labels are accepted on a service too.
 fn is_unknown(label: &str) -> bool {
     let Some(name) = label.strip_prefix(PREFIX) else { return false };

@@ -2,7 +2,7 @@
 //!
 //! Imports: labels, model.
 
-use super::labels::{INTERNAL_PREFIX, Labels, bounded, invalid, is_queued, number, parsed};
+use super::labels::{INTERNAL_PREFIX, Labels, bounded, has_internal, invalid, is_queued, number, parsed};
 use crate::model::Millis;
 use crate::model::swarm::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,8 +175,7 @@ impl Record {
     /// Returns the record of a job whose last update removed all internal labels, as `docker stack deploy` does with labels that are not in
     /// the file: it is in the `previous` labels. If those are invalid, they were removed on purpose.
     pub fn lost(labels: &Labels, previous: &Labels) -> Option<Record> {
-        let has_any = |labels: &Labels| labels.keys().any(|label| label.starts_with(INTERNAL_PREFIX));
-        if has_any(labels) || !has_any(previous) || !is_queued(previous) {
+        if has_internal(labels) || !has_internal(previous) || !is_queued(previous) {
             return None;
         }
         Record::parse(previous).ok()

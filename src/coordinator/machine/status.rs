@@ -54,25 +54,7 @@ impl Machine {
     }
 
     fn job_status(&self, id: &ServiceId, seen: &Seen) -> ClusterJobStatus {
-        let (service, name) = (id.clone(), seen.service.name.clone());
-        let blank = ClusterJobStatus {
-            service,
-            name,
-            gang: None,
-            state: JobState::Refused,
-            node: None,
-            to: None,
-            why: None,
-            reason: None,
-            mark: None,
-            moves: 0,
-            units: None,
-            total: None,
-            last_move_s: None,
-            deadline: None,
-            expected_end: None,
-            exit_code: None,
-        };
+        let blank = ClusterJobStatus::new(id.clone(), seen.service.name.clone(), JobState::Refused);
         let job = match &seen.job {
             Ok(job) => job,
             Err(Rejection(why)) => {

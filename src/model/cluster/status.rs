@@ -82,6 +82,28 @@ pub struct ClusterJobStatus {
 }
 
 impl ClusterJobStatus {
+    /// Returns a worker of which nothing else is known.
+    pub fn new(service: ServiceId, name: Arc<str>, state: JobState) -> ClusterJobStatus {
+        ClusterJobStatus {
+            service,
+            name,
+            gang: None,
+            state,
+            node: None,
+            to: None,
+            why: None,
+            reason: None,
+            mark: None,
+            moves: 0,
+            units: None,
+            total: None,
+            last_move_s: None,
+            deadline: None,
+            expected_end: None,
+            exit_code: None,
+        }
+    }
+
     /// Whether it is late or expected to be late; `None` = it has no deadline, has ended, or its end is unknown.
     pub fn is_late(&self, at: Millis) -> Option<bool> {
         let deadline = self.deadline.filter(|_| self.exit_code.is_none())?;
