@@ -31,7 +31,8 @@ const IN_FORCE_WITHIN: Duration = Duration::from_secs(6);
 /// Maximum time in milliseconds after which a restore is killed.
 const RESTORE_MS: u64 = 40;
 
-/// Step of the owner's changes in shares: a weight is about ten shares, and a smaller change on cgroup v1 is not noticed.
+/// Step of the owner's changes in shares, and their least distance from the value in force: a weight is about ten shares, and on cgroup v1
+/// a change within it is not noticed.
 const SHARES: u32 = 20;
 
 /// Time after which the owner checks a change.
@@ -56,6 +57,9 @@ impl Job {
     /// Changes the limit as the owner, and checks the result: the engine may reorder simultaneous updates.
     fn change(&mut self, engine: &Engine, shares: u32) {
         for _ in 0..20 {
+            let present: u32 = self.current().trim().parse().unwrap();
+            let is_near = Engine::is_cgroup_v1() && present.abs_diff(shares) < SHARES;
+            let shares = if is_near { shares + 2 * SHARES } else { shares };
             engine.docker(&["update", "--cpu-shares", &shares.to_string(), self.name]);
             self.original = self.current();
             sleep(CHECK_AFTER);
