@@ -417,6 +417,17 @@ fn a_bar_in_the_first_epoch_is_not_the_progress_of_the_job() {
 }
 
 #[test]
+fn a_heading_begins_an_epoch_and_a_value_under_it_ends_it() {
+    let heading = "=== Starting epoch 1 of 25 ===\n";
+    let keras = "Epoch 1/25\n79/79 - 4s - 13ms/step - accuracy: 0.5 - loss: 1.328\n";
+    let torch = "Epoch 0/24\n----------\ntrain Loss: 0.5 Acc: 0.3\n";
+    assert_eq!((done("Epoch 1/25\n"), done(heading), done(&torch[..11])), (Some(0.0), Some(0.0), Some(0.0)));
+    assert_eq!((done(keras), done(torch)), (Some(1.0), Some(1.0)));
+    assert_eq!((done(&format!("{torch}Epoch 1/24\n")), done("Epoch 1/25\nEpoch 2/25\n")), (Some(1.0), Some(1.0)));
+    assert_eq!(done("loss 0.3\nFinished epoch 1 of 10\n"), Some(1.0), "more than a heading");
+}
+
+#[test]
 fn an_epoch_whose_lines_count_several_steps_is_not_complete() {
     let epoch = |n: usize| log("", &format!("Epoch {n}/3, Step {{n}}00, Loss: {{L}}, LR: 2.0e-05"));
     assert_eq!(done(&(1..=3).map(epoch).collect::<String>()), Some(2.0));

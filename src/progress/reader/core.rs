@@ -14,7 +14,7 @@ use super::select::{
     candidates::Candidates,
     choice::{Candidate, Choice, Chooser, CountReading},
     counters::Counters,
-    plans::{Cache, Field, Known, NO_TOTAL, Plan, Use},
+    plans::{Cache, Epochs, Field, Known, NO_TOTAL, Plan, Use},
     series::SeriesKey,
 };
 use crate::model::{Direction, Directives};
@@ -230,7 +230,7 @@ impl Core {
     ) {
         let Some(plan) = self.cache.take(place) else { return };
         let fresh = match &plan {
-            Plan::Fields { fields, has_epoch } => self.apply_fields(fields, *has_epoch, rendering, each),
+            Plan::Fields { fields, epochs } => self.apply_fields(fields, *epochs, rendering, each),
             _ => true,
         };
         // A plan that refers to an evicted series is analysed again if the budget allows it.
@@ -243,15 +243,17 @@ impl Core {
     pub(super) fn apply_fields(
         &mut self,
         fields: &[Field],
-        has_epoch: bool,
+        epochs: Epochs,
         rendering: Rendering<'_>,
         each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
     ) -> bool {
         let value = |numbers: &[Span], index: u8| {
             numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(rendering.text)))
         };
+        let has_epoch = epochs != Epochs::NotCounted;
         if has_epoch {
             self.stopped_at = None;
+            self.counters.set_announced(epochs == Epochs::Announced);
         }
         let mut beside = 0;
         for field in fields {
@@ -269,6 +271,7 @@ impl Core {
         for field in fields {
             let Use::Series { slot, generation } = field.use_as else { continue };
             let Some(value) = value(&self.scan.numbers, field.number) else { continue };
+            self.counters.set_announced(false);
             match self.candidates.get_mut(slot, generation) {
                 Some(series) => {
                     let pace = self.counters.outer_advances();

@@ -8,7 +8,7 @@ use super::parse::fields::{self, Found, What};
 use super::parse::meaning::{Count, Counted, Split};
 use super::parse::table::{self, Header};
 use super::parse::{lexicon, prefix};
-use super::select::plans::{Field, NO_TOTAL, Plan, Use};
+use super::select::plans::{Epochs, Field, NO_TOTAL, Plan, Use};
 use super::select::series::Named;
 
 /// Maximum unknown names taken from one line; a line with more is a dump.
@@ -131,9 +131,15 @@ impl Core {
             self.cache.set_nothing(key);
             return;
         }
-        let has_epoch = signature & (1 << Count::Epoch as u16) != 0;
-        self.apply_fields(&fields, has_epoch, rendering, each);
-        self.cache.insert(key, Plan::Fields { fields: fields.into_boxed_slice(), has_epoch });
+        let epochs = match signature & (1 << Count::Epoch as u16) != 0 {
+            true if found.len() == 1 && announces_epoch(&rendering.text[prefix::end(rendering.text)..]) => {
+                Epochs::Announced
+            }
+            true => Epochs::Counted,
+            false => Epochs::NotCounted,
+        };
+        self.apply_fields(&fields, epochs, rendering, each);
+        self.cache.insert(key, Plan::Fields { fields: fields.into_boxed_slice(), epochs });
     }
 
     pub(super) fn remember_header(&mut self, rendering: Rendering<'_>) {
@@ -182,4 +188,14 @@ fn heading(message: &[u8], has_no_numbers: bool) -> Option<bool> {
         "train" | "training" if is_short => Some(false),
         _ => None,
     }
+}
+
+/// Whether a line with a count of epochs says nothing else: `Epoch 3/40`, `--- Starting epoch 3 of 40 ---`.
+fn announces_epoch(message: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(message);
+    let is_part = |word: &str| {
+        let starts = matches!(word, "start" | "starting" | "begin" | "beginning" | "train" | "training");
+        starts || matches!(word, "epoch" | "epochs" | "ep" | "of") || word.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    lexicon::words(&text).iter().all(|word| is_part(word))
 }

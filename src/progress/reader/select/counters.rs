@@ -30,6 +30,9 @@ pub struct Counters {
     /// Number of advances of counters of epochs or folds.
     #[serde(default)]
     outer_advances: u32,
+    /// Whether the latest count of epochs was a heading (`Epoch 3/40`), and no value has been printed since.
+    #[serde(default)]
+    is_announced: bool,
     /// Cached outermost counter; cleared when the result may change.
     #[serde(skip)]
     outer: Cell<Option<(Beside, usize)>>,
@@ -86,6 +89,11 @@ impl Counters {
     /// Number of advances of counters of epochs or folds.
     pub fn outer_advances(&self) -> u32 {
         self.outer_advances
+    }
+
+    /// Records that an epoch was announced by a heading, or that a value or another count of epochs was printed since.
+    pub fn set_announced(&mut self, is_announced: bool) {
+        self.is_announced = is_announced;
     }
 
     /// Whether there is a counter of epochs or folds.
@@ -231,9 +239,11 @@ impl Counters {
         let begun = counter.current - if counter.first >= 1.0 { 1.0 } else { 0.0 };
         let inner = self.counters.iter().filter(|inner| inner.total.is_some() && inner.is_within(counter));
         let Some(inner) = inner.max_by_key(|inner| inner.last_line) else {
-            // Without an inner counter, the line is printed at the end of the epoch, unless such lines count several steps of it.
+            // Without an inner counter, the line is printed at the end of the epoch, unless it is a heading, or such lines count several
+            // steps of the epoch.
             let moves_inside = |inner: &Counter| inner.moves_inside() && inner.last_line >= counter.last_advance;
-            return begun.max(0.0) + if self.counters.iter().any(moves_inside) { 0.0 } else { 1.0 };
+            let is_begun = self.is_announced || self.counters.iter().any(moves_inside);
+            return begun.max(0.0) + if is_begun { 0.0 } else { 1.0 };
         };
         // The epoch is printed before its parts, or after them at its end.
         let after = inner.first_line < counter.first_line;

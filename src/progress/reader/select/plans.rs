@@ -41,11 +41,20 @@ pub enum Use {
     Declared(Count),
 }
 
+/// How a line counts epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Epochs {
+    NotCounted,
+    Counted,
+    /// `Epoch 3/40` alone on its line: the heading of an epoch that begins.
+    Announced,
+}
+
 /// How to read a line of a known shape.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Read these numbers.
-    Fields { fields: Box<[Field]>, has_epoch: bool },
+    Fields { fields: Box<[Field]>, epochs: Epochs },
     /// A row of a table: look up the shape combined with the header's hash.
     Row,
     /// A header of a table.
@@ -236,7 +245,7 @@ mod tests {
 
     fn plan(number: u64) -> Plan {
         let fields = [Field { number: number as u8, total: NO_TOTAL, use_as: Use::Series { slot: 0, generation: 0 } }];
-        Plan::Fields { fields: Box::new(fields), has_epoch: false }
+        Plan::Fields { fields: Box::new(fields), epochs: Epochs::NotCounted }
     }
 
     #[test]
