@@ -8,11 +8,18 @@ use crate::policy::node::importance;
 /// whole work from that point, where the log does not say it.
 pub(super) const TYPICAL_QUALITY_AT: f64 = 0.37;
 
-/// Confidence in a job that has printed nothing: only its command says how much it will do.
-pub(super) const CONFIDENCE_BEFORE_THE_FIRST_LINE: f64 = 0.8;
+/// Confidence in a job that has reported no unit: only its command, or a heading such as `Epoch 1/40`, says how much it will do.
+pub(super) const CONFIDENCE_BEFORE_THE_FIRST_UNIT: f64 = 0.8;
 
 /// A job with an unknown end stops lending once it is behind plain sharing by this part of its work done.
 pub(super) const LAG_AT_MOST: f64 = 0.19;
+
+/// Part of a job's lag behind plain sharing that is taken off its work to a known end: with 1, jobs come in the order in which plain
+/// sharing would complete them.
+const LAG_IN_WORK: f64 = 0.3;
+
+/// The work to a known end counts for at least this part of itself, whatever the lag.
+const LEAST_WORK: f64 = 0.1;
 
 /// Maximum effect of the lag on the rank of a job with an unknown end, in multiples of [`LAG_AT_MOST`].
 const LAG_IN_RANK: f64 = 2.0;
@@ -28,7 +35,7 @@ const MOST_REMAINING: f64 = UNKNOWN_END_FACTOR;
 const LEAST_SURE_CLAIM: f64 = 0.5;
 
 /// Factor on the credit of completion where the total is only claimed: claims are sometimes wrong, while quality is read from the log.
-const CLAIMED_END: f64 = 0.8;
+const CLAIMED_END: f64 = 0.88;
 
 /// Four fifths of the jobs with an unknown end finish within this factor of the estimate.
 const UNKNOWN_END_FACTOR: f64 = 4.0;
@@ -87,8 +94,9 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     let units_to_end = units_to_end(container);
     let to_end = units_to_end.map(|units| work.to(units.likely));
     let confidence = if to_end.is_some() { 1.0 } else { (1.0 - prospect.lag()).clamp(0.0, 1.0) };
-    let prints = container.learning.progress.is_some() || container.learning.prior_runs > 0;
-    let confidence = if prints { confidence } else { CONFIDENCE_BEFORE_THE_FIRST_LINE * confidence };
+    let reports = container.learning.progress.is_some_and(|progress| progress.current > 0.0);
+    let reports = reports || container.learning.prior_runs > 0;
+    let confidence = if reports { confidence } else { CONFIDENCE_BEFORE_THE_FIRST_UNIT * confidence };
     let whole = units_to_end.map_or_else(
         || unknown_end(prospect.work_to_unknown_end()),
         |Estimate { low, likely, high }| Estimate { low: work.to(low), likely: work.to(likely), high: work.to(high) },
@@ -102,10 +110,13 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     let ahead = if matches!(quality, Quality::Reached) { completion } else { 1.0 };
     let ahead = if container.learning.claim.is_some() { CLAIMED_END * ahead } else { ahead };
     let end = match to_end {
-        Some(work) => match prospect.urgency(work) {
-            Some(urgency) => offer("the deadline", ahead * urgency, work),
-            None => offer("completion", ahead, work),
-        },
+        Some(work) => {
+            let ahead = ahead * prospect.lateness(work);
+            match prospect.urgency(work) {
+                Some(urgency) => offer("the deadline", ahead * urgency, work),
+                None => offer("completion", ahead, work),
+            }
+        }
         None => offer("an end", ahead, prospect.work_to_unknown_end().max(prospect.at_most(to_quality.unwrap_or(0.0))))
             .map(|end| Milestone { log_index: end.log_index + prospect.lag().clamp(-LAG_IN_RANK, LAG_IN_RANK), ..end }),
     };
@@ -127,6 +138,11 @@ impl Prospect<'_> {
 
     fn at_most(&self, work: f64) -> f64 {
         work.min(MOST_REMAINING * self.work.done)
+    }
+
+    /// Factor on the credit of a known end, as if part of the lag were taken off the work; less than 1 for a job that is ahead.
+    fn lateness(&self, work: f64) -> f64 {
+        work / (work - LAG_IN_WORK * self.behind).max(LEAST_WORK * work)
     }
 
     /// Equal shares that the job needs to meet its deadline; `None` if one is enough or the whole node is not.

@@ -15,6 +15,10 @@
 //! least mean completion time on one server. With λ = 0 it is FlowCon's growth efficiency, taken over the whole way to quality instead of
 //! the last interval. `flowctl explain` shows the milestone that decided and its work.
 //!
+//! Of two jobs with about the same work to a known end, the one that is further behind plain sharing comes first: part of its lag is taken
+//! off its work ([`milestone`]). Taken off as a whole, jobs would come in the order in which plain sharing completes them, and none would
+//! be later than there (the Fair Sojourn Protocol: Friedman and Henderson, SIGMETRICS 2003), at a higher mean.
+//!
 //! A deadline (`flowcon.deadline`) is a soft hint: while a job needs more than an equal share to meet it, the credit of its completion is
 //! multiplied by the number of equal shares that it needs. Once the whole node would not suffice, the job is ranked like the others.
 //!
@@ -43,8 +47,9 @@
 //!
 //! - Nothing printed yet, but earlier runs of the same training: their units, cost per unit and point of 95 % quality rank the job from its
 //!   first second, until it prints.
-//! - Nothing printed, but its command claims a total: each unit costs at least what has been used since the end of the start ([`work`]).
-//!   The job keeps a fifth of its equal share in any case ([`milestone::CONFIDENCE_BEFORE_THE_FIRST_LINE`]).
+//! - No unit done yet, but its command claims a total or a heading such as `Epoch 1/40` announces the first unit: each unit costs at least
+//!   what has been used since the end of the start or since the heading ([`work`]). The job keeps a fifth of its equal share in any case
+//!   ([`milestone::CONFIDENCE_BEFORE_THE_FIRST_UNIT`]).
 //! - One report so far: the cost per unit may include the cost of the start. If it is far too high, it is corrected soon: the next unit is
 //!   cheap.
 //! - No fitted curve yet: quality is expected at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.

@@ -283,9 +283,18 @@ fn a_critical_job_comes_first_with_two_equal_shares() {
         bench.advance(0, single_threaded("long", 120.0, total));
         bench.shares()
     };
-    assert!(shares(150.0)[0] > 0.4, "known as single-threaded by now, and first in rank");
+    assert!(shares(140.0)[0] > 0.4, "known as single-threaded by now, and first in rank");
     assert_eq!(shares(600.0)[0], 0.4, "480 CPU-seconds on one core, against 160 of the others on two cores");
     assert!(shares(250.0)[0] < 0.05, "130 on one core leave enough time for all 290 on two cores");
+}
+
+#[test]
+fn of_two_jobs_with_the_same_work_the_one_behind_plain_sharing_comes_first() {
+    let mut bench = Bench::new(1.0, vec![job("a", 100.0, Some(420.0), None), job("b", 100.0, Some(400.0), None)]);
+    bench.tick();
+    bench.advance(0, job("a", 120.0, Some(420.0), None));
+    let shares = bench.shares();
+    assert!(shares[1] > shares[0], "{shares:?}");
 }
 
 /// Line after line says "99 of 100", and the job uses all the CPU that it gets.

@@ -9,7 +9,8 @@
 //! report belongs to the start, not to a unit.
 //!
 //! A job that has printed nothing, but whose command claims a total, has done no unit yet: each unit costs at least the CPU used since the
-//! end of the start. So it ranks high at first, until its first report or until the claim amounts to long work.
+//! end of the start. So it ranks high at first, until its first report or until the claim amounts to long work. The same applies to a job
+//! that has announced its first unit with a heading, which is where its start ended.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, Progress};
 use serde::{Deserialize, Serialize};
@@ -101,7 +102,9 @@ impl WorkMeter {
         let (per_unit, is_measured, reported_at) = match (self.report, earlier) {
             (Some(report), _) if self.units > 0.0 => (self.cpu / self.units, true, report.cpu),
             (Some(report), Some(cost)) => (cost, true, report.cpu),
-            (Some(report), None) => (report.cpu / report.current, false, report.cpu),
+            (Some(report), None) if report.current > 0.0 => (report.cpu / report.current, false, report.cpu),
+            // A heading announced the first unit.
+            (Some(report), None) => ((done - report.cpu).max(FIRST_UNIT * done), false, done),
             (None, Some(cost)) if is_carried => (cost, true, done),
             // With evaluations but without units it is unknown how much of the work belongs to the next unit.
             (None, Some(cost)) if container.learning.evaluations == 0 => (cost, true, 0.0),
@@ -158,6 +161,22 @@ mod tests {
         assert_eq!(work(1, true), Some((0.1, 1.0)), "the first seconds are mostly the start");
         assert_eq!(work(7, true), Some((5.0, 50.0)));
         assert_eq!(work(7, false), None);
+    }
+
+    #[test]
+    fn the_start_of_a_job_is_no_part_of_the_unit_that_a_heading_announced() {
+        let mut job = crate::policy::node::testing::container("a");
+        let mut meter = WorkMeter::default();
+        let mut work = |second: u64, current: f64| {
+            let at = Millis::from_secs(second);
+            let total = Some(10.0);
+            job.learning.progress = Some(Progress { unit: ProgressUnit::Epoch, current, total, at });
+            job.usage.cpu = Some(CpuTime(second * 1_000_000));
+            meter.measure(at, &job).map(|work| (work.per_unit, work.to(10.0 - current), work.is_measured))
+        };
+        assert_eq!(work(5, 0.0), Some((0.5, 5.0, false)), "the heading");
+        assert_eq!(work(8, 0.0), Some((3.0, 30.0, false)), "a unit costs at least this");
+        assert_eq!(work(9, 1.0), Some((4.0, 36.0, true)));
     }
 
     #[test]
