@@ -16,7 +16,7 @@ pub(super) const LAG_AT_MOST: f64 = 0.19;
 
 /// Part of a job's lag behind plain sharing that is taken off its work to a known end: with 1, jobs come in the order in which plain
 /// sharing would complete them.
-const LAG_IN_WORK: f64 = 0.3;
+const LAG_IN_WORK: f64 = 0.25;
 
 /// The work to a known end counts for at least this part of itself, whatever the lag.
 const LEAST_WORK: f64 = 0.1;

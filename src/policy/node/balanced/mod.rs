@@ -100,6 +100,10 @@ use work::WorkMeter;
 /// A job with low parallelism is critical if it takes more than this part of the time that all jobs take together.
 const CRITICAL_ABOVE: f64 = 0.9;
 
+/// A job has low parallelism if it would leave at least this many cores idle. On a single processor, a low measurement is caused by the
+/// machine's other processes.
+const IDLE_CORES: f64 = 0.5;
+
 /// A critical job gets at most this many equal shares.
 const CRITICAL_SHARES: f64 = 2.0;
 
@@ -378,7 +382,7 @@ fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running
     let everything = ahead / known * running / cores;
     let with_part =
         candidates.iter_mut().zip(entitled).filter_map(|(candidate, part)| Some((candidate.as_mut()?, part)));
-    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable < cores && c.reliability >= 1.0) {
+    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable + IDLE_CORES <= cores && c.reliability >= 1.0) {
         if candidate.milestone.to_end.likely / candidate.usable >= CRITICAL_ABOVE * everything {
             candidate.is_critical = true;
             candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);
