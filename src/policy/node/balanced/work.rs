@@ -24,6 +24,10 @@ const START: f64 = 2.0;
 /// At least this part of the CPU used before the first report counts for the first unit.
 const FIRST_UNIT: f64 = 0.1;
 
+/// This part of the CPU used in the unit that a heading announced is its cost; the rest belongs to the start: Keras traces its graph then, and
+/// the first epoch of a small LSTM costs twice as much as each later one.
+const ANNOUNCED_UNIT: f64 = 0.5;
+
 /// CPU time at an instant.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct CpuMark {
@@ -104,7 +108,7 @@ impl WorkMeter {
             (Some(report), Some(cost)) => (cost, true, report.cpu),
             (Some(report), None) if report.current > 0.0 => (report.cpu / report.current, false, report.cpu),
             // A heading announced the first unit.
-            (Some(report), None) => ((done - report.cpu).max(FIRST_UNIT * done), false, done),
+            (Some(report), None) => ((ANNOUNCED_UNIT * (done - report.cpu)).max(FIRST_UNIT * done), false, done),
             (None, Some(cost)) if is_carried => (cost, true, done),
             // With evaluations but without units it is unknown how much of the work belongs to the next unit.
             (None, Some(cost)) if container.learning.evaluations == 0 => (cost, true, 0.0),
@@ -126,7 +130,8 @@ impl WorkMeter {
             let (units, used) = (progress.current - report.current, cpu - report.cpu);
             if units > 0.0 && used >= 0.0 {
                 self.units = MEMORY * self.units + units;
-                self.cpu = MEMORY * self.cpu + used;
+                let is_announced = report.current == 0.0;
+                self.cpu = MEMORY * self.cpu + if is_announced { ANNOUNCED_UNIT * used } else { used };
             } else {
                 (self.units, self.cpu) = (0.0, 0.0);
             }
@@ -175,8 +180,8 @@ mod tests {
             meter.measure(at, &job).map(|work| (work.per_unit, work.to(10.0 - current), work.is_measured))
         };
         assert_eq!(work(5, 0.0), Some((0.5, 5.0, false)), "the heading");
-        assert_eq!(work(8, 0.0), Some((3.0, 30.0, false)), "a unit costs at least this");
-        assert_eq!(work(9, 1.0), Some((4.0, 36.0, true)));
+        assert_eq!(work(8, 0.0), Some((1.5, 15.0, false)), "a unit costs at least this");
+        assert_eq!(work(9, 1.0), Some((2.0, 18.0, true)), "half of it belongs to the start");
     }
 
     #[test]
