@@ -62,6 +62,7 @@ mod tests {
         let weight = |number: f64| Setting::CpuWeight(CpuWeight::clamped(number));
         assert!(same(weight(50.0), weight(50.0)));
         assert!(!same(weight(50.0), weight(51.0)));
+        assert!(!same(weight(5000.0), weight(5049.0)));
         assert!(same(Setting::MemoryLow(Bytes(10_000_000)), Setting::MemoryLow(Bytes(9_998_336))));
         assert!(!same(Setting::CpuQuota(None), Setting::CpuQuota(Some(Quota(2000)))));
         assert!(!same(Setting::CpuQuota(Some(Quota(100))), weight(100.0)));

@@ -131,12 +131,12 @@ impl Core {
             self.cache.set_nothing(key);
             return;
         }
-        let epochs = match signature & (1 << Count::Epoch as u16) != 0 {
-            true if found.len() == 1 && announces_epoch(&rendering.text[prefix::end(rendering.text)..]) => {
-                Epochs::Announced
-            }
-            true => Epochs::Counted,
-            false => Epochs::NotCounted,
+        let epochs = if signature & (1 << Count::Epoch as u16) == 0 {
+            Epochs::NotCounted
+        } else if found.len() == 1 && announces_epoch(rendering.text) {
+            Epochs::Announced
+        } else {
+            Epochs::Counted
         };
         self.apply_fields(&fields, epochs, rendering, each);
         self.cache.insert(key, Plan::Fields { fields: fields.into_boxed_slice(), epochs });
@@ -191,8 +191,8 @@ fn heading(message: &[u8], has_no_numbers: bool) -> Option<bool> {
 }
 
 /// Whether a line with a count of epochs says nothing else: `Epoch 3/40`, `--- Starting epoch 3 of 40 ---`.
-fn announces_epoch(message: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(message);
+fn announces_epoch(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line.get(prefix::end(line)..).unwrap_or_default());
     let is_part = |word: &str| {
         let starts = matches!(word, "start" | "starting" | "begin" | "beginning" | "train" | "training");
         starts || matches!(word, "epoch" | "epochs" | "ep" | "of") || word.bytes().all(|byte| byte.is_ascii_digit())

@@ -8,7 +8,7 @@ use crate::policy::node::importance;
 /// whole work from that point, where the log does not say it.
 pub(super) const TYPICAL_QUALITY_AT: f64 = 0.37;
 
-/// Confidence in a job that has reported no unit: only its command, or a heading such as `Epoch 1/40`, says how much it will do.
+/// Confidence in a job that has reported no unit done: only its command, or a heading such as `Epoch 1/40`, says how much it will do.
 pub(super) const CONFIDENCE_BEFORE_THE_FIRST_UNIT: f64 = 0.8;
 
 /// A job with an unknown end stops lending once it is behind plain sharing by this part of its work done.
@@ -94,9 +94,9 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     let units_to_end = units_to_end(container);
     let to_end = units_to_end.map(|units| work.to(units.likely));
     let confidence = if to_end.is_some() { 1.0 } else { (1.0 - prospect.lag()).clamp(0.0, 1.0) };
-    let reports = container.learning.progress.is_some_and(|progress| progress.current > 0.0);
-    let reports = reports || container.learning.prior_runs > 0;
-    let confidence = if reports { confidence } else { CONFIDENCE_BEFORE_THE_FIRST_UNIT * confidence };
+    let learning = &container.learning;
+    let has_units = learning.progress.is_some_and(|progress| progress.current > 0.0) || learning.prior_runs > 0;
+    let confidence = if has_units { confidence } else { CONFIDENCE_BEFORE_THE_FIRST_UNIT * confidence };
     let whole = units_to_end.map_or_else(
         || unknown_end(prospect.work_to_unknown_end()),
         |Estimate { low, likely, high }| Estimate { low: work.to(low), likely: work.to(likely), high: work.to(high) },
@@ -108,7 +108,7 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
     };
     let good = to_quality.and_then(|work| offer("95 % quality", 1.0 - completion, work));
     let ahead = if matches!(quality, Quality::Reached) { completion } else { 1.0 };
-    let ahead = if container.learning.claim.is_some() { CLAIMED_END * ahead } else { ahead };
+    let ahead = if learning.claim.is_some() { CLAIMED_END * ahead } else { ahead };
     let end = match to_end {
         Some(work) => {
             let ahead = ahead * prospect.lateness(work);

@@ -47,9 +47,9 @@
 //!
 //! - Nothing printed yet, but earlier runs of the same training: their units, cost per unit and point of 95 % quality rank the job from its
 //!   first second, until it prints.
-//! - No unit done yet, but its command claims a total or a heading such as `Epoch 1/40` announces the first unit: each unit costs at least
-//!   what has been used since the end of the start or since the heading ([`work`]). The job keeps a fifth of its equal share in any case
-//!   ([`milestone::CONFIDENCE_BEFORE_THE_FIRST_UNIT`]).
+//! - No unit done yet, but its command claims a total, or its log reports zero units (the heading `Epoch 1/40`): each unit costs at least
+//!   what has been used since the end of the start, or half of what has been used since that report ([`work`]). The job keeps a fifth of its
+//!   equal share in any case ([`milestone::CONFIDENCE_BEFORE_THE_FIRST_UNIT`]).
 //! - One report so far: the cost per unit may include the cost of the start. If it is far too high, it is corrected soon: the next unit is
 //!   cheap.
 //! - No fitted curve yet: quality is expected at [`milestone::TYPICAL_QUALITY_AT`] of the whole work, as for a typical job.

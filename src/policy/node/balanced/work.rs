@@ -10,7 +10,7 @@
 //!
 //! A job that has printed nothing, but whose command claims a total, has done no unit yet: each unit costs at least the CPU used since the
 //! end of the start. So it ranks high at first, until its first report or until the claim amounts to long work. The same applies to a job
-//! that has announced its first unit with a heading, which is where its start ended.
+//! that reports zero units done, as with the heading `Epoch 1/40` or a count from 0: its start ends there.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, Progress};
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,9 @@ const START: f64 = 2.0;
 /// At least this part of the CPU used before the first report counts for the first unit.
 const FIRST_UNIT: f64 = 0.1;
 
-/// This part of the CPU used in the unit that a heading announced is its cost; the rest belongs to the start: Keras traces its graph then, and
-/// the first epoch of a small LSTM costs twice as much as each later one.
-const ANNOUNCED_UNIT: f64 = 0.5;
+/// This part of the CPU used from the report of zero units to the next one is the cost of these units. The rest belongs to the start: Keras
+/// traces its graph then, and the first epoch of a small LSTM costs twice as much as each later one.
+const AFTER_ZERO: f64 = 0.5;
 
 /// CPU time at an instant.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -107,8 +107,7 @@ impl WorkMeter {
             (Some(report), _) if self.units > 0.0 => (self.cpu / self.units, true, report.cpu),
             (Some(report), Some(cost)) => (cost, true, report.cpu),
             (Some(report), None) if report.current > 0.0 => (report.cpu / report.current, false, report.cpu),
-            // A heading announced the first unit.
-            (Some(report), None) => ((ANNOUNCED_UNIT * (done - report.cpu)).max(FIRST_UNIT * done), false, done),
+            (Some(zero), None) => ((AFTER_ZERO * (done - zero.cpu)).max(FIRST_UNIT * done), false, done),
             (None, Some(cost)) if is_carried => (cost, true, done),
             // With evaluations but without units it is unknown how much of the work belongs to the next unit.
             (None, Some(cost)) if container.learning.evaluations == 0 => (cost, true, 0.0),
@@ -129,9 +128,9 @@ impl WorkMeter {
         if let Some(report) = self.report {
             let (units, used) = (progress.current - report.current, cpu - report.cpu);
             if units > 0.0 && used >= 0.0 {
+                let cost = if report.current > 0.0 { used } else { AFTER_ZERO * used };
                 self.units = MEMORY * self.units + units;
-                let is_announced = report.current == 0.0;
-                self.cpu = MEMORY * self.cpu + if is_announced { ANNOUNCED_UNIT * used } else { used };
+                self.cpu = MEMORY * self.cpu + cost;
             } else {
                 (self.units, self.cpu) = (0.0, 0.0);
             }
