@@ -191,12 +191,13 @@ impl Reason {
     }
 }
 
-/// Formats work with at most three significant digits: `42 CPU-s`, `12 CPU-min`, `30 GPU-h`.
+/// Formats work with at most four digits: `42 CPU-s`, `12 CPU-min`, `30 GPU-h`, `3 CPU-y`; more than 9,999 years as `9999 CPU-y`.
 fn time(seconds: f64, of: &str) -> String {
     match seconds {
         s if s < 600.0 => format!("{s:.0} {of}-s"),
         s if s < 36_000.0 => format!("{:.0} {of}-min", s / 60.0),
-        s => format!("{:.0} {of}-h", s / 3600.0),
+        s if s < 9999.0 * 3600.0 => format!("{:.0} {of}-h", s / 3600.0),
+        s => format!("{:.0} {of}-y", (s / (8766.0 * 3600.0)).min(9999.0)),
     }
 }
 
@@ -233,7 +234,11 @@ mod tests {
             Reason::Held { why: "somebody else set cpu.weight to 40 where 73 was ours".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
             Reason::Ranked { milestone: COMPLETION.into(), work: 35_999.0, rank: 1000, of: 1000 },
+            Reason::Ranked { milestone: "95 % quality".into(), work: 9998.6 * 3600.0, rank: 128, of: 1000 },
+            Reason::Ranked { milestone: "95 % quality".into(), work: 1e300, rank: 128, of: 1000 },
+            Reason::Ranked { milestone: COMPLETION.into(), work: f64::NAN, rank: 1000, of: 1000 },
             Reason::RankedOnGpu { gpu: 15, milestone: COMPLETION.into(), work: 35_999.0, rank: 1000, of: 1000 },
+            Reason::RankedOnGpu { gpu: 15, milestone: COMPLETION.into(), work: f64::INFINITY, rank: 1000, of: 1000 },
         ];
         for reason in reasons {
             let text = reason.to_string();

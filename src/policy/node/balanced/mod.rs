@@ -382,7 +382,8 @@ fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running
     let everything = ahead / known * running / cores;
     let with_part =
         candidates.iter_mut().zip(entitled).filter_map(|(candidate, part)| Some((candidate.as_mut()?, part)));
-    for (candidate, entitled) in with_part.filter(|(c, _)| c.usable + IDLE_CORES <= cores && c.reliability >= 1.0) {
+    let may_be_critical = |c: &Candidate| c.is_measured && c.usable + IDLE_CORES <= cores && c.reliability >= 1.0;
+    for (candidate, entitled) in with_part.filter(|(c, _)| may_be_critical(c)) {
         if candidate.milestone.to_end.likely / candidate.usable >= CRITICAL_ABOVE * everything {
             candidate.is_critical = true;
             candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);
