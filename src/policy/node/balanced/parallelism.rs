@@ -3,6 +3,8 @@
 //!
 //! Shares are soft, so a job that used less than it was offered, without waiting for CPU, can use no more. From then on it is offered that
 //! and a little more, so that growth is noticed. The rest goes to the next job in rank, instead of to all jobs by weight.
+//!
+//! A job that imports and loads uses one core, whatever its training uses later, so its first report of progress ends this estimate.
 
 use crate::model::{ContainerObservation, CpuTime, Millis, RunState};
 use serde::{Deserialize, Serialize};
@@ -45,12 +47,18 @@ pub(super) struct Parallelism {
     latest: Option<(f64, Millis)>,
     /// Cores that it can use, once it has had more than enough.
     usable: Option<f64>,
+    /// Whether it has reported progress: its start has ended.
+    #[serde(default)]
+    has_started: bool,
 }
 
 impl Parallelism {
     /// Takes one tick's observation. Returns the cores to offer; `None` = as many as there are. `kept` is the part of the last offer that
     /// was available: ungoverned neighbours may have used the rest.
     pub(super) fn after(&mut self, now: Millis, container: &ContainerObservation, kept: f64) -> Option<f64> {
+        if !self.has_started && container.learning.progress.is_some_and(|progress| progress.current > 0.0) {
+            *self = Parallelism { has_started: true, latest: self.latest, ..Parallelism::default() };
+        }
         self.seen = container.usage.cpu.map(|cpu| (now, cpu));
         let (_, cpu) = self.seen?;
         let (at, before) = *self.mark.get_or_insert((now, cpu));
@@ -98,6 +106,7 @@ impl Parallelism {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Progress, ProgressUnit};
 
     /// The estimate after these offers and uses, in cores, one pair per second.
     fn after(history: &[(f64, f64)]) -> Option<f64> {
@@ -141,6 +150,26 @@ mod tests {
             assert_eq!(parallelism.after(Millis::from_secs(second), &outsider, 1.0), None);
             parallelism.offer(Millis::from_secs(second), 1.0);
         }
+    }
+
+    #[test]
+    fn the_one_core_of_a_start_says_nothing_about_the_training() {
+        let mut job = crate::policy::node::testing::container("a");
+        job.usage.pressure.cpu = Some(0.0);
+        let mut parallelism = Parallelism::default();
+        let mut tick = |second: u64, cpu_seconds: f64, reports: bool| {
+            let at = Millis::from_secs(second);
+            job.learning.progress =
+                reports.then_some(Progress { unit: ProgressUnit::Epoch, current: 1.0, total: None, at });
+            job.usage.cpu = Some(CpuTime((cpu_seconds * 1e6) as u64));
+            let usable = parallelism.after(at, &job, 1.0);
+            parallelism.offer(at, 1.9);
+            usable
+        };
+        tick(0, 0.0, false);
+        assert_eq!(tick(2, 2.0, false), Some(HEADROOM), "imports");
+        assert_eq!(tick(4, 5.0, true), None, "the first epoch has ended");
+        assert_eq!(tick(6, 8.0, true), Some(HEADROOM * 1.5), "training");
     }
 
     #[test]

@@ -289,6 +289,26 @@ fn a_critical_job_comes_first_with_two_equal_shares() {
 }
 
 #[test]
+fn a_job_that_imports_on_one_core_is_not_critical() {
+    let starting = |cpu_seconds: u64| {
+        let mut c = container("a");
+        c.usage.cpu = Some(CpuTime(cpu_seconds * 1_000_000));
+        c.usage.pressure.cpu = Some(0.0);
+        let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
+        c.learning.claim = Some(TotalClaim { total: 100.0, key, origin, confidence: 0.9 });
+        c.learning.units_to_completion = Some(Estimate::exactly(100.0));
+        c
+    };
+    let mut bench = Bench::new(1.0, vec![starting(20), job("b", 100.0, Some(110.0), None)]);
+    bench.advance(0, starting(40));
+    let shares = bench.shares();
+    assert!(
+        shares[1] > 0.8,
+        "100 epochs of unknown cost must not delay the last 10 CPU-seconds of another job: {shares:?}"
+    );
+}
+
+#[test]
 fn of_two_jobs_with_the_same_work_the_one_behind_plain_sharing_comes_first() {
     let mut bench = Bench::new(1.0, vec![job("a", 100.0, Some(420.0), None), job("b", 100.0, Some(400.0), None)]);
     bench.tick();
