@@ -117,6 +117,18 @@ impl JobPlan {
     pub fn known_deadline_s(&self) -> Option<f64> {
         self.deadline_s.filter(|_| self.reports.deadline)
     }
+
+    /// Makes it a job on cores that are `times` as fast.
+    pub(super) fn speed_up(&mut self, times: f64) {
+        self.work /= times;
+        self.startup_work /= times;
+        if let Some(waits) = &mut self.waits {
+            waits.every /= times;
+        }
+        if let Some(gpu) = &mut self.gpu {
+            gpu.every /= times;
+        }
+    }
 }
 
 /// A job with its noise drawn.

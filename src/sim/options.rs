@@ -11,7 +11,7 @@ pub struct ComparisonOptions {
     /// Number of schedules to draw; results are means over them.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
-    /// Sets a policy setting or `node.cores`, `node.memory`, `node.contention`.
+    /// Sets a policy setting or `node.cores`, `node.memory`, `node.contention`, `node.speed`.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Prints one JSON object instead of the table.

@@ -30,10 +30,15 @@ fn set_node(key: &str, text: &str, node: &mut NodeShape) -> Result<(), String> {
         ("cores", Some(cores)) if cores > 0.0 => node.cores = cores,
         ("memory", Some(bytes)) if bytes > 0.0 => node.memory = Bytes(bytes as u64),
         ("contention", Some(part)) if (0.0..=1.0).contains(&part) => node.contention = part,
-        ("cores" | "memory" | "contention", _) => {
+        ("speed", Some(times)) if times > 0.0 => node.speed = times,
+        ("cores" | "memory" | "contention" | "speed", _) => {
             return Err(format!("--set node.{key}={text}: expected a number above 0 (contention: 0 to 1)"));
         }
-        _ => return Err(format!("--set node.{key}: unknown; expected node.cores, node.memory or node.contention")),
+        _ => {
+            return Err(format!(
+                "--set node.{key}: unknown; expected node.cores, node.memory, node.contention or node.speed"
+            ));
+        }
     }
     Ok(())
 }
@@ -90,6 +95,7 @@ mod tests {
         assert_eq!(set("objective=completion").unwrap().0.objective, Objective(1.0));
         assert_eq!(set("enforcement=quota").unwrap().0.enforcement, Enforcement::Quota);
         assert_eq!(set("node.contention=0.05").unwrap().1.contention, 0.05);
+        assert_eq!(set("node.speed=2.5").unwrap().1.speed, 2.5);
     }
 
     #[test]
@@ -98,6 +104,7 @@ mod tests {
         assert!(set("interval=30").unwrap_err().contains("such as 20s"));
         assert!(set("enforcement=hard").unwrap_err().contains("quota"));
         assert!(set("node.cores=0").unwrap_err().contains("above 0"));
+        assert!(set("node.speed=0").unwrap_err().contains("above 0"));
         assert!(set("objective").unwrap_err().contains("key=value"));
     }
 }

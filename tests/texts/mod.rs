@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Words in backticks that are values, names or other programs.
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 18] = [
     "auto",
     "balanced",
     "config check",
@@ -22,6 +22,7 @@ const WORDS: [&str; 17] = [
     "node.contention",
     "node.cores",
     "node.memory",
+    "node.speed",
     "run",
     "top",
     "total",

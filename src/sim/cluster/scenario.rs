@@ -189,7 +189,7 @@ impl ClusterScenario {
 
     fn alone(&self, mut plans: Vec<JobPlan>, seed: u64) -> Vec<Submission> {
         self.variations.apply(&mut plans, &self.node, seed);
-        drawn(plans, seed).map(Submission::alone).collect()
+        drawn(plans, self.node.speed, seed).map(Submission::alone).collect()
     }
 
     fn dragon(&self, table: usize, seed: u64, draws: &mut Stream) -> Vec<Submission> {
@@ -205,7 +205,7 @@ impl ClusterScenario {
         };
         let mut plans: Vec<JobPlan> = rows.iter().enumerate().map(plan).collect();
         self.variations.apply(&mut plans, &self.node, seed);
-        let with_table = drawn(plans, seed).zip(rows);
+        let with_table = drawn(plans, self.node.speed, seed).zip(rows);
         with_table
             .map(|(job, (max, min, initial, cores, gib, level))| Submission {
                 priority: Priority { level, decay: 0.0 },
@@ -217,7 +217,8 @@ impl ClusterScenario {
     }
 }
 
-fn drawn(plans: Vec<JobPlan>, seed: u64) -> impl Iterator<Item = Job> {
+fn drawn(mut plans: Vec<JobPlan>, speed: f64, seed: u64) -> impl Iterator<Item = Job> {
+    plans.iter_mut().for_each(|plan| plan.speed_up(speed));
     let noise = move |number: usize| Stream::new(seed, NOISE_STREAMS + number as u64);
     plans.into_iter().enumerate().map(move |(number, plan)| Job::draw(plan, &mut noise(number)))
 }

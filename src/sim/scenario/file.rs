@@ -83,6 +83,7 @@ pub(super) fn parse(path: &str, text: &str) -> Result<(String, NodeShape, Vec<Jo
         cores: check.positive("cores", &file.node.cores)?,
         memory: crate::model::Bytes(check.bytes("memory", &file.node.memory)?),
         contention: check.within("contention", &file.node.contention, 0.0, 1.0)?,
+        speed: check.positive("speed", &file.node.speed)?,
     };
     let jobs: Result<Vec<_>, _> = file.job.iter().enumerate().map(|(n, job)| template(&check, &node, n, job)).collect();
     Ok((file.name.unwrap_or_else(|| path.to_owned()), node, jobs?))

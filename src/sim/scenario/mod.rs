@@ -23,11 +23,13 @@ pub struct NodeShape {
     /// Part of the speed lost for each further competing job (caches, memory bandwidth): with n equal jobs each runs at 1/(1 +
     /// contention·(n − 1)) of its speed. 0 = the fluid model of the literature.
     pub contention: f64,
+    /// Speed of its cores, as a multiple of that of the machine whose CPU-seconds the scenario gives.
+    pub speed: f64,
 }
 
 impl Default for NodeShape {
     fn default() -> Self {
-        NodeShape { cores: 8.0, memory: Bytes(64 << 30), contention: 0.0 }
+        NodeShape { cores: 8.0, memory: Bytes(64 << 30), contention: 0.0, speed: 1.0 }
     }
 }
 
@@ -110,8 +112,29 @@ impl Scenario {
             Schedule::BuiltIn(built_in) => built_in.plans(&self.node, seed, &mut draws),
             Schedule::File(jobs) => file::plans(jobs, &self.node, &mut draws),
         };
+        plans.iter_mut().for_each(|plan| plan.speed_up(self.node.speed));
         plans.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
         let noise = |number: usize| Stream::new(seed, NOISE_STREAMS + number as u64);
         plans.into_iter().enumerate().map(|(number, plan)| Job::draw(plan, &mut noise(number))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faster_cores_shorten_the_work_and_change_nothing_else() {
+        for name in ["random-5", "random-5-mixed-io", "gpu-4"] {
+            let mut scenario = Scenario::open(name).expect("built in");
+            let slow = scenario.draw(3);
+            scenario.node.speed = 4.0;
+            for (slow, fast) in slow.into_iter().zip(scenario.draw(3)) {
+                assert!((fast.plan.work - slow.plan.work / 4.0).abs() < 1e-9);
+                assert_eq!((fast.plan.start_s, fast.plan.units), (slow.plan.start_s, slow.plan.units));
+                let gpu = |job: &Job| job.plan.gpu.map_or(0.0, |gpu| job.plan.work / gpu.every);
+                assert!((gpu(&fast) - gpu(&slow)).abs() < 1e-6, "as many kernels");
+            }
+        }
     }
 }

@@ -24,12 +24,18 @@ pub(super) struct NodeText {
     pub cores: Spanned<Number>,
     pub memory: Spanned<Amount>,
     pub contention: Spanned<Number>,
+    pub speed: Spanned<Number>,
 }
 
 impl Default for NodeText {
     fn default() -> Self {
         let node = super::NodeShape::default();
-        NodeText { cores: plain(node.cores), memory: amount(node.memory.0), contention: plain(node.contention) }
+        NodeText {
+            cores: plain(node.cores),
+            memory: amount(node.memory.0),
+            contention: plain(node.contention),
+            speed: plain(node.speed),
+        }
     }
 }
 
