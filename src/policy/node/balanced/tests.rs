@@ -299,8 +299,10 @@ fn a_job_that_imports_on_one_core_is_not_critical() {
         c.learning.units_to_completion = Some(Estimate::exactly(100.0));
         c
     };
-    let mut bench = Bench::new(1.0, vec![starting(20), job("b", 100.0, Some(110.0), None)]);
+    let mut bench = Bench::new(1.0, vec![starting(20), job("b", 100.0, Some(9000.0), None)]);
+    assert!(bench.shares()[0] > 0.8, "favoured, so that its parallelism is measured");
     bench.advance(0, starting(40));
+    bench.advance(1, job("b", 120.0, Some(130.0), None));
     let shares = bench.shares();
     assert!(
         shares[1] > 0.8,
