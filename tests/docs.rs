@@ -520,6 +520,11 @@ fn lists_and_scenarios_run() {
         &machine
             .run_ok("flowsim run config/scenarios/unseen.toml --policy fair,flowcon,balanced --set interval=5s", &[],)
     ));
+    let bound = machine.run_ok(
+        "flowsim run config/scenarios/unseen.toml --policy fair,oracle-balanced,balanced --set interval=5s --set node.speed=2.2",
+        &[],
+    );
+    assert!(bound.contains("oracle-balanced"), "{bound}");
     let placed = machine.run_ok("flowsim cluster procon-30x4", &[("30x4", "30x4 --seeds 1")]);
     assert!(placed.contains("specon") && placed.contains("default"), "{placed}");
     // Only checks that the lists run, with little work and one policy.

@@ -1,8 +1,8 @@
 //! Test fixture: a node under the default policy, with jobs set one by one.
 
 use crate::model::{
-    ContainerObservation, CpuTime, Curve, Estimate, Millis, NodeObservation, NodePlan, Objective, Phase, PolicyName,
-    PolicySettings, Progress, ProgressUnit, Reason, Share,
+    ClaimOrigin, ContainerObservation, CpuTime, Curve, Estimate, Millis, NodeObservation, NodePlan, Objective, Phase,
+    PolicyName, PolicySettings, Progress, ProgressUnit, Reason, Share, TotalClaim,
 };
 use crate::policy::node::testing::{container, node};
 use crate::policy::{Governor, check};
@@ -29,6 +29,17 @@ pub(super) fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f6
         quality: if units > 0.0 { 0.5 } else { 0.97 },
         units_to_quality: Some(Estimate::exactly(units)),
     });
+    c
+}
+
+/// A job that has used so many CPU-seconds and printed nothing, but whose command states its number of epochs.
+pub(super) fn claiming(id: &str, cpu_seconds: u64, total: f64) -> ContainerObservation {
+    let mut c = container(id);
+    c.usage.cpu = Some(CpuTime(cpu_seconds * 1_000_000));
+    c.usage.pressure.cpu = Some(0.0);
+    c.learning.units_to_completion = Some(Estimate::exactly(total));
+    let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
+    c.learning.claim = Some(TotalClaim { total, key, origin, confidence: 0.9 });
     c
 }
 

@@ -1,10 +1,8 @@
 //! Tests of the default policy over whole ticks.
 
-use super::testing::{Bench, INTERVAL, job, ranked};
+use super::testing::{Bench, INTERVAL, claiming, job, ranked};
 use super::*;
-use crate::model::{
-    ClaimOrigin, CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress, TotalClaim,
-};
+use crate::model::{CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress};
 use crate::policy::Governor;
 use crate::policy::node::testing::{container, node};
 
@@ -116,13 +114,10 @@ fn a_cost_that_includes_the_start_is_corrected_by_the_second_report() {
 fn a_job_with_a_claimed_total_comes_first_until_its_first_unit_costs_too_much() {
     let mut bench = Bench::new(1.0, vec![job("a", 100.0, Some(400.0), Some(0.0)), container("b")]);
     let mut shares = |seconds: u64, claims: bool| {
-        let mut silent = container("b");
+        let mut silent = claiming("b", seconds, 50.0);
         silent.usage.pressure.cpu = Some(0.5);
-        silent.usage.cpu = Some(CpuTime(seconds * 1_000_000));
-        if claims {
-            silent.learning.units_to_completion = Some(Estimate::exactly(50.0));
-            let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
-            silent.learning.claim = Some(TotalClaim { total: 50.0, key, origin, confidence: 0.9 });
+        if !claims {
+            silent.learning = container("b").learning;
         }
         bench.advance(1, silent);
         bench.shares()
@@ -290,24 +285,14 @@ fn a_critical_job_comes_first_with_two_equal_shares() {
 
 #[test]
 fn a_job_that_imports_on_one_core_is_not_critical() {
-    let starting = |cpu_seconds: u64| {
-        let mut c = container("a");
-        c.usage.cpu = Some(CpuTime(cpu_seconds * 1_000_000));
-        c.usage.pressure.cpu = Some(0.0);
-        let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
-        c.learning.claim = Some(TotalClaim { total: 100.0, key, origin, confidence: 0.9 });
-        c.learning.units_to_completion = Some(Estimate::exactly(100.0));
-        c
-    };
+    // 100 epochs of unknown cost.
+    let starting = |cpu_seconds| claiming("a", cpu_seconds, 100.0);
     let mut bench = Bench::new(1.0, vec![starting(20), job("b", 100.0, Some(9000.0), None)]);
     assert!(bench.shares()[0] > 0.8, "favoured, so that its parallelism is measured");
     bench.advance(0, starting(40));
     bench.advance(1, job("b", 120.0, Some(130.0), None));
     let shares = bench.shares();
-    assert!(
-        shares[1] > 0.8,
-        "100 epochs of unknown cost must not delay the last 10 CPU-seconds of another job: {shares:?}"
-    );
+    assert!(shares[1] > 0.8, "it must not delay the last 10 CPU-seconds of another job: {shares:?}");
 }
 
 #[test]
