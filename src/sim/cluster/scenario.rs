@@ -8,9 +8,11 @@
 use super::submission::Submission;
 use crate::model::cluster::{Priority, Resources, WorkerRange};
 use crate::model::{Bytes, ProgressUnit};
-use crate::sim::job::{Job, JobPlan};
+use crate::sim::job::JobPlan;
 use crate::sim::random::Stream;
-use crate::sim::scenario::{FIGURE_1_RATE, NodeShape, Scenario, Variations, exponential, job, random_job, split};
+use crate::sim::scenario::{
+    FIGURE_1_RATE, NodeShape, SCHEDULE_STREAM, Scenario, Variations, drawn, exponential, job, random_job, split,
+};
 
 /// A random schedule: its name, number of jobs, number of nodes, and the seconds within which the jobs are submitted.
 struct Random(&'static str, usize, usize, f64);
@@ -42,10 +44,6 @@ pub const CLUSTER_SCENARIOS: [&str; 13] = [
     "dragon-3",
     "scale-10000",
 ];
-
-/// Random streams of one seed: as in `flowsim run`, one for the schedule and one for each job's noise.
-const SCHEDULE_STREAM: u64 = 0;
-const NOISE_STREAMS: u64 = 1 << 32;
 
 /// A day of 10,000 nodes: ten jobs per node, most of them submitted around noon. Together they are five sixths of a day's work, so that in
 /// the afternoon the nodes are overloaded.
@@ -189,7 +187,7 @@ impl ClusterScenario {
 
     fn alone(&self, mut plans: Vec<JobPlan>, seed: u64) -> Vec<Submission> {
         self.variations.apply(&mut plans, &self.node, seed);
-        drawn(plans, self.node.speed, seed).map(Submission::alone).collect()
+        drawn(plans, &self.node, seed).into_iter().map(Submission::alone).collect()
     }
 
     fn dragon(&self, table: usize, seed: u64, draws: &mut Stream) -> Vec<Submission> {
@@ -205,7 +203,7 @@ impl ClusterScenario {
         };
         let mut plans: Vec<JobPlan> = rows.iter().enumerate().map(plan).collect();
         self.variations.apply(&mut plans, &self.node, seed);
-        let with_table = drawn(plans, self.node.speed, seed).zip(rows);
+        let with_table = drawn(plans, &self.node, seed).into_iter().zip(rows);
         with_table
             .map(|(job, (max, min, initial, cores, gib, level))| Submission {
                 priority: Priority { level, decay: 0.0 },
@@ -215,10 +213,4 @@ impl ClusterScenario {
             })
             .collect()
     }
-}
-
-fn drawn(mut plans: Vec<JobPlan>, speed: f64, seed: u64) -> impl Iterator<Item = Job> {
-    plans.iter_mut().for_each(|plan| plan.speed_up(speed));
-    let noise = move |number: usize| Stream::new(seed, NOISE_STREAMS + number as u64);
-    plans.into_iter().enumerate().map(move |(number, plan)| Job::draw(plan, &mut noise(number)))
 }

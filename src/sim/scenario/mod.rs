@@ -50,7 +50,7 @@ enum Schedule {
 }
 
 /// Random streams of one seed: one for the schedule, and from `NOISE_STREAMS` on one for each job's noise.
-const SCHEDULE_STREAM: u64 = 0;
+pub(super) const SCHEDULE_STREAM: u64 = 0;
 const NOISE_STREAMS: u64 = 1 << 32;
 
 impl Scenario {
@@ -112,11 +112,16 @@ impl Scenario {
             Schedule::BuiltIn(built_in) => built_in.plans(&self.node, seed, &mut draws),
             Schedule::File(jobs) => file::plans(jobs, &self.node, &mut draws),
         };
-        plans.iter_mut().for_each(|plan| plan.speed_up(self.node.speed));
         plans.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
-        let noise = |number: usize| Stream::new(seed, NOISE_STREAMS + number as u64);
-        plans.into_iter().enumerate().map(|(number, plan)| Job::draw(plan, &mut noise(number))).collect()
+        drawn(plans, &self.node, seed)
     }
+}
+
+/// Returns the planned jobs on the node's cores, the noise of each drawn from a stream of its own.
+pub(super) fn drawn(mut plans: Vec<JobPlan>, node: &NodeShape, seed: u64) -> Vec<Job> {
+    plans.iter_mut().for_each(|plan| plan.speed_up(node.speed));
+    let noise = |number: usize| Stream::new(seed, NOISE_STREAMS + number as u64);
+    plans.into_iter().enumerate().map(|(number, plan)| Job::draw(plan, &mut noise(number))).collect()
 }
 
 #[cfg(test)]
