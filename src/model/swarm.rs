@@ -121,8 +121,9 @@ pub struct SwarmService {
     pub stop_grace: Option<Millis>,
     /// Volumes that its tasks mount.
     pub volumes: Vec<MountedVolume>,
-    /// Image and command, for display.
-    pub image: Arc<str>,
+    /// Image, entry point and arguments of its containers.
+    #[serde(default)]
+    pub command: Vec<Arc<str>>,
 }
 
 /// The mode of a service, with its number of tasks.

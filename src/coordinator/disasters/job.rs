@@ -77,6 +77,6 @@ pub fn service(number: usize, version: u64) -> SwarmService {
         restart: RestartRule { condition: RestartCondition::OnFailure, attempts: Some(2) },
         stop_grace: Some(Millis(behaviour.grace)),
         volumes: behaviour.saves.then_some(volume).into_iter().collect(),
-        image: "train".into(),
+        command: vec!["train".into()],
     }
 }

@@ -1,7 +1,8 @@
 //! A service as a job: its options and record, or why it cannot be a job.
 //!
-//! Imports: labels, record, model.
+//! Imports: known_work, labels, record, model.
 
+use super::known_work::Program;
 use super::labels::{self, JobOptions};
 use super::record::{JobPhase, Record};
 use crate::model::Millis;
@@ -31,6 +32,8 @@ pub struct Job {
     pub is_tied: bool,
     /// Placement constraints.
     pub constraints: Vec<Constraint>,
+    /// What its containers run.
+    pub program: Program,
 }
 
 /// Why a service cannot be a job, and what to do about it.
@@ -56,7 +59,8 @@ impl Job {
         let is_other = |name: &Arc<str>| carries.as_ref() != Some(name);
         let is_tied = service.volumes.iter().any(|volume| volume.is_local && is_other(&volume.name));
         let constraints = constraints(service, &record);
-        Ok(Job { is_tied: is_tied && options.movable != Some(true), options, record, carries, constraints })
+        let program = Program::of(&service.command);
+        Ok(Job { is_tied: is_tied && options.movable != Some(true), options, record, carries, constraints, program })
     }
 
     /// Whether it may be moved: it saves its state, or its owner allows it.

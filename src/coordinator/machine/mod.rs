@@ -10,7 +10,7 @@
 //! command   commands of operators: what each changes, and the names in them      command, names
 //! step      each job's next action, from its labels alone                        step, proof, transfer, manual, writes
 //! poll      reports of agents, and leases of jobs that may be started elsewhere   leases
-//! plan      the policy's decisions: starts, stops, moves                         observe, plan
+//! plan      the policy's decisions: starts, stops, moves                         observe, known_work, plan
 //! rent      opens rented nodes for waiting jobs, and closes idle ones            open_close, rented_node
 //! publish   the status: why each job is where it is                              status
 //! ```
@@ -22,6 +22,7 @@ mod command;
 mod event;
 mod handle;
 mod job;
+mod known_work;
 pub mod labels;
 mod leases;
 mod manual;

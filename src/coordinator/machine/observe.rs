@@ -1,19 +1,21 @@
 //! Observation for the policy, from services, nodes and agents' reports.
 //!
 //! A job is a service, or all services of a gang. Workers that are not placed and cannot start now are left out, so that no plan counts on
-//! them. Reservations of other services are subtracted from their nodes. Imports: state, job, labels, record, model.
+//! them. Reservations of other services are subtracted from their nodes. Imports: state, job, known_work, labels,
+//! record, model.
 
 use super::event::At;
 use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
+use super::known_work::KnownWork;
 use super::labels::{GANG, JobOptions};
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Memory, Seen, SeenNode};
-use crate::model::Millis;
 use crate::model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Report, Resources, WhyKind, Worker,
     WorkerRange,
 };
 use crate::model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
+use crate::model::{Estimate, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,6 +51,15 @@ impl Members<'_> {
         let all = self.here.len() as u32 + self.absent + self.rejected;
         self.option(|options| options.workers_min).map_or(all, |min| min.saturating_sub(self.done)).max(1)
     }
+
+    /// Returns the expected CPU-seconds to the end of all workers; `None` = unknown for one of them.
+    fn work(&self, known_work: &KnownWork) -> Option<f64> {
+        let of = |(_, seen, job): &(&ServiceId, &Seen, &Job)| match seen.forecast() {
+            Some(forecast) => Some(forecast.likely),
+            None => Some(known_work.expected(&job.program)? * left_of(self)),
+        };
+        self.here.iter().map(of).sum()
+    }
 }
 
 impl Machine {
@@ -81,10 +92,11 @@ impl Machine {
                 _ => members.absent += 1,
             }
         }
+        let known_work = self.known_work();
         let (mut jobs, mut short) = (Vec::new(), Vec::new());
         for mut members in gangs.into_values() {
             members.here.sort_by(|a, b| a.1.service.name.cmp(&b.1.service.name).then_with(|| a.0.cmp(b.0)));
-            match self.job(&members, &places, at) {
+            match self.job(&members, &places, &known_work, at) {
                 Some(job) => {
                     observation.jobs.push(job);
                     jobs.push(members.here.iter().map(|(id, _, _)| (*id).clone()).collect());
@@ -149,7 +161,13 @@ impl Machine {
     }
 
     /// Builds one job of the observation; `None` if it has too few workers to start.
-    fn job(&self, members: &Members, places: &BTreeMap<&NodeId, usize>, at: At) -> Option<ClusterJob> {
+    fn job(
+        &self,
+        members: &Members,
+        places: &BTreeMap<&NodeId, usize>,
+        known_work: &KnownWork,
+        at: At,
+    ) -> Option<ClusterJob> {
         let (_, first, leader) = members.here.first()?;
         let here = members.here.len() as u32;
         let placed: Vec<Worker> = (0..)
@@ -187,13 +205,26 @@ impl Machine {
                 .fold(Resources::default(), |most, (_, seen, _)| larger(most, seen.service.request)),
             workers,
             constraints,
-            work: None,
+            work: members.work(known_work),
             deadline: members.option(|options| options.deadline).map(|deadline| deadline.of(arrived)),
             takes_s: members.option(|options| options.duration).map(|whole| whole.as_secs_f64() * left_of(members)),
             movable: members.here.iter().all(is_movable),
             moves: members.here.iter().map(|(_, _, job)| job.record.moves).max().unwrap_or(0),
             placed,
         })
+    }
+
+    /// Collects what is known about the programs of jobs without a forecast.
+    fn known_work(&self) -> KnownWork {
+        let jobs = || self.seen.values().filter_map(|seen| Some((seen, seen.job.as_deref().ok()?)));
+        let wanted = jobs().filter(|(seen, job)| job.record.phase != JobPhase::Done && seen.forecast().is_none());
+        // A moved job has used CPU time on several nodes, but reports only that on the last one.
+        let whole = jobs().filter(|(_, job)| job.record.phase == JobPhase::Running && job.record.moves == 0);
+        KnownWork::of(
+            wanted.map(|(_, job)| &job.program),
+            &self.ended_trainings,
+            whole.filter_map(|(seen, job)| Some((&job.program, seen.memory.last_report.as_ref()?))),
+        )
     }
 
     fn worker(
@@ -244,6 +275,11 @@ impl Machine {
 }
 
 impl Seen {
+    /// Returns the latest forecast of its work left.
+    fn forecast(&self) -> Option<Estimate> {
+        self.memory.last_report.as_ref()?.work_left
+    }
+
     /// Whether a stopped job may soon be able to start: it waits only for its proof, or for a change in flight.
     fn is_settling(&self) -> bool {
         let Memory { pending, is_startable, why, .. } = &self.memory;

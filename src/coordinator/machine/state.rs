@@ -1,9 +1,10 @@
 //! State of the machine, and what all its parts do with it. All of it may be lost: durable state is in the services' labels.
 //!
-//! Imports: event, job, record, rented_node, model, policy.
+//! Imports: event, job, known_work, record, rented_node, model, policy.
 
 use super::event::{At, Command, CommandId, CoordinatorSettings, Effect, LOOKS_VALID};
 use super::job::{Job, Rejection};
+use super::known_work::EndedTrainings;
 use super::record::JobPhase;
 use super::rented_node::Rental;
 use crate::model::Millis;
@@ -33,6 +34,7 @@ pub struct Machine {
     pub(super) quiet_since: Millis,
     /// CPU-seconds of completed trainings.
     pub(super) usual_work: Mean,
+    pub(super) ended_trainings: EndedTrainings,
     /// Seconds without progress per move.
     pub(super) move_s: Mean,
     pub(super) categorised: Millis,
@@ -263,6 +265,7 @@ impl Machine {
             node_command_queue: Vec::new(),
             quiet_since: Millis(0),
             usual_work: Mean::default(),
+            ended_trainings: EndedTrainings::default(),
             move_s: Mean::default(),
             categorised: Millis(0),
             has_news: true,

@@ -7,10 +7,11 @@
 //! starting ──fails──► stopping, and back to its source by the same steps
 //! ```
 //!
-//! Imports: state, job, record, model.
+//! Imports: state, job, known_work, record, model.
 
 use super::event::At;
 use super::job::{Job, ManualChange, NOWHERE, Rejection, Run};
+use super::known_work::Training;
 use super::labels::shown;
 use super::proof::Needs;
 use super::record::{Goal, JobPhase, Record};
@@ -293,9 +294,10 @@ impl Machine {
         let last_report = self.seen.get(id).and_then(|seen| seen.memory.last_report.as_ref());
         if exit == 0
             && job.record.moves == 0
-            && let Some(work) = last_report.and_then(|worker| worker.cpu_time_s)
+            && let Some(training) = last_report.and_then(|report| Training::ended(&job.program, report))
         {
-            self.usual_work.add(work);
+            self.usual_work.add(training.work());
+            self.ended_trainings.add(training);
         }
         self.write(id, job.done(exit, past.into_iter()), None, at);
     }

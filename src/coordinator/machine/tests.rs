@@ -13,6 +13,7 @@ use crate::model::{Bytes, Millis, Refusal};
 use std::collections::{BTreeMap, VecDeque};
 
 mod commands;
+mod known_work;
 mod leased;
 mod manual;
 mod moves;
@@ -62,7 +63,7 @@ fn service(name: &str, labels: &[(&str, &str)]) -> SwarmService {
         restart: RestartRule { condition: RestartCondition::OnFailure, attempts: Some(1) },
         stop_grace: Some(Millis::from_secs(10)),
         volumes: vec![MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: true }],
-        image: "train".into(),
+        command: vec!["train".into()],
     }
 }
 

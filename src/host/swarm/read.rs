@@ -82,7 +82,7 @@ pub(super) fn service(service: &Value) -> Option<SwarmService> {
         restart: restart(&template["RestartPolicy"]),
         stop_grace: container["StopGracePeriod"].as_u64().map(|nanos| Millis(nanos / 1_000_000)),
         volumes: list(&container["Mounts"]).iter().filter_map(volume).collect(),
-        image: text(&container["Image"]).unwrap_or_default(),
+        command: command(container),
     };
     for constraint in list(&template["Placement"]["Constraints"]).iter().filter_map(Value::as_str) {
         match parsed(constraint) {
@@ -94,6 +94,11 @@ pub(super) fn service(service: &Value) -> Option<SwarmService> {
         }
     }
     Some(read)
+}
+
+fn command(container: &Value) -> Vec<Arc<str>> {
+    let words = list(&container["Command"]).iter().chain(list(&container["Args"]));
+    std::iter::once(&container["Image"]).chain(words).filter_map(text).collect()
 }
 
 /// Parses `key==value` or `key!=value`, with or without blanks.
@@ -224,6 +229,7 @@ mod tests {
                 "TaskTemplate": {
                     "ContainerSpec": {
                         "Image": "job:1", "Labels": {"flowcon.enable": "true"}, "StopGracePeriod": 30_000_000_000_u64,
+                        "Command": ["python", "train.py"], "Args": ["--epochs", "50"],
                         "Mounts": [
                             {"Type": "volume", "Source": "saved", "Target": "/saved"},
                             {"Type": "volume", "Source": "nfs", "Target": "/n", "VolumeOptions": {"DriverConfig": {"Options": {"type": "nfs"}}}},
@@ -248,6 +254,7 @@ mod tests {
         assert_eq!(service.request, Resources { cores: 1.5, memory: Bytes(1024), gpus: 2 });
         assert_eq!(service.restart, RestartRule { condition: RestartCondition::OnFailure, attempts: Some(3) });
         assert_eq!(service.volumes.iter().map(|volume| volume.is_local).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(service.command, ["job:1", "python", "train.py", "--epochs", "50"].map(Arc::from));
         assert_eq!((service.version, service.stop_grace), (21, Some(Millis(30_000))));
         assert_eq!(service.created, Millis(1_795_424_968_559));
     }

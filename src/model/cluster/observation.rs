@@ -103,7 +103,8 @@ pub struct ClusterJob {
     pub workers: WorkerRange,
     /// Constraints on its nodes, all of which must hold.
     pub constraints: Vec<Constraint>,
-    /// CPU-seconds of the whole training, if known from an earlier run.
+    /// Expected CPU-seconds to the end of all its workers, known from its own saved state or from jobs with the same command. For workers
+    /// on a node, the node's forecast takes precedence.
     pub work: Option<f64>,
     /// Its deadline.
     pub deadline: Option<Millis>,

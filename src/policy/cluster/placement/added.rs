@@ -5,7 +5,7 @@
 //! That of a new job is mostly unknown: its expectation is used, with an exponential distribution around the usual work. On a node with
 //! spare CPU a job delays no other. Imports: model.
 
-use super::load::{Load, usual_work};
+use super::load::{Load, usual_work, work_of};
 use crate::model::Estimate;
 use crate::model::cluster::{ClusterObservation, ClusterReason, Phase};
 use crate::policy::cluster::ranked::Ranked;
@@ -48,9 +48,10 @@ impl Added {
             node.has_spare_cpu = seen.used_cores.is_some_and(|used| seen.capacity.cores - used > wanted);
         }
         for (at, job) in observation.jobs.iter().enumerate() {
+            let known = work_of(job, job.placed.len() as u32);
             for worker in &job.placed {
                 let Some((node, arrives)) = worker.counts_on() else { continue };
-                nodes[node].loads.push((Some(at), Load::of(worker, usual)));
+                nodes[node].loads.push((Some(at), Load::of(worker, known, usual)));
                 nodes[node].has_spare_cpu &= !arrives;
             }
         }

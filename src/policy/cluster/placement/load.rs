@@ -3,7 +3,7 @@
 //! Imports: model.
 
 use crate::model::Estimate;
-use crate::model::cluster::{ClusterObservation, Worker};
+use crate::model::cluster::{ClusterJob, ClusterObservation, Worker};
 
 /// Assumed work of a training if no work is known at all, in CPU-seconds. The value does not matter then: all jobs share it.
 const UNKNOWN_WORK: f64 = 1000.0;
@@ -14,16 +14,17 @@ const SWANSON: [f64; 3] = [0.3, 0.4, 0.3];
 /// Work left of a job, in CPU-seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
-    /// Forecast by its node, or known from earlier runs.
+    /// Forecast by its node, or known from other jobs.
     Forecast(Estimate),
     /// Unknown: exponentially distributed with this mean.
     Expected(f64),
 }
 
 impl Load {
-    /// Returns the work left of a placed worker.
-    pub(super) fn of(worker: &Worker, usual: f64) -> Load {
-        worker.work_left.map_or(Load::Expected(usual), Load::Forecast)
+    /// Returns the work left of a placed worker, whose work is `known` in advance or not.
+    pub(super) fn of(worker: &Worker, known: Option<f64>, usual: f64) -> Load {
+        let forecast = worker.work_left.or(known.map(Estimate::exactly));
+        forecast.map_or(Load::Expected(usual), Load::Forecast)
     }
 
     /// Returns the expected CPU-seconds for which this job and one with `work` left compete: the lesser of both.
@@ -52,6 +53,11 @@ impl Load {
 /// Returns the expectation of the lesser of `work` and an exponentially distributed quantity with this mean.
 fn least_of(mean: f64, work: f64) -> f64 {
     -mean * (-work / mean).exp_m1()
+}
+
+/// Returns the known work of one of a job's workers.
+pub(in crate::policy::cluster) fn work_of(job: &ClusterJob, workers: u32) -> Option<f64> {
+    job.work.map(|work| work / f64::from(workers.max(1)))
 }
 
 /// Returns the usual work of a whole training in CPU-seconds: that of ended ones, else twice the mean work left of running ones.

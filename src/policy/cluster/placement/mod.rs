@@ -8,10 +8,11 @@ mod load;
 mod procon;
 
 use super::ranked::Ranked;
-use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, PlacementRule, Worker};
+use crate::model::cluster::{ClusterObservation, ClusterReason, PlacementRule, Worker};
 use procon::ProCon;
 
 pub(super) use added::Added;
+pub(super) use load::work_of;
 
 /// Ranks the nodes by one of the rules.
 pub(super) enum Placer {
@@ -60,11 +61,6 @@ impl Placer {
             Placer::Added(added) => added.place(node, work),
         }
     }
-}
-
-/// Returns the work of one worker of a job that starts now.
-pub(super) fn work_of(job: &ClusterJob, workers: u32) -> Option<f64> {
-    job.work.map(|work| work / f64::from(workers.max(1)))
 }
 
 /// Counts the workers that each node has, or will have after the moves in flight.

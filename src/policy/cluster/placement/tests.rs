@@ -42,6 +42,17 @@ fn a_job_of_unknown_work_is_placed_by_its_expected_work() {
 }
 
 #[test]
+fn until_its_node_has_a_forecast_a_job_counts_with_its_known_work() {
+    let mut observation = cluster(2, 1.0);
+    observation.usual_work = Some(500.0);
+    observation.jobs = vec![worker(0, |_| {}), worker(1, |_| {})];
+    observation.jobs[1].work = Some(20.0);
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, None), Some(1), "that job ends soon");
+    observation.jobs[1].placed[0].work_left = exactly(9000.0);
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, None), Some(0), "the forecast takes precedence");
+}
+
+#[test]
 fn a_job_is_placed_on_a_node_with_spare_cpu_where_it_delays_no_other() {
     let mut observation = cluster(2, 8.0);
     observation.jobs = vec![worker(0, |worker| worker.work_left = exactly(9000.0))];
