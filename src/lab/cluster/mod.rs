@@ -1,13 +1,15 @@
 //! `flowcoord demo`: runs the same trainings on a private Docker Swarm on this machine, ungoverned and governed, and compares the results.
 //!
 //! ```text
-//! swarm       engines in network namespaces, each a node with a fraction of one CPU; the daemons of each node
+//! nodes       the sizes of the nodes, and their CPUs
+//! swarm       engines in network namespaces, each a node; the daemons of each node
 //! schedule    the trainings, their work and their start times
 //! heartbeats  the epochs finished by each container
 //! ```
 //! Only the engine must be installed: images and daemons are made from this program. Imports: api, demo, trial.
 
 mod heartbeats;
+mod nodes;
 mod schedule;
 mod swarm;
 
@@ -22,6 +24,7 @@ use crate::term::when;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use heartbeats::Heartbeats;
+use nodes::Node;
 use schedule::ClusterJob;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -38,6 +41,9 @@ pub struct ClusterDemoArgs {
     /// Intended length of each run: the work of all trainings divided by all nodes
     #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = work)]
     work: Duration,
+    /// Make all nodes equal, instead of the first twice as large as the others
+    #[arg(long)]
+    equal_nodes: bool,
     /// Seed of the order in which the trainings arrive
     #[arg(long, value_name = "SEED", default_value = "1")]
     seed: u64,
@@ -137,15 +143,15 @@ pub fn run(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
 async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
     let view = ProgressView::on_stdout();
     let cores = Cores::all().context("count the cores")?;
-    let cores_per_node = schedule::cores_per_node(cores.count(), args.nodes);
+    let nodes = nodes::nodes(cores.count(), args.nodes, args.equal_nodes);
     let mut interruption = pin!(interrupted());
     let jobs = tokio::select! {
-        jobs = measure(args, cores_per_node, &view) => jobs?,
+        jobs = measure(args, &nodes, &view) => jobs?,
         interruption = &mut interruption => return Err(interruption),
     };
-    let mut engines = Engines::start(args.nodes, cores_per_node, &cores)?;
+    let mut engines = Engines::start(&nodes, &cores)?;
     let ended = tokio::select! {
-        runs = compare(args, &mut engines, cores_per_node, &jobs, &view) => runs.map_err(Failure::from),
+        runs = compare(args, &mut engines, &nodes, &jobs, &view) => runs.map_err(Failure::from),
         interruption = &mut interruption => Err(interruption),
     };
     engines.close().await;
@@ -153,15 +159,16 @@ async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
 }
 
 /// Measures the work on a blocking thread, so that the async threads can handle signals, and prints the schedule.
-async fn measure(args: &ClusterDemoArgs, cores_per_node: f64, view: &ProgressView) -> Result<Vec<ClusterJob>> {
-    let (nodes, length, seed) = (args.nodes, args.work, args.seed);
+async fn measure(args: &ClusterDemoArgs, nodes: &[Node], view: &ProgressView) -> Result<Vec<ClusterJob>> {
+    let (count, length, seed, cores) = (args.nodes, args.work, args.seed, nodes::cores(nodes));
+    let sizes = nodes.iter().map(|node| format!("{:.2}", node.cores)).collect::<Vec<_>>().join(", ");
     let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
     view.print(&format!(
-        "{} trainings on a Docker Swarm of {nodes} nodes with {cores_per_node:.2} cores each, first ungoverned, then governed: about \
-         {minutes:.0} min.\nMeasuring the work first, so that all runs do the same work.",
-        schedule::JOBS_PER_NODE * usize::from(nodes),
+        "{} trainings on a Docker Swarm of {count} nodes with {sizes} cores, first ungoverned, then governed: about {minutes:.0} \
+         min.\nMeasuring the work first, so that all runs do the same work.",
+        schedule::JOBS_PER_NODE * nodes.len(),
     ));
-    let sized = tokio::task::spawn_blocking(move || schedule::sized(length, nodes, cores_per_node, seed));
+    let sized = tokio::task::spawn_blocking(move || schedule::sized(length, count, cores, seed));
     let jobs = sized.await.context("measure the work")?.context("measure the work")?;
     for job in &jobs {
         let (start, command) = (job.start.as_secs_f64(), job.command().join(" "));
@@ -174,18 +181,18 @@ async fn measure(args: &ClusterDemoArgs, cores_per_node: f64, view: &ProgressVie
 async fn compare(
     args: &ClusterDemoArgs,
     engines: &mut Engines,
-    cores_per_node: f64,
+    nodes: &[Node],
     jobs: &[ClusterJob],
     view: &ProgressView,
 ) -> Result<Runs> {
-    let mut swarm = Swarm::on(engines, args.nodes, cores_per_node).await?;
+    let mut swarm = Swarm::on(engines, args.nodes).await?;
     view.print(&format!("\n{} engines form a Swarm", args.nodes));
-    let plain = perform(&mut swarm, Setup::Plain, jobs, view).await?;
+    let plain = perform(&mut swarm, Setup::Plain, nodes, jobs, view).await?;
     let spread = match args.with_spread {
-        true => Some(perform(&mut swarm, Setup::Spread, jobs, view).await?),
+        true => Some(perform(&mut swarm, Setup::Spread, nodes, jobs, view).await?),
         false => None,
     };
-    let governed = perform(&mut swarm, Setup::Governed, jobs, view).await?;
+    let governed = perform(&mut swarm, Setup::Governed, nodes, jobs, view).await?;
     Ok(Runs { plain, spread, governed })
 }
 
@@ -239,7 +246,13 @@ fn conclude(runs: Runs, args: &ClusterDemoArgs, view: &ProgressView, screen: &Sc
 }
 
 /// Runs all jobs once, with daemons started for this run.
-async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &ProgressView) -> Result<Run> {
+async fn perform(
+    swarm: &mut Swarm,
+    setup: Setup,
+    nodes: &[Node],
+    jobs: &[ClusterJob],
+    view: &ProgressView,
+) -> Result<Run> {
     view.print(&format!("\n{}", setup.title()));
     match setup {
         Setup::Plain => {}
@@ -294,6 +307,6 @@ async fn perform(swarm: &mut Swarm, setup: Setup, jobs: &[ClusterJob], view: &Pr
     let beats: Vec<Heartbeats> = jobs.iter().map(|job| Heartbeats::read(&swarm.heartbeats(job, setup.tag()))).collect();
     // Foreign load cannot be distinguished from that of engines and daemons here; stolen time can.
     let foreign = Foreign { stolen: parts.map_or(0.0, |parts| parts.stolen), ..Foreign::default() };
-    let outcome = heartbeats::outcome(jobs, &beats, &starts, began_s, foreign, swarm.cores());
+    let outcome = heartbeats::outcome(jobs, &beats, &starts, began_s, foreign, nodes::cores(nodes));
     Ok(Run { outcome, beats })
 }

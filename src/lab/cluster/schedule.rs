@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Number of trainings per node.
 pub(super) const JOBS_PER_NODE: usize = 4;
 
-/// A training of the mix for one node: `work` is a fraction of the work that the node can do in a run.
+/// A training of the mix for one node: `work` is a fraction of the work that a node of mean size can do in a run.
 struct Part {
     name: &'static str,
     kind: Kind,
@@ -39,9 +39,6 @@ const SPREAD: f64 = 0.15;
 /// Fraction of the length after which the last training arrives, the others evenly before it: most of the time, several share a node. If
 /// they arrived over twice that time, a node would rarely have more than one, and there would be nothing to govern.
 const LAST_ARRIVAL: f64 = 0.3;
-
-/// Fraction of a CPU reserved for the engines, daemons and the kernel if they have no CPU of their own.
-const FOR_ENGINES: f64 = 0.12;
 
 /// One training.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,15 +72,7 @@ impl ClusterJob {
     }
 }
 
-/// Number of cores of each node: one, or an equal fraction of one that several nodes share.
-pub(super) fn cores_per_node(machine: usize, nodes: u16) -> f64 {
-    match usize::from(nodes).div_ceil(machine.max(1)) {
-        1 if machine > usize::from(nodes) => 1.0,
-        sharing => (1.0 - FOR_ENGINES) / sharing as f64,
-    }
-}
-
-/// The mix for each node, sized so that all nodes together need `length` for it, in the order of arrival.
+/// The mix for each of `nodes` nodes, sized so that their `cores` together need `length` for it, in the order of arrival.
 ///
 /// # Errors
 /// None in practice: nothing is read or written.
@@ -96,7 +85,7 @@ pub(super) fn sized(length: Duration, nodes: u16, cores: f64, seed: u64) -> io::
         for node in 0..nodes {
             // −1 ..= 1 over the nodes, so that the mean is unchanged.
             let place = 2.0 * f64::from(node) / f64::from(nodes - 1) - 1.0;
-            let work = part.work * (1.0 - SPREAD * place) * length.as_secs_f64() * cores;
+            let work = part.work * (1.0 - SPREAD * place) * length.as_secs_f64() * cores / f64::from(nodes);
             let epochs = (work / epoch_s).round().max(3.0) as usize;
             jobs.push(ClusterJob {
                 number: 0,
@@ -129,9 +118,6 @@ mod tests {
     #[test]
     fn the_mix_is_the_work_that_a_node_can_do_in_a_run() {
         assert!((MIX.iter().map(|part| part.work).sum::<f64>() - 1.0).abs() < 1e-9);
-        assert_eq!(cores_per_node(64, 3), 1.0);
-        assert_eq!(cores_per_node(3, 3), 0.88, "the engines need a part of it");
-        assert_eq!(cores_per_node(2, 3), 0.44, "a node with a CPU to itself gets no more than two that share one");
     }
 
     #[test]

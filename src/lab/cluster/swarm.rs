@@ -1,7 +1,8 @@
 //! The demo's Swarm: engines in network namespaces of this machine, started and removed by the same script as in the tests.
 //!
-//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: api, demo, trial.
+//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: nodes, schedule, api, demo, trial.
 
+use super::nodes::Node;
 use super::schedule::ClusterJob;
 use crate::api::client::Client;
 use crate::api::wire::{Cluster, ClusterJob as QueuedJob};
@@ -55,7 +56,6 @@ pub(super) struct Swarm {
     dir: PathBuf,
     cgroup: String,
     nodes: u16,
-    cores_per_node: f64,
     daemons: Vec<Child>,
 }
 
@@ -64,7 +64,7 @@ impl Engines {
     ///
     /// Each engine is confined to one CPU, like the jobs of `flowctl demo`: with only a quota, the jobs of a node run on several CPUs at
     /// once until the quota is used up, and hardly compete, so weights have no effect.
-    pub(super) fn start(nodes: u16, cores_per_node: f64, cpus: &Cores) -> Result<Engines> {
+    pub(super) fn start(nodes: &[Node], cpus: &Cores) -> Result<Engines> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "the demo starts container engines: run it as root, with `sudo flowcoord demo`"
@@ -81,10 +81,10 @@ impl Engines {
         fs::write(&script_file, SCRIPT).with_context(|| format!("write {}", script_file.display()))?;
         let script = Command::new("sh")
             .arg(&script_file)
-            .arg(nodes.to_string())
+            .arg(nodes.len().to_string())
             .args(["sh", "-c", "echo \"$SWARM_DIR $SWARM_CGROUP\"; read end || true"])
-            .env("CPU_CORES", format!("{cores_per_node:.3}"))
-            .env("CPUS", cpus.list())
+            .env("CPU_CORES", list(nodes.iter().map(|node| format!("{:.3}", node.cores))))
+            .env("CPUS", list(nodes.iter().filter_map(|node| cpus.number(node.cpu)).map(|cpu| cpu.to_string())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -103,7 +103,7 @@ impl Engines {
 
 impl Swarm {
     /// Waits until the engines form a Swarm and imports the demo's image on each.
-    pub(super) async fn on(engines: &mut Engines, nodes: u16, cores_per_node: f64) -> Result<Swarm> {
+    pub(super) async fn on(engines: &mut Engines, nodes: u16) -> Result<Swarm> {
         let stdout = engines.script.stdout.take().context("a pipe to the script")?;
         let line =
             BufReader::new(stdout).lines().next_line().await.context("read the output of the engines' script")?;
@@ -112,16 +112,11 @@ impl Swarm {
             bail!("the engines did not start; see their messages above");
         };
         let (dir, cgroup) = (PathBuf::from(dir), cgroup.to_owned());
-        let swarm = Swarm { dir, cgroup, nodes, cores_per_node, daemons: Vec::new() };
+        let swarm = Swarm { dir, cgroup, nodes, daemons: Vec::new() };
         let tar = image::root_file_system()?;
         let imports = (1..=nodes).map(|node| swarm.import(node, &tar));
         futures_util::future::try_join_all(imports).await?;
         Ok(swarm)
-    }
-
-    /// Number of cores of all nodes together.
-    pub(super) fn cores(&self) -> f64 {
-        f64::from(self.nodes) * self.cores_per_node
     }
 
     fn folder(&self, node: u16) -> PathBuf {
@@ -320,6 +315,10 @@ fn failure_in(tasks: &str) -> Option<String> {
         let has_failed = ["Failed", "Rejected"].iter().any(|failed| state.starts_with(failed));
         (seen.insert(name) && has_failed && desired == "Shutdown").then(|| format!("{name}: {error}"))
     })
+}
+
+fn list(values: impl Iterator<Item = String>) -> String {
+    values.collect::<Vec<_>>().join(",")
 }
 
 fn this_program() -> Result<OsString> {

@@ -65,6 +65,11 @@ impl Cores {
         self.numbers.contains(&core)
     }
 
+    /// The number of the core at this index.
+    pub fn number(&self, index: usize) -> Option<usize> {
+        self.numbers.get(index).copied()
+    }
+
     /// The cores in the format of an engine's `--cpuset-cpus`: `0,1,2,3`.
     pub fn list(&self) -> String {
         self.numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
