@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io::IsTerminal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -22,7 +22,7 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, String>>) -> Resu
 
 /// Sends the log to the journal with fields under systemd, otherwise to standard error as lines.
 pub(super) fn log_to_journal_or_stderr(level: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(format!("{level},{QUIET}")).map_err(|error| format!("--log {level}: {error}"))?;
+    let filter: Targets = format!("{level},{QUIET}").parse().map_err(|error| format!("--log {level}: {error}"))?;
     let registry = tracing_subscriber::registry().with(filter);
     if std::env::var_os("JOURNAL_STREAM").is_some()
         && let Ok(journal) = tracing_journald::layer()

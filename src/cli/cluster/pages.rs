@@ -34,8 +34,8 @@ fn node(node: &ClusterNode) -> Vec<Cell> {
         _ => Tone::Bad,
     };
     let cores = match (node.used_cores, node.cores) {
-        (Some(used), Some(cores)) => Some(format!("{used:.1} of {cores:.0}")),
-        (None, Some(cores)) => Some(format!("{cores:.0}")),
+        (Some(used), Some(cores)) => Some(format!("{used:.1} of {}", text::number_text(cores))),
+        (None, Some(cores)) => Some(text::number_text(cores)),
         (_, None) => None,
     };
     vec![

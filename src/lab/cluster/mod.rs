@@ -41,9 +41,9 @@ pub struct ClusterDemoArgs {
     /// Intended length of each run: the work of all trainings divided by all nodes
     #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = work)]
     work: Duration,
-    /// Make all nodes equal, instead of the first twice as large as the others
+    /// Make the first node twice as large as each of the others
     #[arg(long)]
-    equal_nodes: bool,
+    unequal_nodes: bool,
     /// Seed of the order in which the trainings arrive
     #[arg(long, value_name = "SEED", default_value = "1")]
     seed: u64,
@@ -143,7 +143,7 @@ pub fn run(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
 async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
     let view = ProgressView::on_stdout();
     let cores = Cores::all().context("count the cores")?;
-    let nodes = nodes::nodes(cores.count(), args.nodes, args.equal_nodes);
+    let nodes = nodes::nodes(cores.count(), args.nodes, args.unequal_nodes);
     let mut interruption = pin!(interrupted());
     let jobs = tokio::select! {
         jobs = measure(args, &nodes, &view) => jobs?,

@@ -1,7 +1,7 @@
 //! The sizes of the demo's nodes, and the CPU of this machine that each is confined to.
 //!
-//! The first node is twice as large as each of the others, as in a cluster whose machines were bought one after another. Swarm places by the
-//! number of tasks, so it gives them all the same work. Imports: std.
+//! Either all nodes are equal, or the first is twice as large as each of the others, as in a cluster whose machines were bought one after
+//! another. Swarm places by the number of tasks, so it gives them all the same work. Imports: std.
 
 /// Fraction of a CPU reserved for the engines, daemons and the kernel if they have no CPU of their own.
 const FOR_ENGINES: f64 = 0.12;
@@ -14,11 +14,11 @@ pub(super) struct Node {
     pub cpu: usize,
 }
 
-/// Returns `count` nodes on a machine with this number of CPUs: the first with two units of CPU, or with one like the others if they are
-/// `equal`. A CPU has an even number of units.
-pub(super) fn nodes(cpus: usize, count: u16, equal: bool) -> Vec<Node> {
+/// Returns `count` nodes on a machine with this number of CPUs: each with one unit of CPU, but the first with two if it `is_larger`. A CPU
+/// has an even number of units.
+pub(super) fn nodes(cpus: usize, count: u16, is_larger: bool) -> Vec<Node> {
     let (cpus, count) = (cpus.max(1), usize::from(count));
-    let first = if equal { 1 } else { 2 };
+    let first = if is_larger { 2 } else { 1 };
     let units = 2 * (first + count - 1).div_ceil(2 * cpus);
     let reserved = if cpus > count { 0.0 } else { FOR_ENGINES };
     let mut used = vec![0; cpus.min(count)];
@@ -40,25 +40,25 @@ pub(super) fn cores(nodes: &[Node]) -> f64 {
 mod tests {
     use super::*;
 
-    fn shapes(cpus: usize, count: u16, equal: bool) -> Vec<(f64, usize)> {
-        nodes(cpus, count, equal).into_iter().map(|node| (node.cores, node.cpu)).collect()
+    fn shapes(cpus: usize, count: u16, is_larger: bool) -> Vec<(f64, usize)> {
+        nodes(cpus, count, is_larger).into_iter().map(|node| (node.cores, node.cpu)).collect()
     }
 
     #[test]
-    fn the_first_node_is_twice_as_large_as_the_others() {
-        assert_eq!(shapes(2, 3, false), [(0.88, 0), (0.44, 1), (0.44, 1)]);
-        assert_eq!(shapes(3, 3, false), [(0.88, 0), (0.44, 1), (0.44, 2)]);
-        assert_eq!(shapes(64, 3, false), [(1.0, 0), (0.5, 1), (0.5, 2)], "the engines have CPUs of their own");
-        assert_eq!(shapes(1, 3, false), [(0.44, 0), (0.22, 0), (0.22, 0)]);
+    fn the_first_node_can_be_twice_as_large_as_the_others() {
+        assert_eq!(shapes(2, 3, true), [(0.88, 0), (0.44, 1), (0.44, 1)]);
+        assert_eq!(shapes(3, 3, true), [(0.88, 0), (0.44, 1), (0.44, 2)]);
+        assert_eq!(shapes(64, 3, true), [(1.0, 0), (0.5, 1), (0.5, 2)], "the engines have CPUs of their own");
+        assert_eq!(shapes(1, 3, true), [(0.44, 0), (0.22, 0), (0.22, 0)]);
     }
 
     #[test]
     fn equal_nodes_are_equal_and_no_cpu_is_overloaded() {
-        assert_eq!(shapes(2, 3, true), [(0.44, 0), (0.44, 1), (0.44, 0)]);
+        assert_eq!(shapes(2, 3, false), [(0.44, 0), (0.44, 1), (0.44, 0)]);
         for cpus in 1..20 {
             for count in 2..=16 {
-                for equal in [true, false] {
-                    let nodes = nodes(cpus, count, equal);
+                for is_larger in [true, false] {
+                    let nodes = nodes(cpus, count, is_larger);
                     let on =
                         |cpu: usize| cores(&nodes.iter().filter(|node| node.cpu == cpu).cloned().collect::<Vec<_>>());
                     assert!((0..cpus).all(|cpu| on(cpu) < 1.0 + 1e-9), "{count} nodes on {cpus} CPUs");

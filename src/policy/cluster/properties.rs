@@ -351,13 +351,13 @@ fn a_job_moves_if_it_saves_twice_the_cost_of_the_move() {
     let mut observation = cluster(2, 1.0);
     observation.jobs = (0..3).map(|_| worker(0, |worker| worker.work_left = exactly(100.0))).collect();
     let plan = planned(&observation);
-    // It saves 100 + 200 on its node and adds 100 on the other, less the cost of 10.
+    // It saves 100 + 1.5 · 200 on its node and adds 100 on the other, less the cost of 10.
     assert_eq!(plan.moves.len(), 1);
-    assert_eq!(plan.moves[0].reason, ClusterReason::Gains { seconds: 190.0, price_s: 10.0 });
-    for (price, moves) in [(99.0, 1), (101.0, 0)] {
+    assert_eq!(plan.moves[0].reason, ClusterReason::Gains { seconds: 290.0, price_s: 10.0 });
+    for (price, moves) in [(149.0, 1), (151.0, 0)] {
         let dear = |worker: &mut Worker| (worker.work_left, worker.move_s) = (exactly(100.0), price);
         observation.jobs = (0..3).map(|_| worker(0, dear)).collect();
-        assert_eq!(planned(&observation).moves.len(), moves, "at a cost of {price} s for 200 s");
+        assert_eq!(planned(&observation).moves.len(), moves, "at a cost of {price} s for 300 s");
     }
     let vague = |worker: &mut Worker| worker.work_left = Some(Estimate { low: 2.0, likely: 100.0, high: 900.0 });
     observation.jobs = (0..3).map(|_| worker(0, vague)).collect();

@@ -1,9 +1,10 @@
 //! The default rule: a new job is placed where it adds least to the sum of all completion times.
 //!
-//! The governor of a node favours short work. A job with `w` CPU-seconds left therefore ends after its own work and that of shorter jobs, and
-//! delays longer jobs by its own work: it adds `(w + Σ min(w, w_j)) / cores` seconds in total. The work left of a running job is an interval.
-//! That of a new job is mostly unknown: its expectation is used, with an exponential distribution around the usual work. On a node with
-//! spare CPU a job delays no other. Imports: model.
+//! If the governor of a node always ran the shortest job, a job with `w` CPU-seconds left would end after its own work and that of shorter
+//! jobs, and delay longer jobs by its own work: it would add `(w + Σ min(w, w_j)) / cores` seconds in total. With plain sharing the sum would
+//! count twice. A governor is between the two: it also serves young jobs and lets none fall far behind. The work left of a running job is an
+//! interval. That of a new job is often unknown: its expectation is used, with an exponential distribution around the usual work. On a node
+//! with spare CPU a job delays no other. Imports: model.
 
 use super::load::{Load, usual_work, work_of};
 use crate::model::Estimate;
@@ -14,6 +15,10 @@ use std::collections::BTreeMap;
 /// Fraction of a node's cores that must be unused for it to have spare CPU, besides as many cores as a job uses: a full node looks slightly
 /// less than full whenever one of its jobs starts, ends or waits for the disk.
 const SPARE_AT_LEAST: f64 = 0.1;
+
+/// How often the competition with another job counts, from 1 (the shortest job always runs) to 2 (plain sharing). It matters if nodes differ
+/// in size: with 1, too many jobs are placed on the large ones.
+const COMPETITION: f64 = 1.5;
 
 /// Number of work classes per doubling: jobs whose work is within a factor of √2 share a class.
 const CLASSES_A_DOUBLING: f64 = 2.0;
@@ -101,7 +106,7 @@ impl Added {
     pub(in crate::policy::cluster) fn seconds(&self, node: usize, job: usize, work: f64) -> f64 {
         let Loaded { cores, loads, has_spare_cpu } = &self.nodes[node];
         let others = loads.iter().filter(|(other, _)| *other != Some(job) && !has_spare_cpu);
-        (work + others.map(|(_, load)| load.shared_with(work)).sum::<f64>()) / cores
+        (work + COMPETITION * others.map(|(_, load)| load.shared_with(work)).sum::<f64>()) / cores
     }
 
     fn rank(&mut self, node: usize) {
@@ -123,7 +128,7 @@ impl Loaded {
             Some(class) => loads.map(|load| load.shared_with(work_in(class))).sum(),
             None => loads.map(|load| load.shared_with_unknown(usual)).sum(),
         };
-        (own + others) / self.cores
+        (own + COMPETITION * others) / self.cores
     }
 }
 

@@ -76,6 +76,19 @@ fn a_full_node_whose_jobs_pause_briefly_has_no_spare_cpu() {
 }
 
 #[test]
+fn an_idle_node_is_preferred_to_one_of_twice_its_size_with_a_job_like_it() {
+    let mut observation = cluster(2, 1.0);
+    observation.nodes[0].capacity.cores = 2.0;
+    observation.jobs = vec![worker(0, |worker| worker.work_left = exactly(100.0))];
+    assert_eq!(
+        chosen(&observation, PlacementRule::LeastAdded, Some(100.0)),
+        Some(1),
+        "100 against (100 + 1.5 · 100) / 2"
+    );
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(1000.0)), Some(0), "1000 against (1000 + 150) / 2");
+}
+
+#[test]
 fn a_faster_node_is_preferred() {
     let mut observation = cluster(2, 8.0);
     observation.nodes[1].capacity.cores = 16.0;
