@@ -45,7 +45,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("IMAGE=pytorch/pytorch sh docker-run.sh", Test("tests/examples.rs", "\"docker-run.sh\"")),
     ("apt install ./flowcon_*.deb", VM_INSTALL),
     ("apt purge flowcon", Script("integration/vm/guest/part-70-upgrade")),
-    ("cargo build --release", Script("systemd/package/build")),
+    ("cargo build --release", Script("integration/gpu/check")),
     ("df /var/lib/flowcon", VM_SYSTEM),
     ("dmesg", VM_SYSTEM),
     ("flowcon-*/install.sh --uninstall", VM_TARBALL),
