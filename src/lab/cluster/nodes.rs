@@ -15,12 +15,12 @@ pub(super) struct Node {
     pub cpu: usize,
 }
 
-/// Returns `count` nodes on a machine with this number of CPUs: each with one unit of CPU, but the first with two if it `is_larger`. A CPU
-/// has an even number of units.
+/// Returns `count` nodes on a machine with this number of CPUs: each with one unit of CPU, but the first with two if it `is_larger`. Then a
+/// CPU has an even number of units.
 pub(super) fn nodes(cpus: usize, count: u16, is_larger: bool) -> Vec<Node> {
     let (cpus, count) = (cpus.max(1), usize::from(count));
     let first = if is_larger { 2 } else { 1 };
-    let units = 2 * (first + count - 1).div_ceil(2 * cpus);
+    let units = first * (first + count - 1).div_ceil(first * cpus);
     let reserved = if cpus > count { 0.0 } else { FOR_ENGINES };
     let mut used = vec![0; cpus.min(count)];
     let of = |number: usize| {
@@ -56,6 +56,7 @@ mod tests {
     #[test]
     fn equal_nodes_are_equal_and_no_cpu_is_overloaded() {
         assert_eq!(shapes(2, 3, false), [(0.375, 0), (0.375, 1), (0.375, 0)]);
+        assert_eq!(shapes(64, 3, false), [(1.0, 0), (1.0, 1), (1.0, 2)]);
         for cpus in 1..20 {
             for count in 2..=16 {
                 for is_larger in [true, false] {

@@ -1,6 +1,7 @@
 //! The demo's Swarm: engines in network namespaces of this machine, started and removed by the same script as in the tests.
 //!
-//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: nodes, schedule, api, demo, trial.
+//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: nodes, schedule, api,
+//! demo, trial.
 
 use super::nodes::Node;
 use super::schedule::ClusterJob;
