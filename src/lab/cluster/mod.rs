@@ -5,9 +5,11 @@
 //! swarm       engines in network namespaces, each a node; the daemons of each node
 //! schedule    the trainings, their work and their start times
 //! heartbeats  the epochs finished by each container
+//! failures    why a job or an engine has ended
 //! ```
 //! Only the engine must be installed: images and daemons are made from this program. Imports: api, demo, trial.
 
+mod failures;
 mod heartbeats;
 mod nodes;
 mod schedule;

@@ -1,18 +1,18 @@
 //! The demo's Swarm: engines in network namespaces of this machine, started and removed by the same script as in the tests.
 //!
-//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: nodes, schedule, api,
-//! demo, trial.
+//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: failures, nodes, schedule,
+//! api, demo, trial.
 
+use super::failures::{failure_in, failure_of, last_words};
 use super::nodes::Node;
 use super::schedule::ClusterJob;
 use crate::api::client::Client;
-use crate::api::wire::{Cluster, ClusterJob as QueuedJob};
+use crate::api::wire::Cluster;
 use crate::lab::demo::schedule::labels;
 use crate::lab::trial::backend::image;
 use crate::lab::trial::confine::Cores;
 use crate::lab::trial::temp_dir::TempDir;
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -146,8 +146,15 @@ impl Swarm {
     async fn docker(&self, arguments: &[&str]) -> Result<String> {
         let done = Command::new("docker").args(["--host", &self.engine(1)]).args(arguments).output().await;
         let done = done.context("start docker")?;
-        let error = String::from_utf8_lossy(&done.stderr);
-        ensure!(done.status.success(), "docker {}: {}", arguments.first().copied().unwrap_or(""), error.trim());
+        if !done.status.success() {
+            let socket = self.folder(1).join("docker.sock");
+            if std::os::unix::net::UnixStream::connect(socket).is_err() {
+                let log = fs::read(self.folder(1).join("log")).unwrap_or_default();
+                bail!("the engine of node 1 has ended. Its log says:\n{}", last_words(&String::from_utf8_lossy(&log)));
+            }
+            let error = String::from_utf8_lossy(&done.stderr);
+            bail!("docker {}: {}", arguments.first().copied().unwrap_or(""), error.trim());
+        }
         Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
     }
 
@@ -297,27 +304,6 @@ impl Swarm {
     }
 }
 
-/// The failure of a job that the coordinator will not start again.
-fn failure_of(job: &QueuedJob) -> Option<String> {
-    let exit_code = job.exit_code.filter(|_| job.state == "failed").map(|code| format!("exit code {code}"));
-    let has_given_up = |kind: &str| job.state == "refused" || kind == "gave-up";
-    let why = job.why.as_ref().filter(|why| has_given_up(&why.kind)).map(|why| why.text.clone());
-    Some(format!("{}: {}", job.name, exit_code.or(why)?))
-}
-
-/// The first job whose latest task has failed and is not restarted, in lines `NAME|DESIRED STATE|STATE|ERROR`, a job's latest task first.
-/// When Swarm restarts a job, it creates the next task in the same step in which it gives up the last one.
-fn failure_in(tasks: &str) -> Option<String> {
-    let mut seen = BTreeSet::new();
-    tasks.lines().find_map(|line| {
-        let mut columns = line.splitn(4, '|');
-        let (name, desired, state) = (columns.next()?, columns.next()?, columns.next()?);
-        let error = columns.next().filter(|error| !error.is_empty()).unwrap_or(state);
-        let has_failed = ["Failed", "Rejected"].iter().any(|failed| state.starts_with(failed));
-        (seen.insert(name) && has_failed && desired == "Shutdown").then(|| format!("{name}: {error}"))
-    })
-}
-
 fn list(values: impl Iterator<Item = String>) -> String {
     values.collect::<Vec<_>>().join(",")
 }
@@ -343,36 +329,4 @@ async fn until(what: &str, is_so: impl AsyncFn() -> bool) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_task_has_failed_for_good_if_it_is_the_latest_of_its_job_and_no_longer_wanted() {
-        let restarted = "vae-1.1|Ready|Ready 2 seconds ago|\n\
-                         vae-1.1|Shutdown|Failed 3 seconds ago|task: non-zero exit (1)\n\
-                         gru-1.1|Shutdown|Complete 1 second ago|\nmlp-1.1|Running|Running 9 seconds ago|";
-        assert_eq!(failure_in(restarted), None);
-        assert_eq!(failure_in("mlp-1.1|Running|Failed 1 second ago|task: non-zero exit (1)"), None, "not handled yet");
-        let failed = format!("{restarted}\nsoftmax-2.1|Shutdown|Rejected 1 second ago|no such | image\n{restarted}");
-        assert_eq!(failure_in(&failed).as_deref(), Some("softmax-2.1: no such | image"));
-        assert_eq!(failure_in(""), None);
-    }
-
-    #[test]
-    fn a_queued_job_has_failed_if_the_coordinator_gave_it_up() {
-        let job = |state: &str, exit_code: Option<i64>, kind: &str| {
-            let why = serde_json::json!({ "kind": kind, "text": "the reason" });
-            let job = serde_json::json!({
-                "id": "1", "name": "vae-1", "state": state, "moves": 0, "exit_code": exit_code, "why": why
-            });
-            failure_of(&serde_json::from_value(job).expect("a job"))
-        };
-        assert_eq!(job("failed", Some(3), "in-progress").as_deref(), Some("vae-1: exit code 3"));
-        assert_eq!(job("waiting", None, "gave-up").as_deref(), Some("vae-1: the reason"));
-        assert_eq!(job("refused", None, "invalid").as_deref(), Some("vae-1: the reason"));
-        assert_eq!([job("done", Some(0), "in-progress"), job("waiting", None, "no-place")], [None, None]);
-    }
 }
