@@ -163,6 +163,7 @@ struct Times {
     carry_within: Option<Span>,
     start_within: Option<Span>,
     verify_within: Option<Span>,
+    move_takes: Option<Span>,
     lease: Option<Span>,
     lease_margin: Option<Span>,
     retry_after: Option<Span>,
@@ -250,6 +251,7 @@ impl File {
             verify_within: span(times.verify_within, machine.verify_within),
             lease: span(times.lease, machine.lease),
             retry_after: span(times.retry_after, machine.retry_after),
+            move_s: times.move_takes.map_or(machine.move_s, |span| span.0.as_secs_f64()),
             rent: self.nodes.settings()?,
             ..machine
         };

@@ -216,8 +216,6 @@ pub struct CoordinatorSettings {
     pub carries_most: u32,
     /// Maximum number of service changes in flight.
     pub changes_most: usize,
-    /// Minimum time that a moved job stays before another move that only saves time.
-    pub stays: Millis,
     /// Assumed seconds without progress per move, until one was measured.
     pub move_s: f64,
     /// Opening and closing of rented nodes; `None` = disabled.
@@ -249,7 +247,6 @@ impl Default for CoordinatorSettings {
             tries_most: 6,
             carries_most: 4,
             changes_most: 32,
-            stays: Millis::from_secs(600),
             move_s: 30.0,
             rent: None,
             categorise_every: Millis::from_secs(60),

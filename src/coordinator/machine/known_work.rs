@@ -1,6 +1,7 @@
 //! The expected work of a job that its node cannot forecast yet: that of jobs with the same command.
 //!
-//! Commands that differ in numbers only belong to one program, such as the trainings of a hyperparameter sweep. The work of a new job is the
+//! Commands that differ in numbers only belong to one program, such as the trainings of a hyperparameter sweep, also if the numbers are
+//! parts of words, as in `--out runs/exp-7`. The image counts as it is, because its numbers are versions. The work of a new job is the
 //! mean over those jobs of its program, running or ended, that differ from it in the fewest numbers. If the total number of units of such a
 //! job is a number of its command, as in `--epochs 50`, the work is scaled by that number. Imports: model.
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 /// Maximum number of ended trainings that are remembered.
 const REMEMBERED: usize = 512;
 
-/// Ends each word in the text of a program, and stands for a number there: no argument contains it.
+/// Begins each argument in the text of a program, and stands for a number there: no argument contains it.
 const NUL: char = '\0';
 
 /// A command, with the numbers in it kept apart from the rest.
@@ -25,28 +26,48 @@ pub struct Program {
 impl Program {
     /// Splits a command; its first word is the image.
     pub(super) fn of(command: &[Arc<str>]) -> Program {
-        let (mut text, mut numbers) = (String::new(), Vec::new());
-        let mut add = |word: &str, end: char| {
-            match word.parse::<f64>() {
-                Ok(number) if number.is_finite() => {
-                    numbers.push(number);
-                    text.push(NUL);
-                }
-                _ => text.push_str(word),
-            }
-            text.push(end);
-        };
-        for word in command {
-            match word.split_once('=') {
-                Some((key, value)) => {
-                    add(key, '=');
-                    add(value, NUL);
-                }
-                None => add(word, NUL),
-            }
+        let mut words = command.iter();
+        let mut text = words.next().map(|image| image.to_string()).unwrap_or_default();
+        let mut numbers = Vec::new();
+        for word in words {
+            text.push(NUL);
+            let value = word.split_once('=').map_or(&**word, |(key, value)| {
+                text.push_str(key);
+                text.push('=');
+                value
+            });
+            split(value, &mut text, &mut numbers);
         }
         Program { text: text.into(), numbers }
     }
+}
+
+/// Adds a word to a program: the word as a whole is a number, such as `-1e-3`, or has decimal numbers in it.
+fn split(word: &str, text: &mut String, numbers: &mut Vec<f64>) {
+    let mut rest = word;
+    while !rest.is_empty() {
+        let first = rest.find(|char: char| char.is_ascii_digit()).unwrap_or(rest.len());
+        let (before, number) = match rest.parse::<f64>() {
+            Ok(value) if value.is_finite() && rest.len() == word.len() => ("", rest),
+            _ => (&rest[..first], &rest[first..first + decimal(&rest[first..])]),
+        };
+        text.push_str(before);
+        if let Some(value) = number.parse::<f64>().ok().filter(|value| value.is_finite()) {
+            numbers.push(value);
+            text.push(NUL);
+        } else {
+            text.push_str(number);
+        }
+        rest = &rest[before.len() + number.len()..];
+    }
+}
+
+/// Returns the length of the decimal number at the start of a text.
+fn decimal(text: &str) -> usize {
+    let digits = |text: &str| text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
+    let whole = digits(text);
+    let part = text[whole..].strip_prefix('.').map_or(0, digits);
+    if whole > 0 && part > 0 { whole + 1 + part } else { whole }
 }
 
 /// A training whose whole work is known or forecast.
@@ -187,6 +208,20 @@ mod tests {
         assert_eq!(expected(&ended, "image test --lr 0.1"), None, "another command");
         assert_eq!(expected(&ended, "image-2 train --lr 0.1"), None, "another image");
         assert_eq!(expected(&ended, "image train --lr 0.1 --fp16"), None, "another option");
+    }
+
+    #[test]
+    fn numbers_in_words_belong_to_the_program_but_not_those_of_the_image() {
+        let numbers = |line: &str| program(line).numbers;
+        assert_eq!(numbers("i:2.1 t --lr=-1e-3 --out runs/exp-7_lr0.01.log 3 x"), [-1e-3, 7.0, 0.01, 3.0]);
+        assert_eq!(numbers("i t v1.2.3 5. .5 inf 1e999"), [1.2, 3.0, 5.0, 0.5, 1.0, 999.0]);
+        assert_eq!(program("i t --out runs/exp-7").text, program("i t --out runs/exp-12").text);
+        for other in ["i:2 t --out runs/exp-7", "i t --out runs/exp-7b", "i t --out runs/exp-", "i t --out runs/exp- 7"]
+        {
+            assert_ne!(program("i t --out runs/exp-7").text, program(other).text, "{other}");
+        }
+        let ended = [("i t --epochs 50 --out runs/1", Some(50.0), 100.0)];
+        assert_eq!(expected(&ended, "i t --epochs 25 --out runs/2"), Some(50.0));
     }
 
     #[test]

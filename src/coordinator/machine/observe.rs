@@ -19,6 +19,9 @@ use crate::model::{Estimate, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// How long a moved job stays before another move that only saves time, in costs of a move: so it spends at most a tenth of its time moving.
+const STAYS: f64 = 10.0;
+
 /// An observation, and the ids behind its indexes.
 pub(super) struct Observed {
     pub observation: ClusterObservation,
@@ -245,8 +248,13 @@ impl Machine {
             work_left: reported.and_then(|worker| worker.work_left),
             report: reported.and_then(report),
             convergence: seen.memory.monitor.as_ref().map(crate::policy::cluster::Monitor::convergence),
-            move_s: self.move_s.mean().unwrap_or(self.settings.move_s),
+            move_s: self.move_s(),
         })
+    }
+
+    /// The seconds without progress that a move is expected to cost.
+    fn move_s(&self) -> f64 {
+        self.move_s.mean().unwrap_or(self.settings.move_s)
     }
 
     /// Returns the constraints of a job besides its owner's.
@@ -269,7 +277,7 @@ impl Machine {
         let waits = failed && (self.is_held(seen, job, at) || job.record.tries >= self.settings.tries_most);
         let is_drained = home.is_some_and(|home| self.state_at(home) == NodeState::Draining);
         let seen_for = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
-        let is_settled = job.record.moves == 0 || seen_for >= self.settings.stays;
+        let is_settled = job.record.moves == 0 || seen_for.as_secs_f64() >= STAYS * self.move_s();
         job.is_movable() && is_in_reach && !waits && (is_drained || is_settled) && seen.memory.pending.is_none()
     }
 }

@@ -18,11 +18,14 @@ use super::record::{Goal, JobPhase, Record};
 use super::state::{Machine, Seen};
 use crate::model::Millis;
 use crate::model::cluster::{NodeState, WhyKind};
-use crate::model::swarm::{NodeId, ServiceId, SwarmTask};
+use crate::model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
 use std::sync::Arc;
 
 /// Maximum number of past tasks in a record; Swarm keeps five per service.
 const PAST_MOST: usize = 48;
+
+/// Fraction of a node's cores in use from which its jobs may have to wait for the CPU.
+const FULL: f64 = 0.9;
 
 impl Machine {
     /// Runs the next step of a job; does nothing while a change of it is in flight.
@@ -200,8 +203,9 @@ impl Machine {
     }
 
     fn step_running(&mut self, id: &ServiceId, job: &Job, task: &Arc<str>, at: At) {
-        let worker = self.worker_of(id, job);
-        let reported = worker.filter(|worker| worker.task == *task).map(|worker| worker.units.is_some());
+        let worker = self.worker_of(id, job).filter(|worker| worker.task == *task);
+        let reported = worker.map(|worker| worker.units.is_some());
+        let waited = self.waited_for_cpu(worker, job);
         let settings = &self.settings;
         let (settle, silent, verify) = (settings.settle, settings.heard_within, settings.verify_within);
         let stays = self.why_it_stays(id, job);
@@ -230,7 +234,7 @@ impl Machine {
         if let Some(fenced) = seen.memory.fenced.take().filter(|_| job.record.goal == Some(Goal::Move)) {
             let took = at.now.since(fenced).as_secs_f64();
             seen.memory.last_move_s = Some(took);
-            self.move_s.add(took);
+            self.move_s.add((took - waited).max(0.0));
         }
         let mut write = job.verified();
         if !trains {
@@ -326,9 +330,21 @@ impl Machine {
     }
 
     /// Returns the job's entry in its node's report.
-    pub(super) fn worker_of(&self, id: &ServiceId, job: &Job) -> Option<&crate::model::swarm::WorkerReport> {
+    pub(super) fn worker_of(&self, id: &ServiceId, job: &Job) -> Option<&WorkerReport> {
         let node = self.nodes.get(job.record.home.as_ref()?)?;
         node.report.as_ref()?.1.workers.iter().find(|worker| worker.service == *id)
+    }
+
+    /// Returns for how many seconds a worker has waited for the CPU since its start, if its node has no spare CPU: it would have waited
+    /// without its move, too. The governor of its new node may keep a long job waiting from the start.
+    fn waited_for_cpu(&self, worker: Option<&WorkerReport>, job: &Job) -> f64 {
+        let waited = || {
+            let worker = worker?;
+            let node = self.nodes.get(job.record.home.as_ref()?)?;
+            let is_full = node.report.as_ref()?.1.used_cores? > FULL * node.capacity().cores;
+            is_full.then_some((worker.up_s - worker.cpu_time_s?).max(0.0))
+        };
+        waited().filter(|waited| waited.is_finite()).unwrap_or(0.0)
     }
 
     pub(super) fn units_of(&self, id: &ServiceId, job: &Job) -> Option<f64> {

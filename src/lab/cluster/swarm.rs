@@ -28,7 +28,8 @@ const SCRIPT: &str = include_str!("../../../integration/cluster/with-swarm");
 const IMAGE: &str = "localhost:1/flowcon-demo:1";
 
 /// Configuration of the coordinator, with short times because the demo is short.
-const COORDINATOR: &str = "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"10s\"\n";
+const COORDINATOR: &str =
+    "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"10s\"\nmove-takes = \"5s\"\n";
 
 /// Time between two decisions of a node.
 const INTERVAL: &str = "policy.interval=2s";

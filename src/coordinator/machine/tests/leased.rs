@@ -12,6 +12,8 @@ pub struct Agents {
     renewals: u64,
     stopped: Vec<Arc<str>>,
     are_silent: bool,
+    /// Cores in use on each node.
+    pub used_cores: Option<f64>,
     /// Nodes with governed work that is no service.
     pub others: Vec<NodeId>,
 }
@@ -51,6 +53,7 @@ impl Bench {
         };
         let report = NodeReport {
             is_governed: true,
+            used_cores: self.agents.used_cores,
             workers: workers.map(worker).collect(),
             others: self.agents.others.contains(&node).into(),
             held: held.map(lease).collect(),

@@ -92,6 +92,42 @@ fn after_a_lost_compare_and_swap_the_service_is_read_again_and_nothing_is_overwr
 }
 
 #[test]
+fn the_cost_of_a_move_does_not_include_waiting_for_the_cpu_of_a_full_node() {
+    let cost = |used_cores: Option<f64>| {
+        let mut bench = running();
+        bench.agents.used_cores = used_cores;
+        bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
+        bench.passes(60);
+        assert_eq!(bench.status.jobs[0].node, Some(node("b")));
+        bench.machine.move_s.mean().expect("a finished move")
+    };
+    let cores = running().swarm.nodes[0].capacity.cores;
+    // The worker has been up for 5 s, with 4 s of CPU time.
+    assert_eq!(cost(None) - cost(Some(cores)), 1.0);
+    assert_eq!(cost(None), cost(Some(0.5 * cores)));
+}
+
+#[test]
+fn a_moved_job_stays_for_ten_times_the_cost_of_a_move() {
+    let is_movable = |bench: &mut Bench| {
+        let at = At { now: Millis(bench.at), unix: Millis(1_700_000_000_000 + bench.at) };
+        bench.machine.observe(at).observation.jobs[0].movable
+    };
+    let mut bench = running();
+    assert!(is_movable(&mut bench), "it was never moved");
+    bench.handle(Event::Command(Command::Move { job: "job".to_owned(), node: "b".to_owned() }, CommandId(1)));
+    while bench.machine.move_s.mean().is_none() {
+        bench.passes(1);
+    }
+    let (cost, arrived) = (bench.machine.move_s.mean().expect("measured"), bench.at);
+    while !is_movable(&mut bench) {
+        bench.passes(1);
+    }
+    let stayed = (bench.at - arrived) as f64 / 1000.0;
+    assert!(cost > 1.0 && (10.0 * cost..10.0 * cost + 3.0).contains(&stayed), "{stayed} s at {cost} s");
+}
+
+#[test]
 fn a_running_job_that_swarm_cannot_place_again_goes_back_to_the_queue() {
     let mut bench = running();
     // `docker node update --availability drain a`: Swarm stops the task, and finds no node for its replacement.
