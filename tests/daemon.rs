@@ -159,6 +159,20 @@ fn a_foreign_limit_is_left_alone_until_the_job_is_governed_again() {
 }
 
 #[test]
+fn a_job_that_is_told_to_stop_gets_its_plain_share_so_that_it_can_save_its_state() {
+    let engine = Engine::start();
+    let _daemon = daemon(&engine, "2s");
+    run(&engine, "grow", GROWING);
+    let b = run(&engine, "flat", CONVERGED);
+    eventually("b is limited", SOON, || (engine.cpu_weight(&b) == 40).then_some(()));
+    // As `docker stop` begins. It survives, because it is process 1 of its container and does not handle the signal.
+    engine.docker(&["kill", "--signal", "TERM", "flat"]);
+    eventually("it has its plain share", Duration::from_secs(5), || (engine.cpu_weight(&b) == 100).then_some(()));
+    sleep(Duration::from_secs(5));
+    assert_eq!(engine.cpu_weight(&b), 100, "also after the next decisions");
+}
+
+#[test]
 fn a_reverted_limit_is_written_again_and_explain_shows_who_changed_it() {
     let engine = Engine::start();
     let daemon = daemon(&engine, "2s");

@@ -179,6 +179,7 @@ impl Governing {
         if self.jobs.contains_key(id) {
             self.duty.signalled.insert(id.clone(), node::now());
             self.share_gpus();
+            self.tick_now();
         }
     }
 

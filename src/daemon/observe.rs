@@ -6,7 +6,8 @@ use crate::host::{cgroup, node};
 use crate::limits::Ledger;
 use crate::limits::machine::Machine;
 use crate::model::{
-    Bytes, ContainerObservation, CpuTime, JobStatus, LimitDrift, Millis, NodeObservation, RunState, Share, WorkForecast,
+    Bytes, ContainerId, ContainerObservation, CpuTime, JobStatus, LimitDrift, Millis, NodeObservation, RunState, Share,
+    WorkForecast,
 };
 use std::sync::Arc;
 
@@ -76,6 +77,16 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         limits: *ledger.current(),
         original: *ledger.original(),
         learning: job.learning(now, close),
+    }
+}
+
+/// Raises the lower bound of jobs that may be ending to their share without flowcon: they must save their state within their grace period.
+pub(super) fn let_end(node: &mut NodeObservation, may_be_ending: impl Fn(&ContainerId) -> bool) {
+    let running = node.containers.iter().filter(|job| job.state == RunState::Running);
+    let all: f64 = running.map(|job| job.weight).sum();
+    for job in node.containers.iter_mut().filter(|job| may_be_ending(&job.id)) {
+        let plain = (job.weight / all).min(job.bounds.max.fraction());
+        job.bounds.min = Share::clamped(plain.max(job.bounds.min.fraction()));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::event::Component;
 use super::governing::Governing;
 use super::journal::unix_ms;
-use super::observe::{observe, status_of};
+use super::observe::{let_end, observe, status_of};
 use super::subject::Subject;
 use crate::host::node;
 use crate::host::systemd;
@@ -23,6 +23,7 @@ impl Governing {
             self.publisher.health(Component::GpuDriver, problem);
         }
         let mut observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
+        let_end(&mut observed, |id| self.duty.may_be_ending(id, now));
         let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
         self.gpus.means.add(uses, now, close);
         self.warn_of_useless_gpu_control(&observed);
