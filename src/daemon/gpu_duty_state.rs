@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// Window over which the frozen share of a job is measured.
 const WINDOW: Millis = Millis::from_secs(60);
-/// A job is not frozen for this long after a signal, which usually is the first step of its stop: it has this time to end.
+/// After a signal, which usually is the first step of its stop, a job has this time to end: it is not frozen and has its plain share.
 const ENDS_WITHIN: Millis = Millis::from_secs(3600);
 /// A hindrance of `gpu.control` is reported after this time: the first readings take a moment.
 const HINDERED_FOR: Millis = Millis::from_secs(60);

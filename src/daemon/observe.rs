@@ -82,9 +82,9 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
 
 /// Raises the lower bound of jobs that may be ending to their share without flowcon: they must save their state within their grace period.
 pub(super) fn let_end(node: &mut NodeObservation, may_be_ending: impl Fn(&ContainerId) -> bool) {
-    let running = node.containers.iter().filter(|job| job.state == RunState::Running);
-    let all: f64 = running.map(|job| job.weight).sum();
-    for job in node.containers.iter_mut().filter(|job| may_be_ending(&job.id)) {
+    let is_running = |job: &ContainerObservation| job.state == RunState::Running;
+    let all: f64 = node.containers.iter().filter(|job| is_running(job)).map(|job| job.weight).sum();
+    for job in node.containers.iter_mut().filter(|job| is_running(job) && may_be_ending(&job.id)) {
         let plain = (job.weight / all).min(job.bounds.max.fraction());
         job.bounds.min = Share::clamped(plain.max(job.bounds.min.fraction()));
     }
