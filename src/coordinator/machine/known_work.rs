@@ -44,22 +44,28 @@ impl Program {
 
 /// Adds a word to a program: the word as a whole is a number, such as `-1e-3`, or has decimal numbers in it.
 fn split(word: &str, text: &mut String, numbers: &mut Vec<f64>) {
-    let mut rest = word;
-    while !rest.is_empty() {
-        let first = rest.find(|char: char| char.is_ascii_digit()).unwrap_or(rest.len());
-        let (before, number) = match rest.parse::<f64>() {
-            Ok(value) if value.is_finite() && rest.len() == word.len() => ("", rest),
-            _ => (&rest[..first], &rest[first..first + decimal(&rest[first..])]),
-        };
-        text.push_str(before);
-        if let Some(value) = number.parse::<f64>().ok().filter(|value| value.is_finite()) {
-            numbers.push(value);
+    let mut add = |part: &str, text: &mut String| match part.parse::<f64>() {
+        Ok(number) if number.is_finite() => {
+            numbers.push(number);
             text.push(NUL);
-        } else {
+            true
+        }
+        _ => false,
+    };
+    if add(word, text) {
+        return;
+    }
+    let mut rest = word;
+    while let Some(first) = rest.find(|char: char| char.is_ascii_digit()) {
+        let (before, from) = rest.split_at(first);
+        let (number, after) = from.split_at(decimal(from));
+        text.push_str(before);
+        if !add(number, text) {
             text.push_str(number);
         }
-        rest = &rest[before.len() + number.len()..];
+        rest = after;
     }
+    text.push_str(rest);
 }
 
 /// Returns the length of the decimal number at the start of a text.

@@ -203,9 +203,7 @@ impl Machine {
     }
 
     fn step_running(&mut self, id: &ServiceId, job: &Job, task: &Arc<str>, at: At) {
-        let worker = self.worker_of(id, job).filter(|worker| worker.task == *task);
-        let reported = worker.map(|worker| worker.units.is_some());
-        let waited = self.waited_for_cpu(worker, job);
+        let reported = self.worker_in(id, job, task).map(|worker| worker.units.is_some());
         let settings = &self.settings;
         let (settle, silent, verify) = (settings.settle, settings.heard_within, settings.verify_within);
         let stays = self.why_it_stays(id, job);
@@ -234,6 +232,7 @@ impl Machine {
         if let Some(fenced) = seen.memory.fenced.take().filter(|_| job.record.goal == Some(Goal::Move)) {
             let took = at.now.since(fenced).as_secs_f64();
             seen.memory.last_move_s = Some(took);
+            let waited = self.waited_for_cpu(id, job, task);
             self.move_s.add((took - waited).max(0.0));
         }
         let mut write = job.verified();
@@ -335,11 +334,16 @@ impl Machine {
         node.report.as_ref()?.1.workers.iter().find(|worker| worker.service == *id)
     }
 
+    /// Like [`Machine::worker_of`], if the entry is about this task.
+    fn worker_in(&self, id: &ServiceId, job: &Job, task: &Arc<str>) -> Option<&WorkerReport> {
+        self.worker_of(id, job).filter(|worker| worker.task == *task)
+    }
+
     /// Returns for how many seconds a worker has waited for the CPU since its start, if its node has no spare CPU: it would have waited
     /// without its move, too. The governor of its new node may keep a long job waiting from the start.
-    fn waited_for_cpu(&self, worker: Option<&WorkerReport>, job: &Job) -> f64 {
+    fn waited_for_cpu(&self, id: &ServiceId, job: &Job, task: &Arc<str>) -> f64 {
         let waited = || {
-            let worker = worker?;
+            let worker = self.worker_in(id, job, task)?;
             let node = self.nodes.get(job.record.home.as_ref()?)?;
             let is_full = node.report.as_ref()?.1.used_cores? > FULL * node.capacity().cores;
             is_full.then_some((worker.up_s - worker.cpu_time_s?).max(0.0))
