@@ -177,6 +177,7 @@ impl Watch {
         self.report(Component::GpuDriver, None)?;
         let began = Instant::now();
         let mut session = reader.begin(library);
+        let mut is_first = true;
         loop {
             let (started, cost) = (node::now(), thread_time());
             let reading = session.read(reader);
@@ -188,7 +189,9 @@ impl Watch {
                 return self.wait(AGAIN_AFTER);
             }
             let (gpus, processes) = self.locator.locate(reading, started);
-            let every = (thread_time().saturating_sub(cost) * COSTS_AT_MOST).clamp(EVERY, AT_LATEST);
+            // The first reading costs several times as much as each later one.
+            let cost = if std::mem::take(&mut is_first) { Duration::ZERO } else { thread_time().saturating_sub(cost) };
+            let every = (cost * COSTS_AT_MOST).clamp(EVERY, AT_LATEST);
             self.store(Some(Snapshot { at: Instant::now(), fresh_for: every * FRESH_FOR, gpus, processes }));
             self.wait(every)?;
             if lost && began.elapsed() >= AGAIN_AFTER {

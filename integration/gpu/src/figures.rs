@@ -9,12 +9,14 @@ pub struct Run {
     pub ended: Vec<f64>,
     /// Number of trainings that failed.
     pub lost: usize,
-    /// Speed of the fastest training, as a fraction of its speed alone.
+    /// Speed of the training that ended first, since another was frozen for it, as a fraction of the speed alone.
     pub favoured_speed: Option<f64>,
-    /// Fraction of the time in which the GPU was idle.
+    /// Fraction of the time in which the GPU was idle although trainings computed.
     pub idle: Option<f64>,
     /// Mean absolute difference between GPU time shares of flowcon and of nvidia-smi, in percentage points.
     pub accounting_error: Option<f64>,
+    /// Mean fraction of the time in which the GPU was busy for none of the trainings.
+    pub unattributed: Option<f64>,
     /// Largest `frozen_share` of a training.
     pub frozen: f64,
 }
@@ -58,6 +60,7 @@ impl Pair {
             },
             "change": rounded(self.change()),
             "accounting_error_points": plain.accounting_error.map(rounded),
+            "unattributed": plain.unattributed.map(rounded),
             "favoured_speed": governed.favoured_speed.map(rounded),
             "idle": governed.idle.map(rounded),
             "frozen_afterwards": frozen_afterwards,

@@ -32,6 +32,12 @@ impl Line {
     pub fn speed(&self) -> f64 {
         self.step as f64 / self.seconds.max(0.01)
     }
+
+    /// Returns the mean speed since an earlier line; `None` if no time has passed.
+    pub fn speed_since(&self, before: &Line) -> Option<f64> {
+        let passed = self.seconds - before.seconds;
+        (passed > 0.0).then(|| (self.step as f64 - before.step as f64) / passed)
+    }
 }
 
 /// Returns the process id that a training printed.
@@ -49,5 +55,12 @@ mod tests {
         assert_eq!(Line::last(log), Some(Line { step: 2, of: 100, loss: 0.25, seconds: 0.5 }));
         assert_eq!((Line::last(log).map(|line| line.speed()), pid(log)), (Some(4.0), Some(4711)));
         assert_eq!((Line::last("nothing"), pid("nothing")), (None, None));
+    }
+
+    #[test]
+    fn the_speed_since_a_line_does_not_count_what_was_before() {
+        let line = |step: u64, seconds: f64| Line { step, of: 100, loss: 0.5, seconds };
+        assert_eq!(line(60, 8.0).speed_since(&line(20, 4.0)), Some(10.0));
+        assert_eq!(line(60, 8.0).speed_since(&line(60, 8.0)), None);
     }
 }

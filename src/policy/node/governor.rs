@@ -19,7 +19,7 @@ use super::decision::Decision;
 use super::diff::diff;
 use super::domain::Domain;
 use super::flowcon;
-use super::gpu_time::GpuTime;
+use super::gpu_time::{GpuTime, GpuUsed};
 use super::growth::{GrowthMeter, Measurement};
 use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
 use super::quota::{self, QuotaMemory};
@@ -27,9 +27,9 @@ use super::recollection::Recollection;
 use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
 use crate::model::{
-    ContainerId, ContainerObservation, ContainerPlan, Contention, CpuTime, Enforcement, GrowthEfficiency,
-    HoldbackBlock, Limits, List, Millis, NodeObservation, NodePlan, Place, PolicyName, PolicySettings, Pressure,
-    RunState, Share, WorkForecast,
+    ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, Limits,
+    List, Millis, NodeObservation, NodePlan, Place, PolicyName, PolicySettings, Pressure, RunState, Share,
+    WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -122,16 +122,17 @@ impl Governor {
         let disturbed = self.jobs_disturb(observation);
         let mut remembered = self.recall(observation);
         let each = observation.containers.iter().zip(&mut remembered);
-        let (gpu_times, measurements): (Vec<Option<CpuTime>>, Vec<Measurement>) = each
+        let (on_gpus, measurements): (Vec<Option<GpuUsed>>, Vec<Measurement>) = each
             .map(|(container, memory)| {
                 memory.note(container);
-                let gpu = memory.gpu_time.after(observation.now, container);
-                (gpu, memory.meter.measure(observation, container, gpu, self.settings.interval))
+                let used = memory.gpu_time.after(observation, container);
+                let gpu = used.map(|used| used.gpu);
+                (used, memory.meter.measure(observation, container, gpu, self.settings.interval))
             })
             .unzip();
         let Capacities { domains, kept } = self.measure_capacity(observation, &mut remembered);
         let Decided { mut decisions, interval, at_most } =
-            self.decide(observation, (&domains, &kept), &mut remembered, (&measurements, &gpu_times), disturbed);
+            self.decide(observation, (&domains, &kept), &mut remembered, (&measurements, &on_gpus), disturbed);
         if let Some(block) = self.plain_block(observation) {
             decisions = decisions.into_iter().map(|decision| decision.held_back(block)).collect();
         }
@@ -226,7 +227,7 @@ impl Governor {
         observation: &NodeObservation,
         (domains, kept): (&[Domain], &[f64]),
         remembered: &mut [Box<Remembered>],
-        (measurements, gpu_times): (&[Measurement], &[Option<CpuTime>]),
+        (measurements, on_gpus): (&[Measurement], &[Option<GpuUsed>]),
         disturbed: bool,
     ) -> Decided {
         let mut entries = entries(&observation.containers, remembered, measurements);
@@ -244,9 +245,11 @@ impl Governor {
             }
             PolicyName::Balanced => {
                 let lists: Vec<List> = lists.collect();
-                let each = remembered.iter_mut().zip(lists).zip(kept.iter().zip(gpu_times));
+                let each = remembered.iter_mut().zip(lists).zip(kept.iter().zip(on_gpus));
                 let mut entries: Vec<balanced::Entry<'_>> = each
-                    .map(|((memory, list), (kept, gpu))| balanced::Entry::new(&mut memory.balanced, list, *kept, *gpu))
+                    .map(|((memory, list), (kept, used))| {
+                        balanced::Entry::new(&mut memory.balanced, list, *kept, *used)
+                    })
                     .collect();
                 let Answer { decisions, wait } = balanced::decide(observation, domains, &mut entries, &self.settings);
                 Decided { decisions, interval: None, at_most: wait }

@@ -3,6 +3,7 @@
 //! Logs go through the same [`Tracker`], observations are built as in the daemon, and only the changes from [`diff`] change limits.
 //! Imports: model, policy, progress.
 
+use super::gpus;
 use super::idle::Idle;
 use super::state::State;
 use crate::model::{
@@ -15,7 +16,7 @@ use crate::progress::{PriorRun, Tracker, claim};
 use crate::sim::job::Job;
 use crate::sim::scenario::NodeShape;
 use crate::sim::sharing::Claim;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Bytes that a job reads per second of an I/O wait.
@@ -53,6 +54,8 @@ pub(super) struct Governed {
     /// By the job's number; `None` once it has left.
     containers: Vec<Option<Container>>,
     next_tick: Millis,
+    /// Time of the last tick.
+    ticked_at: f64,
     /// Earliest time of the next check.
     check_at: Millis,
     ticks: u64,
@@ -77,8 +80,8 @@ struct Container {
     place: Arc<Place>,
     /// Its planned share of its GPU, if it was ranked there.
     gpu_share: Option<f64>,
-    /// Time of the last tick, and GPU-seconds used by then.
-    gpu_mark: (f64, f64),
+    /// GPU-seconds used by the last tick.
+    gpu_mark: f64,
 }
 
 impl Governed {
@@ -89,6 +92,7 @@ impl Governed {
             governor: Governor::new(settings),
             containers: Vec::new(),
             next_tick: Millis(0),
+            ticked_at: 0.0,
             check_at: Millis(0),
             ticks: 0,
             recording: record.then(Vec::new),
@@ -188,6 +192,17 @@ impl Governed {
         let wanted: f64 = present.iter().map(|&number| jobs[number].plan.parallelism).sum();
         let memory: u64 = present.iter().map(|&number| jobs[number].plan.memory.0).sum();
         let at = millis_from(now);
+        let mut containers: Vec<ContainerObservation> = present
+            .iter()
+            .filter_map(|&number| {
+                let container = self.containers[number].as_mut()?;
+                Some(container.observe(&jobs[number], &states[number], (self.ticked_at, now, at), close))
+            })
+            .collect();
+        let busy = gpus::sample(&mut containers, self.ticked_at, now);
+        if close {
+            self.ticked_at = now;
+        }
         NodeObservation {
             now: at,
             cores: shape.cores,
@@ -199,14 +214,8 @@ impl Governed {
                 io: Some(0.0),
             },
             holdback: self.holdback.map(|blocks| blocks.block_at(at.0, at)),
-            gpus: gpus(jobs, present),
-            containers: present
-                .iter()
-                .filter_map(|&number| {
-                    let container = self.containers[number].as_mut()?;
-                    Some(container.observe(&jobs[number], &states[number], now, at, close))
-                })
-                .collect(),
+            gpus: busy.into_iter().map(|(device, busy)| gpu(device, busy)).collect(),
+            containers,
         }
     }
 
@@ -260,11 +269,17 @@ impl Container {
             original,
             place,
             gpu_share: None,
-            gpu_mark: (0.0, 0.0),
+            gpu_mark: 0.0,
         }
     }
 
-    fn observe(&mut self, job: &Job, state: &State, now: f64, at: Millis, close: bool) -> ContainerObservation {
+    fn observe(
+        &mut self,
+        job: &Job,
+        state: &State,
+        (ticked_at, now, at): (f64, f64, Millis),
+        close: bool,
+    ) -> ContainerObservation {
         self.read_log(job, now);
         let plan = &job.plan;
         let mut learning = if close { self.tracker.close_interval(at) } else { self.tracker.peek(at) };
@@ -282,7 +297,7 @@ impl Container {
             memory_floor: None,
             deadline: plan.known_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
             usage: self.usage(job, state),
-            gpus: self.gpu_use(job, state, now, close).into_iter().collect(),
+            gpus: self.gpu_use(job, state, now - ticked_at, close).into_iter().collect(),
             limits: self.limits,
             original: self.original,
             learning,
@@ -290,21 +305,19 @@ impl Container {
     }
 
     /// Its use of the GPU since the last tick.
-    fn gpu_use(&mut self, job: &Job, state: &State, now: f64, close: bool) -> Option<GpuUse> {
+    fn gpu_use(&mut self, job: &Job, state: &State, passed: f64, close: bool) -> Option<GpuUse> {
         let load = job.plan.gpu?;
-        let (from, used) = self.gpu_mark;
-        let passed = now - from.max(state.started_at);
+        let share = (passed > 0.0).then(|| ((state.gpu - self.gpu_mark) / passed).clamp(0.0, 1.0));
         if close {
-            self.gpu_mark = (now, state.gpu);
+            self.gpu_mark = state.gpu;
         }
-        let share = (passed > 0.0).then(|| ((state.gpu - used) / passed).clamp(0.0, 1.0));
         Some(GpuUse { gpu: load.device as u32, uuid: uuid(load.device), share, processes: 1, ..GpuUse::default() })
     }
 
     fn usage(&self, job: &Job, state: &State) -> Usage {
         let squeezed = 1.0 - self.limits.memory_high.flatten().map_or(1.0, |high| part(high.0, job.plan.memory.0));
         Usage {
-            cpu: Some(CpuTime((state.cpu * 1e6) as u64)),
+            cpu: Some(CpuTime(((state.cpu + state.spun) * 1e6) as u64)),
             throttled: Some(CpuTime(0)),
             throttled_periods: Some(0),
             memory: Some(job.plan.memory),
@@ -329,10 +342,8 @@ impl Container {
     }
 }
 
-/// Returns the GPUs that jobs use.
-fn gpus(jobs: &[Arc<Job>], present: &[usize]) -> Vec<Gpu> {
-    let devices: BTreeSet<usize> = present.iter().filter_map(|&number| Some(jobs[number].plan.gpu?.device)).collect();
-    devices.into_iter().map(|device| Gpu { index: device as u32, uuid: uuid(device), ..Gpu::default() }).collect()
+fn gpu(device: u32, busy: f64) -> Gpu {
+    Gpu { index: device, uuid: uuid(device as usize), busy: Some(busy), ..Gpu::default() }
 }
 
 fn uuid(device: usize) -> String {

@@ -37,6 +37,8 @@ pub(in crate::sim) struct State {
     next_kernel: f64,
     /// GPU-seconds used.
     pub gpu: f64,
+    /// Core-seconds used while it waited for its GPU. The waiting process keeps a core busy, which no other job lacks in this model.
+    pub(super) spun: f64,
     /// Part of the GPU's time for its kernel.
     gpu_rate: f64,
     /// Its processes are frozen. Kernels in the queue still run.
@@ -68,6 +70,7 @@ impl State {
             // Half of the work of a step prepares the batch, half processes the result.
             next_kernel: job.plan.gpu.map_or(f64::INFINITY, |load| job.plan.startup_work + 0.5 * load.every),
             gpu: 0.0,
+            spun: 0.0,
             gpu_rate: 0.0,
             is_frozen: false,
             waited: 0.0,
@@ -111,6 +114,7 @@ impl State {
             let had = (self.gpu_rate * seconds).min(*left);
             *left -= had;
             self.gpu += had;
+            self.spun += if self.is_frozen { 0.0 } else { seconds };
         }
         self.since = now;
     }
@@ -153,7 +157,7 @@ impl State {
 
     /// Returns the state for another node: the work is kept, the counters of the cgroup are not.
     pub(super) fn saved(&self) -> State {
-        State { stage: Stage::Away, cpu: 0.0, gpu: 0.0, waited: 0.0, rate: 0.0, cores: 0.0, ..self.clone() }
+        State { stage: Stage::Away, cpu: 0.0, gpu: 0.0, spun: 0.0, waited: 0.0, rate: 0.0, cores: 0.0, ..self.clone() }
     }
 
     /// Marks the job as gone from this node.

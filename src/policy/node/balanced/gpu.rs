@@ -1,8 +1,9 @@
 //! Jobs that a GPU limits: their work in GPU-seconds, and their rank on each GPU.
 //!
 //! Each job is limited by one resource. A unit of progress needs some seconds of its GPU, if the job has it alone, and some seconds of the
-//! cores that the job is entitled to; the larger number decides. Cores that ungoverned neighbours use count there too: how many they would
-//! leave to a job that wants more is unknown. A job limited by the CPU is ranked by CPU work among the jobs that compete for the same
+//! cores that the job is entitled to; the larger number decides. CPU with which it waits for the GPU does not count ([`GpuUsed`]): most
+//! trainings use a whole core all the time. Cores that ungoverned neighbours use count there too: how many they would leave to a job that
+//! wants more is unknown. A job limited by the CPU is ranked by CPU work among the jobs that compete for the same
 //! cores. A job limited by a GPU has its equal share of the cores, so that its data loader does not starve, and no more, which would not
 //! help it; it is ranked by GPU work among the jobs on the same GPU. The decision uses work, not current usage, so it does not change while
 //! a job is frozen or delayed.
@@ -15,8 +16,9 @@ use super::reliability::Reliability;
 use super::work::{Work, WorkMeter};
 use super::{Candidate, Entry, LOOK_AGAIN, pool};
 use crate::model::{
-    ContainerObservation, CpuTime, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share,
+    ContainerObservation, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share,
 };
+use crate::policy::node::gpu_time::GpuUsed;
 use crate::policy::node::importance;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +27,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Memory {
     meter: WorkMeter,
+    /// Measures CPU beyond waiting.
+    #[serde(default)]
+    cpu: WorkMeter,
     #[serde(rename = "trust")]
     reliability: Reliability,
     /// GPU-seconds from the start to a good model, by the last forecast.
@@ -32,17 +37,18 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Ranks the container on its GPU; `None` if the GPU does not limit it. `cpu_s` are the seconds of a unit on the cores that it is
-    /// entitled to.
+    /// Ranks the container on its GPU; `None` if the GPU does not limit it. `cores` are those that it is entitled to and can use.
     pub(super) fn rank(
         &mut self,
         container: &ContainerObservation,
         node: &NodeObservation,
-        used: Option<CpuTime>,
-        cpu_s: f64,
+        used: GpuUsed,
+        cores: f64,
         settings: &PolicySettings,
     ) -> Option<Candidate> {
-        let work = self.meter.measure_of(node.now, container, used?, None).filter(|work| limits(work, cpu_s))?;
+        let cpu = self.cpu.measure_of(node.now, container, used.cpu, None);
+        let cpu_s = cpu.map_or(0.0, |work| work.per_unit / cores);
+        let work = self.meter.measure_of(node.now, container, used.gpu, None).filter(|work| limits(work, cpu_s))?;
         self.good_at = milestone::good_at(&work, container, self.good_at);
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
         let (good_at, equal) = (self.good_at, entitled(container, node));
@@ -219,6 +225,15 @@ mod tests {
         let plan = bench.tick();
         let is_on_gpu = |reason: &Reason| matches!(reason, Reason::RankedOnGpu { of: 2, .. });
         assert!(plan.containers.iter().all(|planned| is_on_gpu(&planned.reason)), "{plan:?}");
+    }
+
+    #[test]
+    fn a_job_that_keeps_a_core_busy_while_it_waits_for_its_gpu_is_ranked_there() {
+        let mut jobs = [(on_gpu("a", 100.0, 900.0, 0), 900.0, 20.0), (on_gpu("b", 100.0, 200.0, 0), 200.0, 20.0)];
+        for (job, ..) in &mut jobs {
+            job.gpus[0].processes = 1;
+        }
+        assert_eq!(ranks(&jobs).0, [Some((0, 2, 2)), Some((0, 1, 2))]);
     }
 
     #[test]

@@ -40,8 +40,8 @@
 //! Jobs with low parallelism have a drawback: the longest of them could run alone in the end on a half idle domain. So such a job is
 //! *critical* if its work takes about as long as that of all jobs together: it comes first, with two equal shares at most.
 //!
-//! A job that needs more seconds of its GPU per unit of progress than of the cores that it is entitled to is ranked by GPU-seconds among
-//! the jobs on the same GPU, and has its equal share of the cores ([`gpu`]).
+//! A job that needs more seconds of its GPU per unit of progress than of the cores that it is entitled to, waiting for the GPU aside, is
+//! ranked by GPU-seconds among the jobs on the same GPU, and has its equal share of the cores ([`gpu`]).
 //!
 //! ## Missing data
 //!
@@ -85,10 +85,11 @@ mod work;
 use super::allocation;
 use super::decision::Decision;
 use super::domain::Domain;
+use super::gpu_time::GpuUsed;
 use super::importance;
 use super::memory::MemoryRole;
 use crate::model::{
-    ContainerObservation, CpuTime, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast,
+    ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast,
 };
 use lag::Lag;
 use milestone::{Milestone, Prospect};
@@ -165,15 +166,15 @@ pub(super) struct Entry<'a> {
     pub(super) list: List,
     /// The part of the last planned capacity that was available.
     pub(super) kept: f64,
-    /// GPU time used so far.
-    pub(super) gpu_time: Option<CpuTime>,
+    /// What it has used on GPUs so far.
+    pub(super) gpu_used: Option<GpuUsed>,
     /// Its candidate on the GPU that limits it.
     on_gpu: Option<Candidate>,
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn new(memory: &'a mut Memory, list: List, kept: f64, gpu_time: Option<CpuTime>) -> Self {
-        Entry { memory, list, kept, gpu_time, on_gpu: None }
+    pub(super) fn new(memory: &'a mut Memory, list: List, kept: f64, gpu_used: Option<GpuUsed>) -> Self {
+        Entry { memory, list, kept, gpu_used, on_gpu: None }
     }
 }
 
@@ -245,7 +246,7 @@ impl Memory {
         &mut self,
         container: &ContainerObservation,
         node: &NodeObservation,
-        (kept, gpu_time): (f64, Option<CpuTime>),
+        (kept, gpu_used): (f64, Option<GpuUsed>),
         (equal, most, left): (f64, f64, f64),
         settings: &PolicySettings,
     ) -> Option<Ranked> {
@@ -265,8 +266,8 @@ impl Memory {
         self.forecast = Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit });
         // A job that waits for its GPU uses little CPU; this does not mean low parallelism, nor that neighbours which use the rest would not
         // leave it more.
-        let seconds_per_unit = work.per_unit / usable.max(1.0).min(equal / left);
-        if let Some(on_gpu) = self.gpu.rank(container, node, gpu_time, seconds_per_unit, settings) {
+        let cores = usable.max(1.0).min(equal / left);
+        if let Some(on_gpu) = gpu_used.and_then(|used| self.gpu.rank(container, node, used, cores, settings)) {
             return Some(Ranked::OnGpu(on_gpu));
         }
         let reliability = self.reliability.after(&work, &milestone);
@@ -292,7 +293,7 @@ impl<'a> Contest<'a> {
             .map(|(member, (&index, &equal))| {
                 let (container, entry) = (&node.containers[index], &mut entries[index]);
                 let cores = (equal, domain.most(member, container), domain.left);
-                match entry.memory.rank(container, node, (entry.kept, entry.gpu_time), cores, settings)? {
+                match entry.memory.rank(container, node, (entry.kept, entry.gpu_used), cores, settings)? {
                     Ranked::OnCpu(candidate) => Some(candidate),
                     Ranked::OnGpu(candidate) => {
                         entry.on_gpu = Some(candidate);

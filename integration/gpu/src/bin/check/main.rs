@@ -1,16 +1,22 @@
 //! Compares real trainings on a GPU, plain and governed by flowcon. `integration/gpu/check` builds everything and starts this program.
 
+mod daemon;
+mod monitor;
+mod observed;
+mod training;
+
+use daemon::Daemon;
 use flowcon_gpu_check::figures::{Pair, Run, table};
 use flowcon_gpu_check::log::{Line, pid};
-use flowcon_gpu_check::pmon::Monitored;
+use monitor::Monitor;
+use observed::Observed;
 use serde_json::Value;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use training::Training;
 
 const NO_GPU: u8 = 77;
 const USAGE: &str = "check FOLDER-OF-PROGRAMS TRAIN [--seconds N] [--jobs N,N…] [--cpu]
@@ -163,7 +169,7 @@ impl Check {
         let mut trainings: Vec<Training> =
             (0..jobs).map(|number| Training::start(self, &daemon, number, self.steps)).collect::<Outcome<_>>()?;
         let timeout = Duration::from_secs_f64(self.seconds * jobs as f64 + 30.0) * TIMEOUT_FACTOR;
-        let (mut run, mut busy, mut shares) = (Run::default(), Vec::new(), vec![Vec::new(); jobs]);
+        let mut observed = Observed::new();
         while trainings.iter().any(|training| training.ended.is_none()) {
             if began.elapsed() > timeout {
                 return Err(format!(
@@ -175,35 +181,14 @@ impl Check {
             for training in &mut trainings {
                 training.poll(began)?;
             }
-            let status = daemon.status();
-            let all_running = trainings.iter().all(|training| training.ended.is_none());
-            busy.extend(status["node"]["gpus"][0]["busy"].as_f64());
-            for container in status["containers"].as_array().into_iter().flatten() {
-                run.frozen = run.frozen.max(container["frozen_share"].as_f64().unwrap_or(0.0));
-                let is_this = |training: &&Training| container["name"] == training.name.as_str();
-                if let (Some(training), true) = (trainings.iter().find(is_this), all_running) {
-                    shares[training.number].extend(container["gpus"][0]["share"].as_f64());
-                }
-            }
+            observed.add(&trainings, &daemon.status());
         }
-        run.ended = trainings.iter().filter_map(|training| training.ended).map(|(ended, _)| ended).collect();
-        run.lost = trainings.iter().filter(|training| training.ended.is_some_and(|(_, succeeded)| !succeeded)).count();
-        let fastest = trainings.iter().filter_map(|training| Line::last(&training.log())).map(|line| line.speed());
-        run.favoured_speed = fastest.reduce(f64::max).map(|speed| speed / self.speed_alone);
-        run.idle = mean(&busy).map(|busy| 1.0 - busy);
-        let monitored = monitor.end();
-        let errors: Vec<f64> = trainings
-            .iter()
-            .filter_map(|training| {
-                Some((100.0 * mean(&shares[training.number])? - monitored.mean(pid(&training.log())?)?).abs())
-            })
-            .collect();
-        run.accounting_error = mean(&errors);
+        let monitored = monitor.end(observed.shared_time());
+        let run = observed.run(&trainings, &monitored, self.speed_alone);
         if !self.on_cpu && run.accounting_error.is_none() {
             println!(
-                "{jobs} trainings: shares were not compared: nvidia-smi pmon reported {} processes, and the daemon shares of {} jobs",
-                monitored.processes(),
-                shares.iter().filter(|shares| !shares.is_empty()).count()
+                "{jobs} trainings: shares were not compared: nvidia-smi pmon reported {} processes",
+                monitored.processes()
             );
         }
         daemon.end()?;
@@ -263,132 +248,5 @@ impl Check {
         }
         daemon.end()?;
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-fn mean(numbers: &[f64]) -> Option<f64> {
-    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
-}
-
-/// A `flowcond` of the check, without an engine.
-struct Daemon<'check> {
-    check: &'check Check,
-    child: Child,
-    socket: PathBuf,
-    log: PathBuf,
-}
-
-impl Daemon<'_> {
-    fn start<'check>(check: &'check Check, settings: &[&str]) -> Outcome<Daemon<'check>> {
-        let (socket, log) = (check.folder.join("s.sock"), check.folder.join("daemon.log"));
-        let file = File::options().create(true).append(true).open(&log).map_err(|error| error.to_string())?;
-        let mut command = Command::new(&check.flowcond);
-        command.arg("--socket").arg(&socket).arg("--state-dir").arg(check.folder.join("state"));
-        for setting in settings.iter().chain(&["engine.address=off", "history.enabled=false", "api.group="]) {
-            command.args(["--set", setting]);
-        }
-        let child = command.stdout(Stdio::null()).stderr(file).spawn().map_err(|error| error.to_string())?;
-        let daemon = Daemon { check, child, socket, log };
-        let until = Instant::now() + Duration::from_secs(60);
-        while daemon.status().is_null() {
-            if Instant::now() > until {
-                return Err(format!("flowcond does not respond; its log:\n{}", daemon.log()));
-            }
-            sleep(Duration::from_millis(100));
-        }
-        Ok(daemon)
-    }
-
-    /// Returns its current status; null if it does not respond.
-    fn status(&self) -> Value {
-        let mut command = Command::new(&self.check.flowctl);
-        let output = command.arg("--socket").arg(&self.socket).args(["status", "-o", "json"]).output();
-        output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    fn end(mut self) -> Outcome<()> {
-        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        let ended = self.child.wait().map_err(|error| error.to_string())?;
-        if ended.success() { Ok(()) } else { Err(format!("flowcond ended with {ended}; its log:\n{}", self.log())) }
-    }
-}
-
-impl Drop for Daemon<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill(); // still running only if the check failed
-        let _ = self.child.wait();
-    }
-}
-
-/// A training under `flowctl run`.
-struct Training {
-    number: usize,
-    name: String,
-    child: Child,
-    log: PathBuf,
-    /// Seconds from the start to the end, and whether it succeeded.
-    ended: Option<(f64, bool)>,
-}
-
-impl Training {
-    fn start(check: &Check, daemon: &Daemon<'_>, number: usize, steps: u64) -> Outcome<Training> {
-        let name = format!("training-{}-{number}", std::process::id());
-        let log = check.folder.join(format!("{name}.log"));
-        let file = File::create(&log).map_err(|error| error.to_string())?;
-        let training = check.training(steps, number + 1);
-        let mut command = Command::new(&check.flowctl);
-        command.arg("--socket").arg(&daemon.socket).args(["run", "--name", &name, "--"]);
-        command.arg(training.get_program()).args(training.get_args());
-        let child = command.stdout(file).spawn().map_err(|error| error.to_string())?;
-        Ok(Training { number, name, child, log, ended: None })
-    }
-
-    fn poll(&mut self, began: Instant) -> Outcome<()> {
-        if self.ended.is_none()
-            && let Some(status) = self.child.try_wait().map_err(|error| error.to_string())?
-        {
-            self.ended = Some((began.elapsed().as_secs_f64(), status.success()));
-        }
-        Ok(())
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-/// `nvidia-smi pmon` during the trainings, if it is installed.
-struct Monitor {
-    child: Option<Child>,
-    monitored: Arc<Mutex<Monitored>>,
-}
-
-impl Monitor {
-    fn start() -> Monitor {
-        let monitored = Arc::new(Mutex::new(Monitored::default()));
-        let started =
-            Command::new("nvidia-smi").args(["pmon", "-s", "u"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = started.ok();
-        if let Some(output) = child.as_mut().and_then(|child| child.stdout.take()) {
-            let monitored = Arc::clone(&monitored);
-            std::thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    monitored.lock().unwrap_or_else(PoisonError::into_inner).line(&line);
-                }
-            });
-        }
-        Monitor { child, monitored }
-    }
-
-    fn end(mut self) -> Monitored {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill(); // may have ended already
-            let _ = child.wait();
-        }
-        std::mem::take(&mut *self.monitored.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
