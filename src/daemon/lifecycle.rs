@@ -97,6 +97,7 @@ impl Governing {
         let name = &job.target.name;
         self.publisher.emit(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
         self.tick_now();
+        self.share_gpus(); // others may have been frozen for it
         Some(job)
     }
 

@@ -6,6 +6,9 @@
 //! single speed, so the changes add up to its mean, and noise cancels out. From time to time its speed alone is measured again, because it
 //! may have changed for another reason.
 //!
+//! When the favoured job ends or another one takes its place, the others stay frozen for the new one, if that reported often while it was
+//! not frozen: otherwise all would run until it has reported twice again.
+//!
 //! Properties: while the favoured job's speed is unknown, or it reports its progress too rarely, no job is frozen; the others run for at
 //! least [`LEAST_TOGETHER`] of the time; the favoured job is never frozen. Imports: model.
 
@@ -49,10 +52,10 @@ pub struct GpuJob {
 #[derive(Clone, Debug, Default)]
 pub struct Favour {
     favoured: Option<ContainerId>,
+    /// Since when it is favoured.
+    since: Millis,
     others: Vec<ContainerId>,
-    /// Its last report with another counter, and whether that came less than [`SILENT`] after the one before.
-    reported: Option<Progress>,
-    reports_often: bool,
+    reports: BTreeMap<ContainerId, Reports>,
     measured: Option<Progress>,
     /// Time of the last measured speed, or of the start of measuring.
     speed_known_at: Option<Millis>,
@@ -63,6 +66,17 @@ pub struct Favour {
     times_alone: u32,
     /// Part of the time in which the others may run, together.
     beside: f64,
+    /// Part of the time for which each of the others is frozen.
+    frozen: f64,
+}
+
+/// The reports of one job.
+#[derive(Clone, Copy, Debug)]
+struct Reports {
+    /// The last one with another counter.
+    last: Progress,
+    /// Whether the job ran for less than [`SILENT`] between that and the one before.
+    is_frequent: bool,
 }
 
 impl Favour {
@@ -81,13 +95,15 @@ impl Favour {
             gpu_jobs.iter().map(|other| &other.id).filter(|id| **id != favoured.id).cloned().collect();
         let is_same = self.favoured.as_ref() == Some(&favoured.id);
         if !is_same || self.others != others {
-            let (reported, reports_often) = if is_same { (self.reported, self.reports_often) } else { (None, false) };
-            let favoured = Some(favoured.id.clone());
-            *self = Favour { favoured, others, reported, reports_often, ..Favour::default() };
+            let (favoured, since) = (Some(favoured.id.clone()), if is_same { self.since } else { now });
+            *self = Favour { favoured, since, others, reports: std::mem::take(&mut self.reports), ..Favour::default() };
         }
-        let progress = favoured.progress.filter(|progress| now.since(progress.at) < SILENT);
-        let Some(progress) = progress.filter(|progress| self.is_frequent(*progress)) else {
-            (self.measured, self.speed_known_at) = (None, None);
+        self.hear(gpu_jobs);
+        let reports_often = self.reports.get(&favoured.id).is_some_and(|reports| reports.is_frequent);
+        let heard_at = |progress: &Progress| progress.at.max(self.since);
+        let is_heard = |progress: &Progress| reports_often && now.since(heard_at(progress)) < SILENT;
+        let Some(progress) = favoured.progress.filter(is_heard) else {
+            (self.measured, self.speed_known_at, self.frozen) = (None, None, 0.0);
             return BTreeMap::new();
         };
         let speed = self.speed(progress);
@@ -95,7 +111,10 @@ impl Favour {
         match speed {
             // While the speed is unknown all jobs run, so a speed measured then is not the speed alone.
             Some(speed) if !is_unknown => self.learn(speed),
-            None if is_unknown => return BTreeMap::new(),
+            None if is_unknown => {
+                self.frozen = 0.0;
+                return BTreeMap::new();
+            }
             _ => {}
         }
         if speed.is_some() {
@@ -103,7 +122,8 @@ impl Favour {
         }
         let beside = if self.is_to_be_alone() { LEAST_TOGETHER } else { self.beside.max(LEAST_TOGETHER) };
         let frozen = (1.0 - beside / self.others.len().max(1) as f64).max(0.0);
-        if frozen < LEAST_FROZEN {
+        self.frozen = if frozen < LEAST_FROZEN { 0.0 } else { frozen };
+        if self.frozen == 0.0 {
             return BTreeMap::new();
         }
         self.others.iter().map(|id| (id.clone(), frozen)).collect()
@@ -117,13 +137,25 @@ impl Favour {
         (gpu_jobs.len() > 1).then(|| kept.unwrap_or(largest))
     }
 
-    /// Whether the last two reports were less than [`SILENT`] apart. After a rare one the others would be frozen although no speed follows.
-    fn is_frequent(&mut self, progress: Progress) -> bool {
-        if self.reported.is_none_or(|before| before.current != progress.current) {
-            let before = self.reported.replace(progress);
-            self.reports_often = before.is_some_and(|before| progress.at.since(before.at) < SILENT);
+    /// Records the reports of all jobs.
+    fn hear(&mut self, gpu_jobs: &[GpuJob]) {
+        self.reports.retain(|id, _| gpu_jobs.iter().any(|gpu_job| gpu_job.id == *id));
+        for GpuJob { id, progress, .. } in gpu_jobs {
+            let Some(progress) = progress else { continue };
+            let before = self.reports.get(id).copied();
+            if before.is_some_and(|before| before.last.current == progress.current) {
+                continue;
+            }
+            let is_favoured = self.favoured.as_ref() == Some(id);
+            // The favoured job may have been frozen before.
+            let runs_since = if is_favoured { self.since } else { Millis(0) };
+            let part = if is_favoured { 1.0 } else { 1.0 - self.frozen };
+            let is_frequent = before.is_some_and(|before| {
+                let passed = progress.at.since(before.last.at.max(runs_since));
+                part * passed.as_secs_f64() < SILENT.as_secs_f64()
+            });
+            self.reports.insert(id.clone(), Reports { last: *progress, is_frequent });
         }
-        self.reports_often
     }
 
     /// Whether this step is one of those in which the speed alone is measured.
@@ -134,7 +166,8 @@ impl Favour {
     /// Returns the units per second since the last measurement, once enough time has passed; `None` also if the speed is invalid.
     fn speed(&mut self, progress: Progress) -> Option<f64> {
         let Some(before) = self.measured else {
-            self.measured = Some(progress);
+            // A report from before may be from a time in which the job was frozen.
+            self.measured = Some(progress).filter(|progress| progress.at >= self.since);
             return None;
         };
         let passed = progress.at.since(before.at);
@@ -167,189 +200,5 @@ impl Favour {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::ProgressUnit;
-    use proptest::prelude::*;
-
-    fn gpu_job(name: &str, share: f64, done: f64, now: Millis) -> GpuJob {
-        let progress = Progress { unit: ProgressUnit::Step, current: done, total: None, at: now };
-        GpuJob { id: ContainerId::new(name), share, progress: Some(progress) }
-    }
-
-    /// Two jobs on one GPU for some time.
-    struct Ran {
-        /// Mean speed of the favoured job, as part of its speed alone.
-        kept: f64,
-        /// How often it had 95 % of its speed alone.
-        kept_well: f64,
-        /// The other's part of the time: mean, and at the end.
-        beside: f64,
-        beside_last: f64,
-    }
-
-    /// Runs two jobs on one GPU for some seconds. `slows`: part of its speed that the favoured job loses when the other runs all the time.
-    /// `noise`: standard deviation of its measured speeds.
-    fn run(seconds: u64, slows: f64, noise: f64) -> Ran {
-        let mut favour = Favour::default();
-        let (mut done, mut kept, mut kept_well, mut beside, mut part) = (0.0, 0.0, 0, 0.0, 1.0);
-        let mut random: u64 = 1;
-        for second in 0..seconds {
-            let now = Millis::from_secs(second);
-            let speed = 1.0 - slows * part;
-            (kept, beside) = (kept + speed, beside + part);
-            kept_well += u64::from(speed >= 0.95);
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let uniform = (random >> 33) as f64 / f64::from(1_u32 << 30) - 1.0;
-            // Each speed is the mean of four.
-            done += 10.0 * speed * (1.0 + 2.0 * noise * uniform * 3.0_f64.sqrt());
-            let frozen = favour.step(&[gpu_job("a", 0.8, done, now), gpu_job("b", 0.2, 0.0, now)], now);
-            part = 1.0 - frozen.get(&ContainerId::new("b")).copied().unwrap_or(0.0);
-        }
-        let count = seconds as f64;
-        Ran { kept: kept / count, kept_well: kept_well as f64 / count, beside: beside / count, beside_last: part }
-    }
-
-    #[test]
-    fn the_favoured_job_keeps_its_speed_and_the_other_gets_the_rest() {
-        let ran = run(600, 0.2, 0.0);
-        assert!(ran.kept_well > 0.9, "{}", ran.kept_well);
-        assert!((2.0 * LEAST_TOGETHER..0.35).contains(&ran.beside_last), "{}", ran.beside_last);
-        let ran = run(600, 0.0, 0.0);
-        assert!(ran.beside_last > 0.99, "a job that costs nothing is not frozen: {}", ran.beside_last);
-    }
-
-    #[test]
-    fn noise_neither_starves_the_other_nor_slows_the_favoured_job() {
-        for noise in [0.01, 0.02] {
-            let ran = run(3600, 0.0, noise);
-            assert!(ran.beside > 0.7, "a job that costs nothing is hardly frozen: {}", ran.beside);
-            for slows in [0.05, 0.2, 0.5] {
-                let (ran, quiet) = (run(3600, slows, noise), run(3600, slows, 0.0));
-                assert!(ran.kept >= 0.95, "{slows} {noise}: {}", ran.kept);
-                assert!(ran.beside > 0.8 * quiet.beside, "{slows} {noise}: {} {}", ran.beside, quiet.beside);
-            }
-        }
-    }
-
-    #[test]
-    fn a_favoured_job_that_reports_rarely_freezes_nobody() {
-        let second_line = |second: u64| if second % 90 >= 3 { 3_u64 } else { 0 };
-        let rarely = beside_reports(|second| (second / 90, second - second % 90 + second_line(second)), 1000);
-        assert!(rarely.iter().all(|part| *part == 1.0), "{rarely:?}");
-        let often = beside_reports(|second| (second / 20, second - second % 20), 1000);
-        assert!(often[25..60].iter().all(|part| *part < 0.1), "{often:?}");
-        let then_rarely =
-            |second: u64| if second < 300 { (second, second) } else { (second / 90, second - second % 90) };
-        let then_rarely = beside_reports(then_rarely, 1500);
-        assert!(then_rarely[..300].iter().any(|part| *part < 0.1));
-        assert!(then_rarely[450..].iter().all(|part| *part == 1.0), "{then_rarely:?}");
-    }
-
-    #[test]
-    fn without_progress_of_the_favoured_job_no_job_is_frozen() {
-        let mut favour = Favour::default();
-        let silent = |now| [GpuJob { progress: None, ..gpu_job("a", 0.8, 0.0, now) }, gpu_job("b", 0.2, 0.0, now)];
-        assert!(favour.step(&silent(Millis::from_secs(1)), Millis::from_secs(1)).is_empty());
-        let reported = |done: f64| [gpu_job("a", 0.8, done, Millis(0)), gpu_job("b", 0.2, 0.0, Millis(0))];
-        assert!(favour.step(&reported(4.0), Millis::from_secs(1)).is_empty(), "nor after a single report");
-        assert!(!favour.step(&reported(5.0), Millis::from_secs(1)).is_empty());
-        assert!(favour.step(&reported(5.0), Millis::from_secs(61)).is_empty());
-    }
-
-    /// Part of the time in which `b` may run after each second, beside a favoured job with this counter.
-    fn beside(counter: impl Fn(u64) -> f64, seconds: u64) -> Vec<f64> {
-        let mut favour = Favour::default();
-        let mut second = |second: u64| step(&mut favour, counter(second), Millis::from_secs(second), second);
-        (0..seconds).map(&mut second).collect()
-    }
-
-    /// As [`beside`], for a job whose last report at each second has this counter and time.
-    fn beside_reports(report: impl Fn(u64) -> (u64, u64), seconds: u64) -> Vec<f64> {
-        let mut favour = Favour::default();
-        let mut second = |second: u64| {
-            let (counter, at) = report(second);
-            step(&mut favour, counter as f64, Millis::from_secs(at), second)
-        };
-        (0..seconds).map(&mut second).collect()
-    }
-
-    fn step(favour: &mut Favour, counter: f64, at: Millis, second: u64) -> f64 {
-        let jobs = [gpu_job("a", 0.8, counter, at), gpu_job("b", 0.2, 0.0, at)];
-        1.0 - favour.step(&jobs, Millis::from_secs(second)).get(&ContainerId::new("b")).copied().unwrap_or(0.0)
-    }
-
-    #[test]
-    fn a_favoured_job_without_advance_freezes_the_others_only_briefly() {
-        let stops: fn(u64) -> f64 = |second| second.min(2) as f64;
-        let counters: [fn(u64) -> f64; 3] = [stops, |_| f64::NAN, |second| -(second as f64)];
-        for counter in counters {
-            let beside = beside(counter, 600);
-            assert!(beside[1..30].iter().all(|part| *part < 0.1));
-            assert!(beside[65..].iter().all(|part| *part == 1.0), "{:?}", &beside[65..]);
-        }
-        for counter in [7.0, f64::INFINITY] {
-            assert!(beside(|_| counter, 600).iter().all(|part| *part == 1.0), "{counter}");
-        }
-    }
-
-    #[test]
-    fn a_counter_that_pauses_is_measured_again_afterwards() {
-        let paused = |second: u64| if second < 200 { 5.0 } else { second as f64 };
-        let beside = beside(paused, 600);
-        assert_eq!(beside[199], 1.0);
-        assert!(beside[200..230].iter().any(|part| *part < 0.1), "its speed alone is tried again");
-    }
-
-    #[test]
-    fn a_favoured_job_that_becomes_slower_by_itself_does_not_starve_the_others() {
-        let slower =
-            |second: u64| if second < 100 { 10.0 * second as f64 } else { 1000.0 + 5.0 * (second - 100) as f64 };
-        let beside = beside(slower, 1000);
-        assert!(beside[110..200].iter().any(|part| *part < 0.1), "at first the others could be the cause");
-        assert!(beside[999] > 0.9, "{}", beside[999]);
-    }
-
-    proptest! {
-        #[test]
-        fn the_favoured_job_is_never_frozen_and_the_others_run_whatever_is_reported(
-            counters in prop::collection::vec((prop::option::of(prop::num::f64::ANY), 0_u64..90), 1..200),
-            shares in prop::collection::vec(0.0_f64..1.0, 2..5),
-        ) {
-            let mut favour = Favour::default();
-            for (second, (counter, age)) in (0_u64..).zip(counters) {
-                let now = Millis::from_secs(second + 100);
-                let at = Millis::from_secs(second + 100 - age);
-                let job = |(number, share): (usize, &f64)| {
-                    let reported = gpu_job(&number.to_string(), *share, counter.unwrap_or(0.0), at);
-                    GpuJob { progress: counter.and(reported.progress), ..reported }
-                };
-                let jobs: Vec<GpuJob> = shares.iter().enumerate().map(job).collect();
-                let frozen = favour.step(&jobs, now);
-                prop_assert!(frozen.len() < jobs.len());
-                prop_assert!(frozen.values().all(|part| (0.0..1.0).contains(part)));
-                let go_on: f64 = frozen.values().map(|part| 1.0 - part).sum();
-                prop_assert!(frozen.is_empty() || go_on >= LEAST_TOGETHER - 1e-9);
-                prop_assert!(counter.is_some() && age < 60 || frozen.is_empty());
-            }
-        }
-    }
-
-    #[test]
-    fn a_single_job_is_not_frozen_and_only_a_clearly_larger_share_changes_the_favoured_job() {
-        let mut favour = Favour::default();
-        assert!(favour.step(&[gpu_job("a", 1.0, 1.0, Millis(0))], Millis(0)).is_empty());
-        let mut seconds = 0_u32..;
-        let mut step = |a: f64, b: f64| -> Vec<String> {
-            let mut frozen = BTreeMap::new();
-            for second in seconds.by_ref().take(3) {
-                let (done, now) = (f64::from(second), Millis::from_secs(u64::from(second)));
-                frozen = favour.step(&[gpu_job("a", a, done, now), gpu_job("b", b, done, now)], now);
-            }
-            frozen.keys().map(|id| id.as_str().to_owned()).collect()
-        };
-        assert_eq!(step(0.6, 0.4), ["b"]);
-        assert_eq!(step(0.48, 0.52), ["b"]);
-        assert_eq!(step(0.4, 0.6), ["a"]);
-    }
-}
+#[path = "favour_tests.rs"]
+mod tests;

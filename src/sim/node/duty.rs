@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// Interval of the policy's decisions.
 const PLAN_EVERY_S: f64 = 1.0;
 
-/// Upper bound on the time for which a job is frozen at once: the default of `gpu.freeze-at-most`.
-const PERIOD_S: f64 = 0.5;
+/// The daemon's period with the default of `gpu.freeze-at-most`.
+const PERIOD_S: f64 = 0.485;
 
 /// The turn of one job.
 struct Turn {

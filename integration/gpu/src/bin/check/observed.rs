@@ -16,7 +16,9 @@ pub struct Observed {
     when_frozen: Option<Vec<Option<Line>>>,
     /// Largest `frozen_share` of a training.
     frozen: f64,
-    /// Readings of the GPU while all trainings that have not ended compute. Each is about the time since the one before.
+    /// Since when all trainings compute that have not ended.
+    computing_since: Option<Instant>,
+    /// Readings of the GPU since then. Each is about the time since the one before.
     readings: Vec<Reading>,
 }
 
@@ -30,7 +32,7 @@ struct Reading {
 
 impl Observed {
     pub fn new() -> Observed {
-        Observed { when_frozen: None, frozen: 0.0, readings: Vec::new() }
+        Observed { when_frozen: None, frozen: 0.0, computing_since: None, readings: Vec::new() }
     }
 
     /// Adds a status of the daemon.
@@ -49,7 +51,8 @@ impl Observed {
         let (Some(busy), Some(age_s)) = (gpu["busy"].as_f64(), gpu["age_s"].as_f64()) else { return };
         let at = Instant::now().checked_sub(Duration::from_secs_f64(age_s)).unwrap_or_else(Instant::now);
         let compute = trainings.iter().all(|training| training.ended.is_some() || training.line().is_some());
-        if !compute || self.readings.last().is_some_and(|last| at.duration_since(last.at) < SAME_READING) {
+        let since = if compute { *self.computing_since.get_or_insert_with(Instant::now) } else { return };
+        if at < since || self.readings.last().is_some_and(|last| at.duration_since(last.at) < SAME_READING) {
             return;
         }
         let shares = containers.iter().map(|container| container.as_ref()?["gpus"][0]["share"].as_f64()).collect();
