@@ -483,7 +483,7 @@ fn help_completion_and_doctor_work() {
     assert!(machine.run_ok("flowctl help policy", &[]).contains("balanced"));
     assert!(machine.run_ok("flowctl help limits", &[]).contains("cpu.weight"));
     assert!(machine.run_ok("flowctl help operations", &[]).contains("TROUBLESHOOTING"));
-    assert!(machine.run_ok("flowctl help gpu", &[]).contains("not yet on a real GPU"));
+    assert!(machine.run_ok("flowctl help gpu", &[]).contains("an NVIDIA H200"));
     assert!(machine.run_ok("flowctl help cluster", &[]).contains("WHAT IT NEVER DOES"));
     assert!(machine.run_ok("flowctl help security", &[]).contains("PERMISSIONS"));
     // Other checks depend on the machine, but the daemon must be found.
