@@ -119,8 +119,9 @@ impl Governing {
         let mut gpu_jobs: BTreeMap<u32, Vec<GpuJob>> = BTreeMap::new();
         let mut exempt = BTreeSet::new();
         for (id, parts) in uses {
-            let is_free = self.limits.hold(&id, now).is_some() || self.duty.may_be_ending(&id, now);
+            let is_held = self.limits.hold(&id, now).is_some();
             let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let is_free = is_held || job.may_be_ending(now);
             if job.has_health_check && parts.iter().any(|part| part.instance.is_none() && shared.contains(&part.gpu)) {
                 exempt.insert(id.clone());
             }
@@ -181,8 +182,8 @@ impl Governing {
 
     /// Handles a signal that the engine sent to a job: it usually is to end, and needs its time for that.
     pub(super) fn signalled_by_engine(&mut self, id: &ContainerId) {
-        if self.jobs.contains_key(id) {
-            self.duty.signalled.insert(id.clone(), node::now());
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.signalled = Some(node::now());
             self.share_gpus();
             self.tick_now();
         }

@@ -15,8 +15,6 @@ use std::time::Duration;
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// Window over which the frozen share of a job is measured.
 const WINDOW: Millis = Millis::from_secs(60);
-/// After a signal, which usually is the first step of its stop, a job has this time to end: it is not frozen and has its plain share.
-const ENDS_WITHIN: Millis = Millis::from_secs(3600);
 /// A hindrance of `gpu.control` is reported after this time: the first readings take a moment.
 const HINDERED_FOR: Millis = Millis::from_secs(60);
 
@@ -45,8 +43,6 @@ pub(super) struct Duty {
     /// Cgroups that the guard must let go, not yet sent to it.
     pub leave: Vec<PathBuf>,
     frozen: BTreeMap<ContainerId, Frozen>,
-    /// When the engine last sent each job a signal.
-    pub signalled: BTreeMap<ContainerId, Millis>,
     /// Why `gpu.control` has no effect, and since when.
     hindered: Option<(Millis, &'static str)>,
     /// State of the policy, by GPU index.
@@ -90,11 +86,6 @@ impl Duty {
     /// Share of the window in which a job was frozen; `None` if it has no turns.
     pub fn share(&self, id: &ContainerId) -> Option<f64> {
         self.planned.contains(id).then(|| self.frozen.get(id)?.share()).flatten()
-    }
-
-    /// Whether the job may be about to end by a signal.
-    pub fn may_be_ending(&self, id: &ContainerId, now: Millis) -> bool {
-        self.signalled.get(id).is_some_and(|at| now.since(*at) < ENDS_WITHIN)
     }
 
     /// Returns why `gpu.control` has had no effect for a while. `parts`: the use of GPUs by all jobs.
@@ -191,14 +182,5 @@ mod tests {
         assert_eq!(at(122, GpuControl::DutyCycle, 1, Some(0.0)), None);
         assert_eq!(at(200, GpuControl::Off, 0, None), None);
         assert_eq!(at(300, GpuControl::Off, 0, None), None);
-    }
-
-    #[test]
-    fn a_job_that_got_a_signal_is_not_frozen_for_an_hour() {
-        let (mut duty, job) = (Duty::default(), ContainerId::new("job"));
-        assert!(!duty.may_be_ending(&job, Millis(0)));
-        duty.signalled.insert(job.clone(), Millis::from_secs(5));
-        assert!(duty.may_be_ending(&job, Millis::from_secs(3604)));
-        assert!(!duty.may_be_ending(&job, Millis::from_secs(3605)));
     }
 }

@@ -75,6 +75,8 @@ pub(super) struct Job {
     pub plan: Option<ContainerPlan>,
     /// Share of the last minute in which it was frozen.
     pub frozen: Option<f64>,
+    /// When its engine last sent it a signal.
+    pub signalled: Option<Millis>,
     pub log_source: String,
     pub log_origin: Option<LogOrigin>,
     pub notices: Vec<Notice>,
@@ -95,6 +97,9 @@ const NO_CPU_WEIGHT: &str = "its cgroup has no CPU weight, so its share of the C
 fn is_closed_to_us(log: &Path) -> bool {
     !rustix::process::geteuid().is_root() && std::fs::File::open(log).is_err()
 }
+
+/// After a signal, which usually is the first step of its stop, a job has this time to end: it is not frozen and has its plain share.
+const ENDS_WITHIN: Millis = Millis::from_secs(3600);
 
 impl Job {
     /// Creates the job of a container that the engine reported. An operator's labels take precedence over the container's.
@@ -177,6 +182,7 @@ impl Job {
             cores_used: None,
             plan: None,
             frozen: None,
+            signalled: None,
             log_source: "none".to_owned(),
             log_origin: None,
             notices: Vec::new(),
@@ -236,6 +242,11 @@ impl Job {
 
     pub fn id(&self) -> &ContainerId {
         &self.target.id
+    }
+
+    /// Whether it may be about to end by a signal.
+    pub fn may_be_ending(&self, now: Millis) -> bool {
+        self.signalled.is_some_and(|at| now.since(at) < ENDS_WITHIN)
     }
 
     /// Adds a notice, once per text.

@@ -92,7 +92,6 @@ impl Governing {
     /// Stops governing a container and publishes why; the caller ends the reading of its log.
     pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Box<Job>> {
         let job = self.jobs.remove(id)?;
-        self.duty.signalled.remove(id);
         self.positions_outlive_jobs = true;
         let name = &job.target.name;
         self.publisher.emit(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));

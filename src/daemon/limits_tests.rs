@@ -6,7 +6,7 @@ use super::event::Event;
 use super::testing::{FakeCgroup, FakeEngine, TestDaemon, client_requests, id, info, low, weight};
 use crate::api::{Command, Refusal, Request};
 use crate::host::node;
-use crate::model::{Bytes, CpuWeight, Hold, Limits, Millis, Runtime};
+use crate::model::{Bytes, CpuWeight, Hold, Limits, Millis, RunState, Runtime};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -243,4 +243,23 @@ async fn a_job_that_ends_before_the_next_look_is_still_in_a_snapshot() {
     assert!(status.borrow().jobs.is_empty());
     daemon.governing.end(&id(1), Some(0));
     assert_eq!(status.borrow().jobs.iter().map(|job| job.observed.name.as_str()).collect::<Vec<_>>(), ["short"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signalled_job_has_its_plain_share_of_those_that_run_for_an_hour() {
+    let mut daemon = TestDaemon::new(None);
+    let folders = [FakeCgroup::new(), FakeCgroup::new(), FakeCgroup::new()];
+    for (number, folder) in (1..).zip(&folders) {
+        daemon.add(&id(number), "job", folder, Runtime::Docker);
+    }
+    let governing = &mut daemon.governing;
+    governing.jobs.get_mut(&id(3)).unwrap().state = RunState::Paused;
+    governing.signalled_by_engine(&id(1));
+    governing.signalled_by_engine(&id(3));
+    let now = node::now();
+    let mut bounds = |at: Millis| -> Vec<f64> {
+        governing.observed(at, false).containers.iter().map(|job| job.bounds.min.fraction()).collect()
+    };
+    assert_eq!(bounds(now), [0.5, 0.0, 0.0], "a paused job neither counts nor needs a share");
+    assert_eq!(bounds(now.after(Millis::from_secs(3601))), [0.0; 3]);
 }

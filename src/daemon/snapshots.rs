@@ -23,7 +23,7 @@ impl Governing {
             self.publisher.health(Component::GpuDriver, problem);
         }
         let mut observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
-        let_end(&mut observed, |id| self.duty.may_be_ending(id, now));
+        let_end(&mut observed, |id| self.jobs.get(id).is_some_and(|job| job.may_be_ending(now)));
         let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
         self.gpus.means.add(uses, now, close);
         self.warn_of_useless_gpu_control(&observed);
