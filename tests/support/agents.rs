@@ -98,7 +98,6 @@ impl Flowcoord {
         fs::write(&file, text).unwrap();
         let log = fs::File::create(folder.join(format!("{verb}.log"))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowcoord"));
-        command.env("MALLOC_ARENA_MAX", "1"); // as the agent's unit does
         Flowcoord(command.arg(verb).arg("--config").arg(file).stderr(log).spawn().unwrap())
     }
 }
