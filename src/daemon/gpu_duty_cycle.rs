@@ -15,13 +15,9 @@ use crate::host::freezer::{self, Plan};
 use crate::host::node;
 use crate::host::store::Freezable;
 use crate::model::{ContainerId, ContainerPlan, GpuUse, Millis, PolicyName, RunState};
-use crate::policy::GpuJob;
+use crate::policy::{GpuJob, TURN_PERIOD};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-
-/// The period, as a part of `gpu.freeze-at-most`. Drivers sample which process runs, an H200's five times a second. They would meet a period
-/// of 0.5 s at the same five points again and again: one frozen job would seem to use a fifth of the GPU, the next one nothing.
-const PERIOD: f64 = 0.97;
 
 const NOTICE: &str = "it shares a GPU with a favoured job and is frozen for part of the time (gpu.control); \
                       while it is frozen, docker exec and docker pause fail: try again";
@@ -47,7 +43,7 @@ impl Governing {
             .filter_map(|(id, part)| Some((id.clone(), PathBuf::from(&self.duty.recorded.get(id)?.cgroup), *part)))
             .collect();
         let at_most_ms = self.settings.freeze_at_most.0;
-        let period_ms = (at_most_ms as f64 * PERIOD) as u64;
+        let period_ms = (at_most_ms as f64 * TURN_PERIOD) as u64;
         let cgroups: Vec<(PathBuf, f64)> = parts.iter().map(|(_, cgroup, part)| (cgroup.clone(), *part)).collect();
         let leave = self.duty.leave.clone();
         let plan = Plan { period_ms, at_most_ms, turns: turns(&cgroups), leave };

@@ -262,4 +262,9 @@ async fn a_signalled_job_has_its_plain_share_of_those_that_run_for_an_hour() {
     };
     assert_eq!(bounds(now), [0.5, 0.0, 0.0], "a paused job neither counts nor needs a share");
     assert_eq!(bounds(now.after(Millis::from_secs(3601))), [0.0; 3]);
+    let job = daemon.governing.jobs.get_mut(&id(1)).unwrap();
+    job.signalled = Some(Millis::from_secs(5));
+    assert!(job.may_be_ending(Millis::from_secs(3604)) && !job.may_be_ending(Millis::from_secs(3605)));
+    job.signalled = None;
+    assert!(!job.may_be_ending(Millis(0)));
 }

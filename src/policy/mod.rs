@@ -6,4 +6,4 @@
 pub mod cluster;
 mod node;
 
-pub use node::{Favour, Governor, GpuJob, Holdback, Violation, check, diff, drop_violating};
+pub use node::{Favour, Governor, GpuJob, Holdback, TURN_PERIOD, Violation, check, diff, drop_violating};

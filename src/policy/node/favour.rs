@@ -37,6 +37,11 @@ const WEIGHT: f64 = 0.2;
 /// Another job becomes the favoured one when its share is larger by this factor.
 const CLEARLY: f64 = 1.25;
 
+/// The period in which each job has its turn, as a part of the longest freeze that is allowed. Drivers sample which process runs, an H200's
+/// five times a second. They would meet a period of 0.5 s at the same five points again and again: one frozen job would seem to use a fifth
+/// of the GPU, the next one nothing.
+pub const TURN_PERIOD: f64 = 0.97;
+
 /// A job on the GPU that may be frozen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuJob {
@@ -99,34 +104,33 @@ impl Favour {
             *self = Favour { favoured, since, others, reports: std::mem::take(&mut self.reports), ..Favour::default() };
         }
         self.hear(gpu_jobs);
+        self.frozen = self.part_frozen(favoured, now).filter(|part| *part >= LEAST_FROZEN).unwrap_or(0.0);
+        let others = self.others.iter().filter(|_| self.frozen > 0.0);
+        others.map(|id| (id.clone(), self.frozen)).collect()
+    }
+
+    /// Returns the part of the time for which each of the others is to be frozen; `None` while the speed of the favoured job is unknown.
+    fn part_frozen(&mut self, favoured: &GpuJob, now: Millis) -> Option<f64> {
         let reports_often = self.reports.get(&favoured.id).is_some_and(|reports| reports.is_frequent);
         let heard_at = |progress: &Progress| progress.at.max(self.since);
         let is_heard = |progress: &Progress| reports_often && now.since(heard_at(progress)) < SILENT;
         let Some(progress) = favoured.progress.filter(is_heard) else {
-            (self.measured, self.speed_known_at, self.frozen) = (None, None, 0.0);
-            return BTreeMap::new();
+            (self.measured, self.speed_known_at) = (None, None);
+            return None;
         };
         let speed = self.speed(progress);
         let is_unknown = now.since(*self.speed_known_at.get_or_insert(now)) >= SILENT;
         match speed {
             // While the speed is unknown all jobs run, so a speed measured then is not the speed alone.
             Some(speed) if !is_unknown => self.learn(speed),
-            None if is_unknown => {
-                self.frozen = 0.0;
-                return BTreeMap::new();
-            }
+            None if is_unknown => return None,
             _ => {}
         }
         if speed.is_some() {
             self.speed_known_at = Some(now);
         }
         let beside = if self.is_to_be_alone() { LEAST_TOGETHER } else { self.beside.max(LEAST_TOGETHER) };
-        let frozen = (1.0 - beside / self.others.len().max(1) as f64).max(0.0);
-        self.frozen = if frozen < LEAST_FROZEN { 0.0 } else { frozen };
-        if self.frozen == 0.0 {
-            return BTreeMap::new();
-        }
-        self.others.iter().map(|id| (id.clone(), frozen)).collect()
+        Some(1.0 - beside / self.others.len().max(1) as f64)
     }
 
     /// Returns the job with the largest share; the current one unless another share is clearly larger.

@@ -32,7 +32,7 @@ use crate::model::{ContainerObservation, CpuWeight};
 
 pub use check::{Violation, check, drop_violating};
 pub use diff::diff;
-pub use favour::{Favour, GpuJob};
+pub use favour::{Favour, GpuJob, TURN_PERIOD};
 pub use governor::Governor;
 pub use holdback::Holdback;
 

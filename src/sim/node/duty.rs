@@ -4,14 +4,14 @@
 
 use super::state::State;
 use crate::model::{ContainerId, Millis};
-use crate::policy::{Favour, GpuJob};
+use crate::policy::{Favour, GpuJob, TURN_PERIOD};
 use std::collections::BTreeMap;
 
 /// Interval of the policy's decisions.
 const PLAN_EVERY_S: f64 = 1.0;
 
 /// The daemon's period with the default of `gpu.freeze-at-most`.
-const PERIOD_S: f64 = 0.485;
+const PERIOD_S: f64 = 0.5 * TURN_PERIOD;
 
 /// The turn of one job.
 struct Turn {

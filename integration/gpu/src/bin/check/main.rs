@@ -200,10 +200,10 @@ impl Check {
         let mut daemon = Daemon::start(self, &["gpu.control=duty-cycle", "policy.interval=2s"])?;
         let mut trainings: Vec<Training> =
             (0..2).map(|number| Training::start(self, &daemon, number, self.steps * 4)).collect::<Outcome<_>>()?;
-        let until = Instant::now() + Duration::from_secs_f64(self.seconds.max(60.0));
+        let timeout = Duration::from_secs_f64(self.seconds.max(60.0));
         let is_frozen = |container: &Value| container["frozen_share"].as_f64().is_some_and(|share| share > 0.05);
         let (began, mut was_frozen) = (Instant::now(), false);
-        while !was_frozen && Instant::now() < until && trainings.iter().all(|training| training.ended.is_none()) {
+        while !was_frozen && began.elapsed() < timeout && trainings.iter().all(|training| training.ended.is_none()) {
             sleep(Duration::from_millis(200));
             trainings.iter_mut().try_for_each(|training| training.poll(began))?;
             was_frozen = daemon.status()["containers"].as_array().is_some_and(|all| all.iter().any(is_frozen));
