@@ -194,6 +194,32 @@ fn the_time_of_a_loss_is_known_to_every_later_daemon() {
 }
 
 #[test]
+fn a_loss_is_recorded_by_the_next_daemon_if_the_disk_was_full_at_the_time() {
+    let mounted = Mounted::tmpfs("size=256k");
+    fs::write(mounted.path().join("flowcon.db"), vec![1; 8_192]).unwrap();
+    let ballast = fill(mounted.path());
+    assert!(Store::open(mounted.path()).is_err(), "there is no room for another database");
+    fs::remove_file(ballast).unwrap();
+    let Opened { store, set_aside } = Store::open(mounted.path()).unwrap();
+    assert!(store.lost_at().unwrap().is_some());
+    assert!(set_aside.unwrap().ends_with("flowcon.db.corrupt-1"));
+    drop(store);
+    assert_eq!(Store::open(mounted.path()).unwrap().set_aside, None, "it is reported once");
+}
+
+#[test]
+fn a_known_container_belongs_to_the_engine_that_runs_it_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    write(&mut store, &original("a"), &[]).unwrap();
+    let mark = Some(EngineMark { id: Some("engine-2".into()), socket: "/other.sock".into() });
+    let now = write(&mut store, &Original { mark: mark.clone(), ..original("a") }, &[]).unwrap();
+    assert_eq!(now, Original { mark: mark.clone(), ..original("a") });
+    let unknown = write(&mut store, &Original { mark: None, ..original("a") }, &[]).unwrap();
+    assert_eq!(unknown.mark, mark, "a daemon that does not know the engine changes nothing");
+}
+
+#[test]
 fn a_database_with_a_torn_page_is_moved_aside() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());

@@ -65,9 +65,8 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
         let Ok(lines) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { continue };
         let lives_there = |line: &str| {
             let path = line.splitn(3, ':').nth(2).unwrap_or("");
-            // A container's processes may be in a child of its cgroup.
             let is_inside = original.runtime == Runtime::Docker && path.contains(original.id.as_str());
-            path.len() > 1 && (original.cgroup.ends_with(path) || is_inside)
+            is_inside || is_below(Path::new(path), &original.cgroup)
         };
         if !lines.lines().any(lives_there) {
             continue;
@@ -75,7 +74,7 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
         let name = original.cgroup.rsplit('/').next().unwrap_or("");
         let cgroup = match original.runtime {
             Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
-            Runtime::Scope => Cgroup::of_scope(pid, None, name),
+            Runtime::Scope => Cgroup::of_scope_above(pid, name),
         };
         if let Ok(cgroup) = cgroup {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
@@ -85,6 +84,12 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
         }
     }
     Found::NotRunning
+}
+
+/// Whether a path as in `/proc/PID/cgroup` is that of the cgroup with this directory, or below it: the job's processes may be in a child.
+fn is_below(path: &Path, directory: &str) -> bool {
+    path.ancestors()
+        .any(|above| above.parent().is_some() && above.to_str().is_some_and(|above| directory.ends_with(above)))
 }
 
 #[cfg(test)]
@@ -103,6 +108,7 @@ mod tests {
             labels: BTreeMap::new(),
             pid: 1,
             started_unix_ms: 0,
+            created_unix_ms: 0,
             paused: false,
             log: LogSource::None,
             log_format: LogFormat { tty: false, engine: EngineName::Docker },

@@ -36,6 +36,8 @@ pub(super) type Jobs = BTreeMap<ContainerId, Box<Job>>;
 /// A governed container.
 pub(super) struct Job {
     pub target: Target,
+    /// When the container was created, or the command started: limits that are older are not known. Unix time in milliseconds.
+    pub created_unix_ms: u64,
     /// Limits in the engine's units, as the container was found.
     engine_limits: Option<EngineLimits>,
     pub directives: Arc<Directives>,
@@ -117,6 +119,7 @@ impl Job {
         let mut labels = container.labels.clone();
         labels.extend(adopted.map(|adoption| adoption.labels.clone()).unwrap_or_default());
         let mut job = Job::new(target, Some(container.limits), &labels);
+        job.created_unix_ms = container.created_unix_ms;
         job.adopted = adopted.cloned();
         job.training = Some(container.training);
         job.service = container.labels.get(SERVICE_LABEL).map(|id| Arc::from(id.as_str()));
@@ -167,6 +170,7 @@ impl Job {
         let (directives, problems) = config::directives(labels);
         let tracker = Tracker::new(&directives);
         let mut job = Job {
+            created_unix_ms: target.started_unix_ms,
             target,
             engine_limits: engine,
             started: node::now(),
@@ -331,7 +335,7 @@ impl Job {
             mark: target.mark.clone(),
             is_deferred: target.is_deferred(),
             ran_before,
-            ran_at_loss: false,
+            existed_at_loss: false,
             current: target.cgroup().limits(),
             engine: self.engine_limits,
         }

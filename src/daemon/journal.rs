@@ -23,7 +23,7 @@ pub(super) struct Journal {
 pub(super) struct Remembered {
     /// Originals, values written since, and adoptions.
     pub limits: Memory,
-    /// When the latest journal was damaged, Unix milliseconds: the originals of containers that ran then are lost.
+    /// When the latest journal was damaged, Unix milliseconds: the originals of containers that existed then are lost.
     pub lost_at_unix_ms: Option<u64>,
     /// Log positions.
     pub positions: BTreeMap<ContainerId, ReadPosition>,
@@ -48,8 +48,8 @@ impl Journal {
                 let mut remembered = Remembered::default();
                 if let Some(path) = &opened.set_aside {
                     remembered.notices.push(format!(
-                        "the journal was damaged and set aside as {}; containers that already run are left alone: \
-                         check their limits, then `flowctl govern NAME`",
+                        "the journal was damaged and set aside as {}; containers that exist are left alone, also \
+                         after a restart: check their limits, then `flowctl govern NAME`",
                         path.display()
                     ));
                 }

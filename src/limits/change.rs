@@ -31,7 +31,7 @@ impl Change {
     pub fn begin(ledger: &Ledger, settings: Vec<Setting>) -> (Change, Ask) {
         let ask = Ask::Journal(ledger.to_journal(&settings));
         let journalled = Journalled::default();
-        (Change { settings, known: ledger.known(), journalled, stage: Stage::Journalling }, ask)
+        (Change { settings, known: ledger.may_be_in_force(), journalled, stage: Stage::Journalling }, ask)
     }
 
     /// Returns a current value that is neither the original nor ours. A change in the few milliseconds between this check and the write

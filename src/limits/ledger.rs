@@ -150,6 +150,12 @@ impl Ledger {
         known
     }
 
+    /// Returns the values of ours that may be in force in this run. A journalled value that was restored since is not one of them: where
+    /// it is found again, its owner has set it.
+    pub fn may_be_in_force(&self) -> Vec<Setting> {
+        self.ours.settings().chain(self.unconfirmed()).collect()
+    }
+
     /// Returns the values of ours that are not confirmed.
     pub fn unconfirmed(&self) -> Vec<Setting> {
         self.unconfirmed.iter().chain(&self.in_flight).copied().collect()
@@ -249,11 +255,9 @@ impl Ledger {
 
     fn set_current(&mut self, current: &[Setting]) {
         for setting in current {
-            let is_original = self.original.get(setting.kind()) == Some(*setting);
-            if is_original {
-                self.ours.unset(setting.kind())
-            } else {
-                self.ours.set(*setting)
+            match self.original.get(setting.kind()) == Some(*setting) {
+                true => self.ours.unset(setting.kind()),
+                false => self.ours.set(*setting),
             }
             self.current.set(*setting);
         }
@@ -287,7 +291,7 @@ impl Ledger {
             let is_ours = results_from(*ours, now, &engine) && now != original;
             is_ours || self.unconfirmed.contains(ours) && now == original
         };
-        self.known().into_iter().filter(is_left).collect()
+        self.may_be_in_force().into_iter().filter(is_left).collect()
     }
 
     /// Whether the limits should be restored now: the container is left alone, or too many values are unconfirmed.
@@ -314,16 +318,19 @@ impl Ledger {
         }
         let may_be_late = self.late_until.is_some_and(|until| now < until);
         let unsettled: Vec<Setting> = self.in_flight.iter().chain(&self.unconfirmed).copied().collect();
+        let is_original = |ours: &Setting| self.current.get(ours.kind()) == self.original.get(ours.kind());
         let foreign = match drift(&self.original, &self.ours, &unsettled, &self.current) {
             None => {
                 self.drifts.written();
                 return Verdict::Fine;
             }
             Some(Drift::Foreign(text)) => text,
-            Some(Drift::Reverted(_)) if is_reported && !may_be_late => "its original limits were restored".to_owned(),
+            // Not so a late write of ours, which is reported too.
+            Some(Drift::Reverted(settings)) if is_reported && !may_be_late && settings.iter().any(is_original) => {
+                "its original limits were restored".to_owned()
+            }
             Some(Drift::Reverted(settings)) => {
-                let (interval, longest) = intervals;
-                return match self.drifts.reverted(&settings, now, interval, longest) {
+                return match self.drifts.reverted(&settings, now, intervals.0, intervals.1) {
                     None => Verdict::Fine, // reported already
                     Some(wait) => Verdict::Reverted(settings, wait),
                 };

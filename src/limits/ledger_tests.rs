@@ -186,3 +186,31 @@ fn a_restore_does_not_end_the_wait_after_a_change_that_could_not_be_journalled()
     written(&mut ledger, &[weight(60)]);
     assert!(ledger.hold(NOW, false).is_none());
 }
+
+#[test]
+fn a_reported_value_without_a_confirmed_result_is_ours_and_a_reported_original_is_the_owners() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    written(&mut ledger, &[weight(60)]);
+    failed(&mut ledger, &[weight(40)]);
+    ledger.read(limits(40, 8)); // the engine carried it out after all
+    assert!(matches!(ledger.check(true, NOW, false, INTERVALS), Verdict::Reverted(..)));
+    ledger.read(limits(100, 8));
+    assert!(matches!(ledger.check(true, NOW, false, INTERVALS), Verdict::Foreign(_)));
+}
+
+#[test]
+fn an_owner_who_sets_our_last_value_after_its_restore_keeps_it() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    written(&mut ledger, &[weight(40)]);
+    let restored = End::Restored { found_ours: true, forgotten: false, kept: Vec::new() };
+    let outcome = Outcome { requested: vec![weight(100)], current: vec![weight(100)], journalled: None, end: restored };
+    ledger.record_outcome(&outcome, NOW, LONGEST);
+    ledger.leave_alone();
+    assert_eq!(ledger.known(), [weight(40)], "the journal still has it, for the engine's record");
+    ledger.read(limits(40, 8));
+    assert_eq!(ledger.leftover(), []);
+    assert!(!ledger.needs_restore(NOW, false));
+    let (restore, Ask::Read) = Restore::begin(&ledger, false, AfterRestore::Forget) else { panic!("it reads first") };
+    let read = Answer::Read { current: limits(40, 8), runs: true };
+    assert!(matches!(restore.answer(read), Step::Ask(_, Ask::Forget)), "nothing is written");
+}

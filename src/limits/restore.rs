@@ -26,8 +26,10 @@ pub struct Restore {
     original: Limits,
     /// The original in the engine's units.
     engine: EngineLimits,
-    /// Values of ours that may be in force.
+    /// Values of ours, in this run or in the engine's record for the next one.
     known: Vec<Setting>,
+    /// Those of `known` that may be in force in this run.
+    may_be_in_force: Vec<Setting>,
     /// Those of `known` that are not confirmed.
     unconfirmed: Vec<Setting>,
     /// Whether writes go through an engine or systemd, which may apply them late.
@@ -57,7 +59,8 @@ impl Restore {
     /// Starts for a running container with this ledger. `is_deferred`: an engine or systemd writes its limits.
     pub fn begin(ledger: &Ledger, is_deferred: bool, then: AfterRestore) -> (Restore, Ask) {
         let restore = Restore::new(ledger.originals(), ledger.known(), is_deferred, then, Stage::Reading);
-        (Restore { unconfirmed: ledger.unconfirmed(), ..restore }, Ask::Read)
+        let (may_be_in_force, unconfirmed) = (ledger.may_be_in_force(), ledger.unconfirmed());
+        (Restore { may_be_in_force, unconfirmed, ..restore }, Ask::Read)
     }
 
     /// Starts for a running container that is known only from the journal.
@@ -75,6 +78,7 @@ impl Restore {
         Restore {
             original: original.original,
             engine: original.engine.unwrap_or_default(),
+            may_be_in_force: known.clone(),
             known,
             unconfirmed: Vec::new(),
             is_deferred,
@@ -101,7 +105,7 @@ impl Restore {
                 if self.is_deferred && (is_unconfirmed || self.then != AfterRestore::Keep) {
                     self.requested.push(original);
                 }
-            } else if resulting_from(&known, Some(now), &self.engine).is_some() {
+            } else if resulting_from(&self.may_be_in_force, Some(now), &self.engine).is_some() {
                 self.requested.push(original);
                 self.found_ours.push(now);
             } else {

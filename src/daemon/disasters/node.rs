@@ -128,7 +128,7 @@ impl Node {
             mark,
             is_deferred: true,
             ran_before: false,
-            ran_at_loss: false,
+            existed_at_loss: false,
             current,
             engine: None,
         };

@@ -26,6 +26,8 @@ pub struct EngineContainer {
     pub pid: u32,
     /// Start time, Unix time in milliseconds; 0 if the engine does not report it.
     pub started_unix_ms: u64,
+    /// Creation time, Unix time in milliseconds; 0 if the engine does not report it.
+    pub created_unix_ms: u64,
     /// Whether it is frozen by `docker pause`.
     pub paused: bool,
     /// Source of its output.
@@ -132,7 +134,8 @@ impl EngineContainer {
             name: plain_name(found.name.as_deref().unwrap_or(&id)),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
             pid,
-            started_unix_ms: state.started_at.as_deref().and_then(unix_nanos).unwrap_or(0) / 1_000_000,
+            started_unix_ms: unix_ms(state.started_at.as_deref()),
+            created_unix_ms: unix_ms(found.created.as_deref()),
             paused: state.paused == Some(true),
             log: log_source(&host, found.log_path.as_deref().unwrap_or(""), engine),
             log_format: LogFormat { tty: config.tty == Some(true), engine },
@@ -144,6 +147,10 @@ impl EngineContainer {
             training,
         })
     }
+}
+
+fn unix_ms(time: Option<&str>) -> u64 {
+    time.and_then(unix_nanos).unwrap_or(0) / 1_000_000
 }
 
 /// Whether a text is a valid container id. Ids are used in request paths, so nothing else is accepted.
@@ -216,7 +223,7 @@ mod tests {
 
     fn parsed(changes: serde_json::Value) -> Result<EngineContainer, NotGoverned> {
         let mut answer = json!({
-            "Id": ID, "Name": "/train",
+            "Id": ID, "Name": "/train", "Created": "1970-01-01T00:00:00.5Z",
             "State": {"Running": true, "Paused": false, "Pid": 4711, "StartedAt": "1970-01-01T00:00:01.5Z"},
             "LogPath": "/var/lib/docker/x-json.log",
             "Config": {"Labels": {"flowcon.enable": "true"}, "Tty": false},
@@ -242,7 +249,8 @@ mod tests {
     fn every_property_of_a_running_container_is_parsed() {
         let container = parsed(json!({})).unwrap();
         assert_eq!(container.name, "train");
-        assert_eq!((container.pid, container.started_unix_ms, container.paused), (4711, 1_500, false));
+        assert_eq!((container.pid, container.paused), (4711, false));
+        assert_eq!((container.created_unix_ms, container.started_unix_ms), (500, 1_500));
         assert_eq!(container.log, LogSource::JsonFile("/var/lib/docker/x-json.log".into()));
         assert_eq!(container.limits, EngineLimits { cpu_shares: 777, ..EngineLimits::default() });
         assert_eq!(container.mounts, [EngineMount { source: "/data".into(), destination: "/logs".into() }]);

@@ -13,15 +13,17 @@ pub(super) fn directory(directory: &Path) -> Result<PathBuf, StoreError> {
     directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))
 }
 
-/// Opens the database at `path`, prepares it, and migrates it to the last of `steps`. A damaged one is set aside first; its new path is
-/// returned too.
+/// Opens the database at `path`, prepares it, and migrates it to the last of `steps`. A damaged one is set aside first,
+/// after `at_damage`; its new path is returned too.
 pub(super) fn open(
     path: &Path,
     prepare: impl Fn(&Connection) -> Result<(), StoreError>,
     steps: &[&str],
+    at_damage: impl FnOnce() -> Result<(), StoreError>,
 ) -> Result<(Connection, Option<PathBuf>), StoreError> {
     match open_once(path, &prepare, steps) {
         Err(error) if error.is_damage() => {
+            at_damage()?;
             let aside = set_aside(path)?;
             Ok((open_once(path, &prepare, steps)?, Some(aside)))
         }
@@ -70,20 +72,29 @@ fn migrate(connection: &mut Connection, found: i64, steps: &[&str]) -> rusqlite:
 
 /// Renames a damaged database and its journal to the first unused `*.corrupt-N`.
 pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
-    let with = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    let free = (1..).map(|n| with(&format!(".corrupt-{n}"))).find(|candidate| !candidate.exists());
-    let aside = free.unwrap_or_else(|| with(".corrupt"));
+    let free = (1..).map(|n| aside(path, n)).find(|candidate| !candidate.exists());
+    let aside = free.unwrap_or_else(|| with(path, ".corrupt"));
     for suffix in ["-wal", "-shm"] {
-        let mut name = aside.as_os_str().to_owned();
-        name.push(suffix);
-        rename_if_there(&with(suffix), Path::new(&name))?;
+        rename_if_there(&with(path, suffix), &with(&aside, suffix))?;
     }
     rename_if_there(path, &aside)?;
     Ok(aside)
+}
+
+/// Returns the path to which a damaged database was renamed last.
+pub(super) fn last_set_aside(path: &Path) -> PathBuf {
+    let asides = (1..).map(|n| aside(path, n)).take_while(|candidate| candidate.exists());
+    asides.last().unwrap_or_else(|| aside(path, 1))
+}
+
+fn aside(path: &Path, number: u32) -> PathBuf {
+    with(path, &format!(".corrupt-{number}"))
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 fn rename_if_there(from: &Path, to: &Path) -> Result<(), StoreError> {

@@ -25,10 +25,13 @@ pub use scopes::{ScopeRecord, ScopeRecords};
 
 use lock::Lock;
 use rusqlite::{Connection, Row};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const DATABASE: &str = "flowcon.db";
+/// Exists from before a damaged database is set aside until the new one has recorded the loss.
+const LOSS: &str = "flowcon.db.loss";
 /// Page cache of SQLite in KiB; small, because rows are rewritten often and hardly ever read.
 const CACHE_KIB: i64 = 128;
 
@@ -55,10 +58,17 @@ impl Store {
         let directory = database::directory(directory)?;
         let lock = Lock::take(&directory)?;
         let path = directory.join(DATABASE);
-        let (connection, set_aside) = database::open(&path, |connection| prepare(&path, connection), &schema::STEPS)?;
-        let mut store = Store { connection, path, _lock: lock };
-        if set_aside.is_some() {
+        let loss = directory.join(LOSS);
+        let at_damage =
+            || announce_loss(&loss).map_err(|source| StoreError::directory(&loss, "record a loss in", source));
+        let prepare = |connection: &Connection| prepare(&path, connection);
+        let (connection, mut set_aside) = database::open(&path, prepare, &schema::STEPS, at_damage)?;
+        let mut store = Store { connection, path: path.clone(), _lock: lock };
+        // It also exists if an earlier process ended, or the disk was full, before the loss was recorded.
+        if loss.exists() {
             store.record_loss()?;
+            fs::remove_file(&loss).map_err(|source| StoreError::directory(&loss, "delete", source))?;
+            set_aside.get_or_insert_with(|| database::last_set_aside(&path));
         }
         Ok(Opened { store, set_aside })
     }
@@ -80,8 +90,8 @@ impl Store {
         })
     }
 
-    /// Returns when the latest damaged database was set aside, Unix milliseconds. The originals in it are lost: containers that ran then may
-    /// run under our limits, and must be left alone until they are restarted or an operator decides.
+    /// Returns when the latest damaged database was set aside, Unix milliseconds. The originals in it are lost: containers that existed then
+    /// may have our limits, also after a restart, and must be left alone until an operator decides.
     pub fn lost_at(&self) -> Result<Option<u64>, StoreError> {
         let latest = self.connection.query_row("SELECT max(unix_ms) FROM loss", [], |row| row.get::<_, Option<i64>>(0));
         let latest = latest.map_err(|error| self.error("read when a database was damaged", error))?;
@@ -120,6 +130,12 @@ impl Store {
     fn error(&self, operation: &'static str, source: rusqlite::Error) -> StoreError {
         StoreError::sqlite(&self.path, operation, source)
     }
+}
+
+/// Creates the file that announces a loss, on disk when this returns.
+fn announce_loss(loss: &Path) -> std::io::Result<()> {
+    File::create(loss)?.sync_all()?;
+    File::open(loss.parent().unwrap_or(loss))?.sync_all()
 }
 
 /// Prepares the database, and checks its pages before anything in it is trusted.

@@ -119,7 +119,7 @@ impl Store {
     }
 }
 
-/// Inserts an original; a known id keeps its limits.
+/// Inserts an original; a known id keeps its limits. Its engine is the one that runs it now: an engine may get a new id, or another socket.
 fn insert_original(connection: &Connection, original: &Original) -> rusqlite::Result<()> {
     let limits = &original.limits;
     let engine = original.engine;
@@ -152,7 +152,9 @@ fn insert_original(connection: &Connection, original: &Original) -> rusqlite::Re
              :shares, :nano, :quota, :period, :memory, :reservation, :blkio,
              :engine_id, :engine_socket)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, cgroup = excluded.cgroup,
-             boot_id = excluded.boot_id, started_unix_ms = excluded.started_unix_ms",
+             boot_id = excluded.boot_id, started_unix_ms = excluded.started_unix_ms,
+             engine_id = CASE WHEN excluded.engine_socket IS NULL THEN engine_id ELSE excluded.engine_id END,
+             engine_socket = coalesce(excluded.engine_socket, engine_socket)",
     )?;
     statement.execute(values).map(drop)
 }

@@ -144,7 +144,7 @@ pub struct Found {
     /// Whether it ran before the daemon started.
     pub ran_before: bool,
     /// Whether it ran when a journal was damaged, so that its original limits may be lost.
-    pub ran_at_loss: bool,
+    pub existed_at_loss: bool,
     /// Current limits.
     pub current: Limits,
     /// The limits in the engine's units.

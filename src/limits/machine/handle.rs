@@ -60,7 +60,7 @@ impl Machine {
 
     /// Begins to govern a container, or another run of it.
     fn begin(&mut self, found: Found, at: At) {
-        let Found { id, name, runtime, run, mark, is_deferred, ran_before, ran_at_loss, current, engine } = found;
+        let Found { id, name, runtime, run, mark, is_deferred, ran_before, existed_at_loss, current, engine } = found;
         if self.containers.get(&id).is_some_and(|known| known.run == run) {
             return;
         }
@@ -72,7 +72,7 @@ impl Machine {
         if let Some(last) = self.ended.remove(&id) {
             ledger.continue_after(last, at.now);
         }
-        if self.damaged.contains(&id) || ran_at_loss && !self.originals.contains_key(&id) {
+        if self.damaged.contains(&id) || existed_at_loss && !self.originals.contains_key(&id) {
             ledger.yield_to("its original limits were lost with a damaged journal");
         } else if ran_before {
             ledger.settle_until(at.now.after(self.intervals.usual));

@@ -49,8 +49,8 @@ impl HistoryStore {
     pub fn open(directory: &Path) -> Result<OpenedHistory, StoreError> {
         let path = database::directory(directory)?.join(DATABASE);
         let failed = |source| StoreError::sqlite(&path, "prepare", source);
-        let (connection, set_aside) =
-            database::open(&path, |connection| prepare(connection).map_err(failed), &schema::STEPS)?;
+        let prepare = |connection: &Connection| prepare(connection).map_err(failed);
+        let (connection, set_aside) = database::open(&path, prepare, &schema::STEPS, || Ok(()))?;
         Ok(OpenedHistory { store: HistoryStore { connection, path, words: BTreeMap::new() }, set_aside })
     }
 
