@@ -5,7 +5,7 @@ use super::target::Target;
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
 use crate::host::store::Original;
 use crate::host::systemd::{Systemd, SystemdError};
-use crate::limits::{RecordResult, WriteResult, same};
+use crate::limits::{RecordResult, WriteResult};
 use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,12 +104,15 @@ impl Writer {
                 corrected => failed = corrected.err().map(|error| error.to_string()),
             }
         }
+        // Another write may correct it meanwhile, so this one keeps the conversion with which it began.
+        let conversion = self.conversion();
         // The engine cannot update these, so they are written even while it is down: a job must not stay squeezed by `memory.high`.
-        let (by_engine, by_cgroup) = self.split(target, original, settings);
+        let original = &self.with_present_bounds(target, original, forgotten).await;
+        let (by_engine, by_cgroup) = self.split(target, original, conversion, settings);
         for setting in by_cgroup {
             failed = self.by_cgroup(target, setting).await.err().or(failed);
         }
-        match self.write_by_engine(target, original, &by_engine).await {
+        match self.write_by_engine(target, original, conversion, &by_engine).await {
             Ok(rest) => {
                 for setting in rest {
                     failed = self.by_cgroup(target, setting).await.err().or(failed);
@@ -120,16 +123,38 @@ impl Writer {
         }
         match failed {
             Some(why) => WriteResult::Failed(why),
-            None => {
-                self.correct_weight(target, original, settings).await;
-                WriteResult::Done
-            }
+            None => self.correct_weight(target, original, conversion, settings).await,
+        }
+    }
+
+    /// Returns the original limits with the present bounds of an update, which flowcon never changes, for writing a value that the owner
+    /// may have set after changing these bounds.
+    async fn with_present_bounds(
+        &self,
+        target: &Target,
+        original: &EngineLimits,
+        forgotten: &[Setting],
+    ) -> EngineLimits {
+        let engine = self.engine_of(target).filter(|_| !forgotten.is_empty());
+        match engine {
+            Some(engine) => engine.record(&target.id).await.map_or(*original, |(record, _)| EngineLimits {
+                memory: record.memory,
+                cpu_period: record.cpu_period,
+                ..*original
+            }),
+            None => *original,
         }
     }
 
     /// Splits settings into those that the engine can update and those that are written through systemd or to the cgroup.
-    fn split(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) -> (Vec<Setting>, Vec<Setting>) {
-        let (has_engine, conversion) = (self.engine_of(target).is_some(), self.conversion());
+    fn split(
+        &self,
+        target: &Target,
+        original: &EngineLimits,
+        conversion: Conversion,
+        settings: &[Setting],
+    ) -> (Vec<Setting>, Vec<Setting>) {
+        let has_engine = self.engine_of(target).is_some();
         settings.iter().copied().partition(|setting| {
             let is_updatable = || recorded(*setting, original, conversion, original) != Recorded::Never;
             has_engine && !self.is_systemds(target, *setting) && !is_bfqs(target, *setting) && is_updatable()
@@ -146,12 +171,11 @@ impl Writer {
         &self,
         target: &Target,
         original: &EngineLimits,
+        conversion: Conversion,
         settings: &[Setting],
     ) -> Result<Vec<Setting>, EngineError> {
         match self.engine_of(target) {
-            Some(engine) if !settings.is_empty() => {
-                engine.update(&target.id, original, self.conversion(), settings).await
-            }
+            Some(engine) if !settings.is_empty() => engine.update(&target.id, original, conversion, settings).await,
             _ => Ok(settings.to_vec()),
         }
     }
@@ -214,23 +238,34 @@ impl Writer {
         }
     }
 
-    /// Corrects the weight if the engine converts `cpu_shares` in the other of two ways, as the value that was read back shows.
-    async fn correct_weight(&self, target: &Target, original: &EngineLimits, settings: &[Setting]) {
-        let Some(Setting::CpuWeight(wanted)) = settings.iter().find(|s| matches!(s, Setting::CpuWeight(_))) else {
-            return;
+    /// Corrects the weight if the engine converts `cpu_shares` in the other of two ways than it was `written` with, as the value that was
+    /// read back shows. Runtimes may differ between containers of one engine, and an update may replace one while it runs.
+    async fn correct_weight(
+        &self,
+        target: &Target,
+        original: &EngineLimits,
+        written: Conversion,
+        settings: &[Setting],
+    ) -> WriteResult {
+        let wanted = settings.iter().find(|setting| matches!(setting, Setting::CpuWeight(_)));
+        let (Some(Setting::CpuWeight(wanted)), Some(_)) = (wanted, self.engine_of(target)) else {
+            return WriteResult::Done;
         };
-        let Some(mut info) = self.info() else { return };
-        let current = target.cgroup().limits().cpu_weight;
-        let Some(current) = current.filter(|now| !same(Setting::CpuWeight(*now), Setting::CpuWeight(*wanted))) else {
-            return;
-        };
-        let detected = Conversion::detect(info.conversion.shares(*wanted), current.number());
-        let Some(conversion) = detected.filter(|found| *found != info.conversion) else { return };
+        let other_weight = || target.cgroup().limits().cpu_weight.filter(|now| now != wanted);
+        let detected = other_weight().and_then(|now| Conversion::detect(written.shares(*wanted), now.number()));
+        let Some(conversion) = detected.filter(|found| *found != written) else { return WriteResult::Done };
         tracing::info!(?conversion, "the engine converts CPU shares differently than expected");
-        info.conversion = conversion;
-        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
-        if let Err(error) = self.write_by_engine(target, original, &[Setting::CpuWeight(*wanted)]).await {
-            tracing::debug!(%error, "the weight is corrected at the next tick");
+        if let Some(info) = self.connected.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            info.conversion = conversion;
+        }
+        let corrected = self.write_by_engine(target, original, conversion, &[Setting::CpuWeight(*wanted)]).await;
+        match (corrected, other_weight()) {
+            (Err(error), _) if error.is_gone() => WriteResult::Gone,
+            (Err(error), _) => WriteResult::Failed(error.to_string()),
+            (Ok(_), Some(now)) => {
+                WriteResult::Failed(format!("the engine made CPU weight {} of {}", now.number(), wanted.number()))
+            }
+            (Ok(_), None) => WriteResult::Done,
         }
     }
 

@@ -4,11 +4,14 @@ use super::restore::restore_all;
 use super::target::Target;
 use super::testing::{FakeCgroup, FakeEngine, executor, id, info, low, original, weight};
 use super::writer::{Connected, Writer};
+use crate::host::docker::Conversion;
 use crate::host::systemd::{SystemdError, tests::manager};
 use crate::limits::WriteResult;
 use crate::model::{EngineLimits, Runtime, Setting};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -70,6 +73,18 @@ async fn an_io_weight_that_systemd_restores_is_replaced_in_the_engines_record_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_owners_protection_that_is_accepted_is_not_bounded_by_an_earlier_memory_limit() {
+    let engine = engine(r#"{"Running":true,"Pid":1}"#, format!(r#""Memory":{}"#, 32_u64 << 30));
+    let folder = folder();
+    let target = folder.target(id(1), "job", Runtime::Docker);
+    let original = EngineLimits { memory: 8 << 30, memory_reservation: 2 << 30, ..EngineLimits::default() };
+    assert_eq!(engine.writer().write(&target, &original, &[low(16 << 10)], &[low(3 << 10)]).await, WriteResult::Done);
+    let requests = engine.requests.lock().unwrap();
+    let update = requests.iter().find(|line| line.starts_with("POST")).unwrap();
+    assert!(update.contains(&format!(r#""MemoryReservation":{}"#, 16_u64 << 30)), "{update}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_io_weight_goes_through_the_engine_only_where_there_is_no_bfq() {
     for (has_bfq, updates, weight) in [(true, 0, "666"), (false, 1, "default 100")] {
         let engine = engine(r#"{"Running":true,"Pid":1}"#, String::new());
@@ -81,6 +96,41 @@ async fn an_io_weight_goes_through_the_engine_only_where_there_is_no_bfq() {
         let wrote = engine.writer().write(&target, &EngineLimits::default(), &[Setting::IoWeight(666)], &[]).await;
         assert_eq!(wrote, WriteResult::Done);
         assert_eq!((update_count(&engine), folder.text("io.weight").as_str()), (updates, weight));
+    }
+}
+
+/// An engine that converts shares as runc does since 1.3.2, for containers with these cgroups; it refuses updates after the first
+/// `updates_at_most` ones.
+fn engine_with_new_runc(folders: [PathBuf; 2], updates_at_most: usize) -> FakeEngine {
+    let updates = AtomicUsize::new(0);
+    FakeEngine::start(move |line, body| {
+        if updates.fetch_add(1, Ordering::Relaxed) >= updates_at_most {
+            return Some((500, r#"{"message":"no"}"#.to_owned()));
+        }
+        let number = (0..2).find(|number| line.contains(id(*number).as_str()))?;
+        let body: serde_json::Value = serde_json::from_str(body).ok()?;
+        let weight = Conversion::Quadratic.weight(body["CpuShares"].as_u64()?);
+        fs::write(folders[usize::from(number)].join("cpu.weight"), format!("{weight}\n")).ok()?;
+        Some((200, "{}".to_owned()))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn weights_that_were_converted_wrongly_at_the_same_time_are_all_corrected() {
+    for (updates_at_most, is_done) in [(4, true), (2, false)] {
+        let folders = [folder(), folder()];
+        let engine = engine_with_new_runc(folders.each_ref().map(|folder| folder.0.path().to_owned()), updates_at_most);
+        let targets = [0, 1].map(|number| folders[usize::from(number)].target(id(number), "job", Runtime::Docker));
+        let (writer, original, settings) = (engine.writer(), EngineLimits::default(), [weight(50)]);
+        let write = |target| writer.write(target, &original, &settings, &[]);
+        let wrote = tokio::join!(write(&targets[0]), write(&targets[1]));
+        for (wrote, folder) in [(wrote.0, &folders[0]), (wrote.1, &folders[1])] {
+            assert_eq!(
+                (wrote == WriteResult::Done, folder.text("cpu.weight") == "50"),
+                (is_done, is_done),
+                "{wrote:?}"
+            );
+        }
     }
 }
 
