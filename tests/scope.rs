@@ -325,6 +325,38 @@ fn a_command_whose_flowctl_died_is_governed_until_its_last_process_ends_and_then
     assert_eq!(fs::read_dir(daemon.state_dir().join("scopes")).unwrap().count(), 0);
 }
 
+/// As moved by a container engine that the command runs.
+#[test]
+fn a_command_whose_processes_are_in_a_child_of_its_cgroup_is_governed_again_and_restored() {
+    let mut daemon = Daemon::start("off", &["policy.interval=1s"]);
+    let (moved, other) = (Place::at(&daemon, "moved"), Place::at(&daemon, "other"));
+    let labels = ["flowcon.weight=4"];
+    let (mut flowctl, _stdout) = start(moved.labelled(&labels, "echo ready; exec sleep 1000"), &moved);
+    let (_other_flowctl, _other_stdout) = other.start("exec sleep 1000");
+    let limits = cgroup_of(&moved);
+    let weight = || limits.limits().cpu_weight;
+    let changed = || (weight() != Some(CpuWeight::DEFAULT)).then_some(());
+    eventually("it has a larger share", SOON, changed);
+    let pid = moved.pid().to_string();
+    let inner: Vec<PathBuf> = moved.cgroups().iter().map(|cgroup| cgroup.join("inner")).collect();
+    for directory in &inner {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join("cgroup.procs"), &pid).unwrap();
+    }
+    daemon.end("KILL");
+    daemon.boot();
+    daemon.wait_for_job(&moved.name(), "it is governed by the next daemon", SOON, |job| job["share"].is_number());
+    assert_ne!(weight(), Some(CpuWeight::DEFAULT));
+    daemon.end("KILL");
+    let restored = daemon.restore();
+    assert_eq!(weight(), Some(CpuWeight::DEFAULT), "{restored}");
+    signal(flowctl.id(), "TERM");
+    flowctl.wait().unwrap();
+    for directory in inner {
+        eventually("it is empty", SOON, || (!directory.exists() || fs::remove_dir(&directory).is_ok()).then_some(()));
+    }
+}
+
 #[test]
 fn a_configured_log_file_is_read_after_rotation() {
     let daemon = Daemon::start("off", &["policy.interval=1s"]);

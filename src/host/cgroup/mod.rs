@@ -41,6 +41,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use usage::Meter;
 
+/// Processes of a scope that are tried at most, to find its cgroup.
+const MEMBERS_TRIED: usize = 64;
+
 /// The cgroup of one container in every relevant hierarchy, kept open.
 ///
 /// Guarantees: it is never the root cgroup of a hierarchy, which a container shares with the whole machine; reads and writes either reach
@@ -102,7 +105,20 @@ impl Cgroup {
     /// # Errors
     /// As [`Cgroup::of_process`]; [`CgroupError::Root`] if there is no cgroup of that name.
     pub fn of_scope(pid: u32, expected: Option<StartTime>, name: &str) -> Result<Cgroup, CgroupError> {
-        let (mut directories, network) = locate(pid, expected, None)?;
+        Self::named(name, pid, locate(pid, expected, None)?)
+    }
+
+    /// Like [`Cgroup::of_scope`], but the process may also be in a cgroup below it: the command may run a container engine, or another
+    /// program that moves its processes into cgroups of their own.
+    ///
+    /// # Errors
+    /// As [`Cgroup::of_scope`]; [`CgroupError::Shared`] if no cgroup of the process has that name.
+    pub fn of_scope_above(pid: u32, name: &str) -> Result<Cgroup, CgroupError> {
+        Self::named(name, pid, locate(pid, None, Some(name))?)
+    }
+
+    fn named(name: &str, pid: u32, located: (Directories, Option<Network>)) -> Result<Cgroup, CgroupError> {
+        let (mut directories, network) = located;
         directories.keep_named(name);
         if directories.all().next().is_none() {
             return Err(CgroupError::Root { pid });
@@ -110,13 +126,12 @@ impl Cgroup {
         Ok(Cgroup::new(pid, directories, network))
     }
 
-    /// Like [`Cgroup::of_scope`], but tries all processes in these directories: the first process of a scope may have ended.
+    /// Like [`Cgroup::of_scope_above`], but tries processes in and below these directories: the first process of a scope may have ended.
     pub fn of_members(directories: &[PathBuf], name: &str) -> Option<Cgroup> {
-        let members = directories.iter().filter_map(|path| std::fs::read_to_string(path.join("cgroup.procs")).ok());
-        let pids: Vec<u32> =
-            members.flat_map(|text| text.lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect();
-        let cgroups = pids.into_iter().filter_map(|pid| Cgroup::of_scope(pid, None, name).ok());
-        cgroups.into_iter().find(|cgroup| cgroup.directories().iter().all(|found| directories.contains(found)))
+        let open = |path: &PathBuf| Directory::open(path.clone(), false, false).ok();
+        let pids = directories.iter().filter_map(open).flat_map(|directory| directory.processes(MEMBERS_TRIED));
+        let mut cgroups = pids.filter_map(|pid| Cgroup::of_scope_above(pid, name).ok());
+        cgroups.find(|cgroup| cgroup.directories().iter().all(|found| directories.contains(found)))
     }
 
     fn new(pid: u32, directories: Directories, network: Option<Network>) -> Cgroup {
