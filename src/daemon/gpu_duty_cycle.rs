@@ -95,13 +95,17 @@ impl Governing {
         }
     }
 
-    /// Thaws jobs that could not be thawed before. Jobs with turns are left to the guard.
+    /// Thaws jobs that may still be frozen after their engine unpaused them, until that succeeds and the guard, too, has left them to the
+    /// engine. Jobs with turns are left to the guard.
     fn thaw_again(&mut self) {
+        let is_last = self.duty.guard.has_answered();
         for (id, cgroup) in std::mem::take(&mut self.duty.unthawed) {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            if self.duty.planned.contains(&id) || freezer::thaw(&cgroup).is_ok() {
+            let is_thawed = self.duty.planned.contains(&id) || freezer::thaw(&cgroup).is_ok();
+            if is_thawed {
                 job.set_notice(Subject::Thaw, None);
-            } else {
+            }
+            if !is_thawed || !is_last {
                 self.duty.unthawed.insert(id, cgroup);
             }
         }
@@ -197,13 +201,13 @@ impl Governing {
             duty.paused.insert(id.clone(), record.clone());
         } else {
             duty.leave.retain(|path| *path != cgroup);
-            // The guard may have frozen it again after the engine unpaused it.
+            // The guard may have frozen it again after the engine unpaused it, and may still do so to leave it to the engine.
+            duty.unthawed.insert(id.clone(), cgroup.clone());
             if let Err(error) = freezer::thaw(&cgroup) {
                 let problem = format!(
                     "it is frozen although its engine unpaused it, and cannot be thawed: {error}; this is tried again every \
                      second, and when flowcond is restarted"
                 );
-                duty.unthawed.insert(id.clone(), cgroup);
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.set_notice(Subject::Thaw, Some(problem));
                 }

@@ -36,7 +36,7 @@ pub(super) struct Duty {
     pub planned: BTreeSet<ContainerId>,
     /// Jobs that their engine paused, as the journal has them.
     pub paused: BTreeMap<ContainerId, Freezable>,
-    /// Jobs without turns that could not be thawed after their engine unpaused them.
+    /// Jobs without turns that may still be frozen after their engine unpaused them.
     pub unthawed: BTreeMap<ContainerId, PathBuf>,
     /// Whether jobs may have notices about freezing.
     pub has_notices: bool,

@@ -205,26 +205,48 @@ async fn nothing_is_shown_about_freezing_after_it_is_turned_off() {
     assert_eq!(of_job(&daemon), NONE);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_cannot_be_thawed_is_shown_until_it_is() {
-    let folder = FakeCgroup::new(); // without a freezer
-    let mut daemon = TestDaemon::new(None);
-    daemon.add(&id(1), "job", &folder, Runtime::Docker);
-    let paused = Freezable {
+/// The journal's record of a job that its engine has paused.
+fn paused(folder: &FakeCgroup) -> Freezable {
+    Freezable {
         id: id(1),
         runtime: Runtime::Docker,
         name: "job".to_owned(),
         cgroup: folder.0.path().to_string_lossy().into_owned(),
         boot_id: String::new(),
         is_paused: true,
-    };
-    daemon.governing.duty.paused.insert(id(1), paused);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_cannot_be_thawed_is_shown_until_it_is() {
+    let folder = FakeCgroup::new(); // without a freezer
+    let mut daemon = TestDaemon::new(None);
+    daemon.add(&id(1), "job", &folder, Runtime::Docker);
+    daemon.governing.duty.paused.insert(id(1), paused(&folder));
     daemon.governing.paused_by_engine(&id(1), false);
     daemon.governing.share_gpus();
     assert!(of_job(&daemon)[0].contains("cannot be thawed"), "{:?}", of_job(&daemon));
     folder.put("cgroup.freeze", "1");
     daemon.governing.share_gpus();
     assert_eq!((of_job(&daemon), folder.text("cgroup.freeze").as_str()), (NONE.to_vec(), "0"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_the_guard_leaves_to_its_engine_too_late_is_thawed() {
+    let folder = FakeCgroup::new();
+    folder.put("cgroup.freeze", "0");
+    let mut daemon = TestDaemon::new(None);
+    daemon.add(&id(1), "job", &folder, Runtime::Docker);
+    daemon.governing.duty.guard.set_answered(false);
+    daemon.governing.duty.paused.insert(id(1), paused(&folder));
+    daemon.governing.paused_by_engine(&id(1), false);
+    for is_answered in [false, true] {
+        folder.put("cgroup.freeze", "1"); // the guard had not read the plan to leave it
+        daemon.governing.duty.guard.set_answered(is_answered);
+        daemon.governing.share_gpus();
+        assert_eq!(folder.text("cgroup.freeze"), "0");
+    }
+    assert!(daemon.governing.duty.unthawed.is_empty());
 }
 
 #[test]

@@ -100,6 +100,17 @@ impl Guard {
         Ok(Followed { report, is_sent: true })
     }
 
+    /// Whether the guard has carried out the last plan, so that it freezes nothing that the plan does not have turns for.
+    pub fn has_answered(&self) -> bool {
+        lock(&self.shared).unanswered.is_none()
+    }
+
+    /// Sets whether it has, for tests.
+    #[cfg(test)]
+    pub fn set_answered(&self, is_answered: bool) {
+        lock(&self.shared).unanswered = (!is_answered).then(Instant::now);
+    }
+
     fn send(&mut self, plan: &Plan) {
         let Some(plans) = self.running.as_mut().and_then(|running| running.plans.as_mut()) else { return };
         {
