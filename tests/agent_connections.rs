@@ -117,7 +117,7 @@ async fn a_request_read_late_extends_no_lease_beyond_what_its_manager_assumes() 
     kill_process(process, Signal::STOP).unwrap();
     let sent = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec as u64 * 1000 + 1000;
     let continue_later = async {
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         kill_process(process, Signal::CONT).unwrap();
     };
     let (reported, ()) = tokio::join!(node.report(std::slice::from_ref(&service)), continue_later);

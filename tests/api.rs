@@ -262,7 +262,7 @@ fn a_body_that_is_too_large_is_rejected_with_or_without_a_content_length() {
 
 fn short_timeouts() -> ApiLimits {
     ApiLimits {
-        head_time: Duration::from_millis(300),
+        head_time: Duration::from_secs(20), // also a busy client sends its head in time
         request_time: Duration::from_millis(400),
         connections: 1,
         reserved: 0,
@@ -272,7 +272,8 @@ fn short_timeouts() -> ApiLimits {
 
 #[test]
 fn a_client_that_sends_its_head_slowly_is_disconnected() {
-    let served = Served::with(idle_node(), short_timeouts());
+    let limits = ApiLimits { head_time: Duration::from_millis(300), ..short_timeouts() };
+    let served = Served::with(idle_node(), limits);
     let mut stream = connect(&served);
     let begun = Instant::now();
     for byte in b"GET /v1/status HTTP/1.1\r\nX: y".iter().cycle() {
@@ -318,11 +319,13 @@ fn a_client_that_does_not_read_its_reply_loses_its_slot() {
 
 #[test]
 fn a_flood_of_connections_is_bounded_and_leaves_nothing_behind() {
-    let served = Served::new(idle_node());
-    let limits = ApiLimits::default();
+    // Connections keep their slots until the last of them has sent its request.
+    let limits = ApiLimits { head_time: Duration::from_secs(60), ..ApiLimits::default() };
+    let served = Served::with(idle_node(), limits.clone());
     let flood: Vec<UnixStream> = (0..300).map(|_| connect(&served)).collect();
-    // Wait until the server has accepted or rejected all of them; accepted connections keep their slots.
-    std::thread::sleep(Duration::from_millis(500));
+    // They are accepted in order: once the last is closed, the server has accepted or rejected all of them.
+    let closed = flood.last().map(|mut stream| stream.read_to_end(&mut Vec::new()));
+    assert!(matches!(closed, Some(Ok(0))), "{closed:?}");
     let mut outcomes = [0, 0, 0];
     for mut stream in flood {
         let mut reply = String::new();
@@ -463,12 +466,20 @@ fn a_slow_reader_misses_no_stored_event() {
 
 #[test]
 fn stopping_finishes_open_requests_ends_streams_and_removes_the_socket() {
-    let mut served =
-        Served::with(idle_node(), ApiLimits { request_time: Duration::from_millis(500), ..ApiLimits::default() });
+    let limits = ApiLimits {
+        request_time: Duration::from_millis(500),
+        close_time: Duration::from_secs(60),
+        ..ApiLimits::default()
+    };
+    let mut served = Served::with(idle_node(), limits);
     let mut stream = follow(&served, "");
     let mut waiting = connect(&served);
     waiting.write_all(b"POST /v1/reload HTTP/1.1\r\nHost: x\r\n\r\n").expect("request sent");
-    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    while served.commands.lock().expect("lock").is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the request never arrives");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let begun = Instant::now();
     served.stop();
     assert!(begun.elapsed() < Duration::from_secs(60), "stopping took {:?}", begun.elapsed());

@@ -42,7 +42,7 @@ fn assert_failure_reported(output: &Output) {
 
 /// Twenty-four lines on one stream, then one on the other.
 const HASTY: &str = "[[job]]\nname = \"hasty\"\nstart_s = 0.5\ncommand = [\"sh\", \"-c\", \
-    \"i=0; while [ $i -lt 24 ]; do i=$((i+1)); echo line $i; done; sleep 0.5; echo no such data set >&2; exit 3\"]\n";
+    \"i=0; while [ $i -lt 24 ]; do i=$((i+1)); echo line $i; done; sleep 3; echo no such data set >&2; exit 3\"]\n";
 
 #[test]
 fn a_failed_job_in_a_scope_ends_the_bench_with_its_last_lines() {

@@ -35,6 +35,12 @@ fn list(job: &Value) -> &str {
 
 const THRESHOLD: f64 = 0.005;
 
+/// Script of a job whose loss falls for at least twelve seconds, more than two intervals of [`ALGORITHM_1`], and then stays constant.
+const CONVERGES_LATER: &str = "i=0; l=1300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
+    echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
+/// Interval of a test that must see every decision on a busy machine: some states last for only one interval.
+const ALGORITHM_1: &str = "5s";
+
 /// Algorithm 1 by hand for two containers, β = 2, with the growth G measured in each interval:
 ///
 /// | interval of `flat`          | list       | L of `grow`   | L of `flat`                | weights                |
@@ -46,9 +52,9 @@ const THRESHOLD: f64 = 0.005;
 #[test]
 fn algorithm_1_on_real_containers_matches_the_calculation_by_hand() {
     let engine = Engine::start();
-    let daemon = daemon(&engine, "2s");
+    let daemon = daemon(&engine, ALGORITHM_1);
     let grow = run(&engine, "grow", GROWING);
-    let flat = run(&engine, "flat", CONVERGED);
+    let flat = run(&engine, "flat", CONVERGES_LATER);
     let fresh = daemon.wait_for_job("flat", "is found and competes freely", SOON, |job| list(job) == "new");
     assert_eq!(fresh["limit"], 1.0);
 
@@ -83,7 +89,7 @@ fn algorithm_1_on_real_containers_matches_the_calculation_by_hand() {
         let status: Value = serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap();
         status["node"]["interval_s"].as_f64()
     };
-    eventually("the interval doubles twice", SOON, || interval().filter(|seconds| *seconds >= 8.0));
+    eventually("the interval doubles twice", SOON, || interval().filter(|seconds| *seconds >= 20.0));
 }
 
 #[test]
@@ -122,7 +128,7 @@ fn original_limits_are_restored_from_the_journal_of_a_killed_daemon() {
 #[test]
 fn a_restarted_daemon_keeps_limits_in_force_and_reads_each_line_once() {
     let engine = Engine::start();
-    let mut daemon = daemon(&engine, "2s");
+    let mut daemon = daemon(&engine, "6s"); // a restarted daemon observes for one interval, which must be seen
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
     daemon.wait_for_job("flat", "completes", SOON, |job| list(job) == "completing");

@@ -125,7 +125,7 @@ async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     engine.docker(&["exec", "later", "true"]);
     engine.docker(&["kill", "--signal", "CONT", "later"]);
     assert_eq!(watched.events.recv().await, Some(EngineEvent::Signalled(id.clone())));
-    engine.docker(&["restart", "--time", "1", "later"]);
+    engine.docker(&["restart", "--time", "60", "later"]);
     assert_eq!(watched.next().await, EngineEvent::Ended(id.clone(), Some(0)));
     let EngineEvent::Started(again) = watched.next().await else { panic!("not started again") };
     assert_eq!(again.id, id);

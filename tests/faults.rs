@@ -11,7 +11,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fs;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::daemon::Daemon;
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 
@@ -26,6 +26,12 @@ const OCCURRENCES: u32 = 16;
 
 /// Maximum lifetime of a daemon in milliseconds.
 const LIFE_MS: u64 = 2500;
+
+/// Maximum wait for limits in force, in the rounds that wait for them.
+const IN_FORCE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Maximum further wait once the fault has occurred: the daemon may have ended, or may only watch.
+const IN_FORCE_AFTER_FAULT: Duration = Duration::from_secs(5);
 
 /// The fault of one round.
 #[derive(Debug)]
@@ -50,8 +56,27 @@ impl Fault {
     }
 }
 
-/// Runs a daemon with this fault; returns whether something failed.
-fn run_with_fault(daemon: &mut Daemon, engine: &Engine, fault: &Fault, life: u64) -> bool {
+/// Waits until limits are in force, or the fault prevents that.
+fn wait_until_in_force(in_force: impl Fn() -> bool, has_failed: impl Fn() -> bool) {
+    let mut until = Instant::now() + IN_FORCE_WITHIN;
+    while !in_force() && Instant::now() < until {
+        if has_failed() {
+            until = until.min(Instant::now() + IN_FORCE_AFTER_FAULT);
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs a daemon with this fault, and ends its life at a random time after its start or, if it `waits`, after limits are in force. Returns
+/// whether something failed.
+fn run_with_fault(
+    daemon: &mut Daemon,
+    engine: &Engine,
+    fault: &Fault,
+    life: u64,
+    waits: bool,
+    in_force: impl Fn() -> bool,
+) -> bool {
     match fault {
         Fault::Disk { call, error, nth, forever } => {
             let on = if *forever { "+" } else { "" };
@@ -67,11 +92,18 @@ fn run_with_fault(daemon: &mut Daemon, engine: &Engine, fault: &Fault, life: u64
             under.extend(["-e", &trace, "-e", &inject]);
             files.iter().for_each(|file| under.extend(["-P", file]));
             daemon.launch_under(&under);
+            let has_failed = || fs::read_to_string(calls.path()).unwrap().contains("(INJECTED)");
+            if waits {
+                wait_until_in_force(in_force, has_failed);
+            }
             sleep(Duration::from_millis(life));
-            fs::read_to_string(calls.path()).unwrap().contains("(INJECTED)")
+            has_failed()
         }
         Fault::Engine { after, lasts } => {
             daemon.launch();
+            if waits {
+                wait_until_in_force(in_force, || false);
+            }
             sleep(Duration::from_millis(*after));
             engine.freeze();
             sleep(Duration::from_millis(*lasts));
@@ -101,14 +133,18 @@ fn original_limits_are_restored_after_any_fault() {
         start("light", &["--cpu-shares", "333"], &converged),
         start("heavy", &["--cpu-shares", "3000"], &converged),
     ];
-    let weights = || jobs.each_ref().map(|id| engine.cpu_weight(id));
+    let file = if Engine::is_cgroup_v1() { "cpu.shares" } else { "cpu.weight" };
+    let files = jobs.each_ref().map(|id| engine.cgroup_of(id, "cpu").join(file));
+    let weights = || files.each_ref().map(|file| fs::read_to_string(file).unwrap());
     let originals = weights();
     let mut daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
     daemon.end("TERM");
     let (mut failed, mut governed) = (0, 0);
     for round in 0..faults {
         let fault = Fault::any(&mut random);
-        failed += usize::from(run_with_fault(&mut daemon, &engine, &fault, random.random_range(500..LIFE_MS)));
+        // The time until limits are in force depends on the machine's load, so half of the daemons live relative to that.
+        let (life, waits) = (random.random_range(500..LIFE_MS), random.random());
+        failed += usize::from(run_with_fault(&mut daemon, &engine, &fault, life, waits, || weights() != originals));
         governed += usize::from(weights() != originals);
         daemon.end(if random.random_bool(0.7) { "KILL" } else { "TERM" });
         let output = daemon.restore();

@@ -325,5 +325,5 @@ fn events_are_piped_into_jq_one_by_one_and_end_with_it() {
     let ended = pipeline("-rn 'input.text'").wait_with_output().expect("the pipeline ends by itself");
     assert!(!ended.stdout.is_empty());
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }

@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(60);
 const MEASURED: Duration = Duration::from_secs(240);
 /// One of each two blocks is plain, so there are at most two in a row.
 const SETTINGS: [&str; 4] =
-    ["policy.name=flowcon", "policy.interval=2s", "policy.holdback=0.5", "policy.holdback-block=8s"];
+    ["policy.name=flowcon", "policy.interval=2s", "policy.holdback=0.5", "policy.holdback-block=20s"];
 
 fn node(daemon: &Daemon) -> Value {
     let status: Value = serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap();
@@ -33,10 +33,10 @@ fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// Waits for a control period with some time left, and for a condition in it.
+/// Waits for a control period with enough time left for some commands on a busy machine, and for a condition in it.
 fn in_control_period<T>(daemon: &Daemon, what: &str, mut probe: impl FnMut() -> Option<T>) -> (u64, T) {
     eventually(what, SOON, || {
-        let until = plain_until(daemon).filter(|until| *until > now_ms() + 3_000)?;
+        let until = plain_until(daemon).filter(|until| *until > now_ms() + 12_000)?;
         Some((until, probe()?))
     })
 }

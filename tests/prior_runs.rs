@@ -32,11 +32,22 @@ fn prior_runs_used(engine: &Engine, daemon: &Daemon, name: &str, script: &str) -
     eventually(&format!("{name} is read"), SOON, || prior_runs(daemon, name))
 }
 
-/// Lets a run finish, and waits until its last lines are read and the prior run is stored.
-fn finish(engine: &Engine, daemon: &Daemon, name: &str) {
+/// The number of stored prior runs, in a copy of the journal: the daemon has locked the original.
+fn stored_runs(daemon: &Daemon) -> Option<u32> {
+    let folder = tempfile::tempdir().ok()?;
+    for file in ["flowcon.db", "flowcon.db-wal"] {
+        std::fs::copy(daemon.state_dir().join(file), folder.path().join(file)).ok()?;
+    }
+    let journal = rusqlite::Connection::open(folder.path().join("flowcon.db")).ok()?;
+    journal.pragma_update(None, "synchronous", "OFF").ok()?; // a copy that is read repeatedly
+    journal.query_row("SELECT count(*) FROM precedent", [], |row| row.get(0)).ok()
+}
+
+/// Lets a run finish, and waits until its last lines are read and so many prior runs are stored.
+fn finish(engine: &Engine, daemon: &Daemon, name: &str, stored: u32) {
     engine.try_docker(&["exec", name, "sh", "-c", ": > /go"]); // fails for the run that was killed
     eventually(&format!("{name} ends"), SOON, || daemon.job(name).is_none().then_some(()));
-    std::thread::sleep(Duration::from_secs(6));
+    eventually(&format!("{stored} runs are stored"), SOON, || (stored_runs(daemon)? == stored).then_some(()));
 }
 
 #[test]
@@ -46,7 +57,7 @@ fn a_repeated_training_uses_only_its_own_prior_runs() {
     let with = |arguments: &str| format!(": train.sh {arguments}; {TRAINING}");
 
     assert_eq!(prior_runs_used(&engine, &daemon, "first", &with("--seed 7 --lr=1e-3")), 0);
-    finish(&engine, &daemon, "first");
+    finish(&engine, &daemon, "first", 1);
 
     // Another seed or learning rate is the same training; another option is not.
     assert_eq!(prior_runs_used(&engine, &daemon, "again", &with("--seed 8 --lr=0.01")), 1);
@@ -54,12 +65,12 @@ fn a_repeated_training_uses_only_its_own_prior_runs() {
     assert!(page.contains("prior runs") && page.contains("1 run of the same training"), "{page}");
     assert_eq!(prior_runs_used(&engine, &daemon, "other", &with("--seed 7 --lr=1e-3 --resume")), 0);
 
-    // A stopped run is not used.
+    // A stopped run is not used, and would be stored before the next.
     engine.docker(&["kill", "again"]);
-    finish(&engine, &daemon, "again");
-    finish(&engine, &daemon, "other");
+    finish(&engine, &daemon, "again", 1);
+    finish(&engine, &daemon, "other", 2);
     assert_eq!(prior_runs_used(&engine, &daemon, "third", &with("--seed 9 --lr=1e-3")), 1);
-    finish(&engine, &daemon, "third");
+    finish(&engine, &daemon, "third", 3);
 
     // Prior runs survive a restart of the daemon, also after a kill.
     daemon.end("KILL");

@@ -118,7 +118,7 @@ fn a_recording_that_ends_with_its_time_or_the_daemon_can_be_replayed() {
     let mut daemon = daemon();
     let folder = tempfile::tempdir().unwrap();
     let (short, cut) = (folder.path().join("short.jsonl"), folder.path().join("cut.jsonl"));
-    daemon.stdout_of(&["record", short.to_str().unwrap(), "--for", "3s"]);
+    daemon.stdout_of(&["record", short.to_str().unwrap(), "--for", "10s"]);
     assert!(ticks(&short).len() >= 2);
     let recording = record(&daemon, &[cut.to_str().unwrap()]);
     eventually("a tick", SOON, || (!ticks(&cut).is_empty()).then_some(()));
@@ -143,7 +143,7 @@ fn a_fifth_recording_is_rejected_until_another_ends() {
     for recording in open {
         end(recording, "INT");
     }
-    let recorded = daemon.stdout_of(&["record", "--for", "2s"]);
+    let recorded = daemon.stdout_of(&["record", "--for", "10s"]);
     assert!(
         recorded.starts_with("{\"header\":") && recorded.lines().count() >= 2,
         "written to standard output without a file"

@@ -78,13 +78,19 @@ fn a_line_in_a_quiet_log_is_read_before_the_next_round() {
     // After the first reads, only an event can make the next one early.
     let settled = Instant::now() + Duration::from_millis(600);
     reader.until("the first reads", |_| Instant::now() > settled);
-    let written: Vec<_> = logs.iter().step_by(LOGS / 20).collect();
-    let began = Instant::now();
-    written.iter().for_each(|(_, log)| append(log, "loss 1\n"));
-    reader.until("the lines", |read| written.iter().all(|(id, _)| !read[id].is_empty()));
-    // An event takes at most half a second; the rest allows for a busy machine.
-    assert!(began.elapsed() < Duration::from_millis(2500), "took {:?}", began.elapsed());
-    assert!(written.iter().all(|(id, _)| reader.text(id) == "loss 1\n"));
+    // An event takes at most half a second. A busy machine may take longer, so that there are five attempts, each with other quiet logs;
+    // without events, each would take a whole round.
+    let mut took = Vec::new();
+    let is_early = (0..5).any(|attempt| {
+        let written: Vec<_> = logs.iter().skip(attempt).step_by(LOGS / 20).collect();
+        let began = Instant::now();
+        written.iter().for_each(|(_, log)| append(log, "loss 1\n"));
+        reader.until("the lines", |read| written.iter().all(|(id, _)| !read[id].is_empty()));
+        took.push(began.elapsed());
+        assert!(written.iter().all(|(id, _)| reader.text(id) == "loss 1\n"));
+        took[attempt] < Duration::from_millis(2500)
+    });
+    assert!(is_early, "took {took:?}");
 }
 
 #[test]

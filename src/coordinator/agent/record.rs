@@ -57,7 +57,7 @@ mod tests {
             let began = Instant::now();
             assert_eq!(read(&service, &socket).await, None);
             hand_over(&service, &Value::Null, &socket).await;
-            assert!(began.elapsed() < 3 * WITHIN);
+            assert!(began.elapsed() < 20 * WITHIN); // two timeouts, on a busy machine
         }
     }
 }

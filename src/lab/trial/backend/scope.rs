@@ -288,7 +288,7 @@ mod tests {
     #[tokio::test]
     async fn close_waits_for_a_command_that_an_interrupted_clear_was_stopping() {
         let backend = backend();
-        let mut job = backend.spawn(shell("trap '' TERM; echo ready; sleep 1"), "job").expect("a shell");
+        let mut job = backend.spawn(shell("trap '' TERM; echo ready; sleep 5"), "job").expect("a shell");
         assert_eq!(job.output.recv().await.as_deref(), Some(&b"ready\n"[..]));
         let cleared = tokio::time::timeout(Duration::from_millis(100), backend.clear()).await;
         assert!(cleared.is_err(), "the command ignores SIGTERM");
