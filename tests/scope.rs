@@ -291,7 +291,7 @@ fn a_daemon_that_starts_later_or_again_governs_running_commands() {
     let (mut flowctl, _stdout) = place.start("echo epoch 1 loss: 0.9; exec sleep 1000");
     for _ in 0..2 {
         daemon.boot();
-        daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["lines"] != 0);
+        daemon.wait_for_job(&place.name(), "its output is read", SOON, |job| job["metric"]["name"] == "loss");
         let read = daemon.stdout_of(&["logs", &place.name(), "--json"]);
         assert!(read.contains("0.9"), "{read}");
         daemon.end("KILL");
@@ -330,8 +330,8 @@ fn a_command_whose_flowctl_died_is_governed_until_its_last_process_ends_and_then
 fn a_command_whose_processes_are_in_a_child_of_its_cgroup_is_governed_again_and_restored() {
     let mut daemon = Daemon::start("off", &["policy.interval=1s"]);
     let (moved, other) = (Place::at(&daemon, "moved"), Place::at(&daemon, "other"));
-    let labels = ["flowcon.weight=4"];
-    let (mut flowctl, _stdout) = start(moved.labelled(&labels, "echo ready; exec sleep 1000"), &moved);
+    let script = "i=0; echo ready; while :; do i=$((i+1)); echo step $i loss 0.5; sleep 0.2; done";
+    let (mut flowctl, _stdout) = start(moved.labelled(&["flowcon.weight=4"], script), &moved);
     let (_other_flowctl, _other_stdout) = other.start("exec sleep 1000");
     let limits = cgroup_of(&moved);
     let weight = || limits.limits().cpu_weight;
@@ -346,6 +346,9 @@ fn a_command_whose_processes_are_in_a_child_of_its_cgroup_is_governed_again_and_
     daemon.end("KILL");
     daemon.boot();
     daemon.wait_for_job(&moved.name(), "it is governed by the next daemon", SOON, |job| job["share"].is_number());
+    let step = |job: &serde_json::Value| job["progress"]["current"].as_f64();
+    let before = daemon.job(&moved.name()).as_ref().and_then(step);
+    daemon.wait_for_job(&moved.name(), "its output is read", SOON, |job| step(job) > before);
     assert_ne!(weight(), Some(CpuWeight::DEFAULT));
     daemon.end("KILL");
     let restored = daemon.restore();

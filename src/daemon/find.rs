@@ -74,7 +74,7 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
         let name = original.cgroup.rsplit('/').next().unwrap_or("");
         let cgroup = match original.runtime {
             Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
-            Runtime::Scope => Cgroup::of_scope_above(pid, name),
+            Runtime::Scope => Cgroup::of_scope(pid, None, name),
         };
         if let Ok(cgroup) = cgroup {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);

@@ -3,10 +3,12 @@
 
 use super::Control;
 use super::event::Event;
+use super::job::Job;
 use super::testing::{FakeCgroup, FakeEngine, TestDaemon, client_requests, id, info, low, weight};
 use crate::api::{Command, Refusal, Request};
 use crate::host::node;
 use crate::model::{Bytes, CpuWeight, Hold, Limits, Millis, RunState, Runtime};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -171,6 +173,19 @@ async fn a_value_that_the_owner_sets_during_a_slow_write_is_foreign() {
         let hold = daemon.ledger(&id(1)).hold(node::now(), false);
         assert!(matches!(hold, Some(Hold::Foreign(_))), "{status}: {hold:?}");
         assert_eq!(folder.text("cpu.weight"), "300");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_existed_when_the_journal_was_lost_is_left_alone_even_if_it_started_later() {
+    let (lost_at, folder) = (1_000, FakeCgroup::new());
+    for (created_unix_ms, is_held) in [(500, true), (1_500, false)] {
+        let mut daemon = TestDaemon::new(None);
+        daemon.governing.lost_at_unix_ms = Some(lost_at);
+        let mut job = Job::new(folder.target(id(1), "job", Runtime::Docker), None, &BTreeMap::new());
+        (job.created_unix_ms, job.target.started_unix_ms) = (created_unix_ms, u64::MAX);
+        daemon.governing.begin(Ok((job, None)), &id(1));
+        assert_eq!(matches!(daemon.ledger(&id(1)).hold(Millis(0), false), Some(Hold::Foreign(_))), is_held);
     }
 }
 

@@ -99,38 +99,26 @@ impl Cgroup {
         Ok(Cgroup::new(pid, directories, network))
     }
 
-    /// Opens the cgroup `name` of process `pid`, as for a scope. Hierarchies in which the process is in another cgroup are left out,
-    /// because that cgroup is shared with other processes.
+    /// Opens the cgroup `name` of process `pid`, as for a scope. The process may be in a cgroup below it: a command may run a container
+    /// engine, or another program that moves its processes into cgroups of their own. Hierarchies in which the process is elsewhere are
+    /// left out, because that cgroup is shared with other processes.
     ///
     /// # Errors
-    /// As [`Cgroup::of_process`]; [`CgroupError::Root`] if there is no cgroup of that name.
+    /// As [`Cgroup::of_container`].
     pub fn of_scope(pid: u32, expected: Option<StartTime>, name: &str) -> Result<Cgroup, CgroupError> {
-        Self::named(name, pid, locate(pid, expected, None)?)
-    }
-
-    /// Like [`Cgroup::of_scope`], but the process may also be in a cgroup below it: the command may run a container engine, or another
-    /// program that moves its processes into cgroups of their own.
-    ///
-    /// # Errors
-    /// As [`Cgroup::of_scope`]; [`CgroupError::Shared`] if no cgroup of the process has that name.
-    pub fn of_scope_above(pid: u32, name: &str) -> Result<Cgroup, CgroupError> {
-        Self::named(name, pid, locate(pid, None, Some(name))?)
-    }
-
-    fn named(name: &str, pid: u32, located: (Directories, Option<Network>)) -> Result<Cgroup, CgroupError> {
-        let (mut directories, network) = located;
+        let (mut directories, network) = locate(pid, expected, Some(name))?;
         directories.keep_named(name);
         if directories.all().next().is_none() {
-            return Err(CgroupError::Root { pid });
+            return Err(CgroupError::Shared { container: name.to_owned() });
         }
         Ok(Cgroup::new(pid, directories, network))
     }
 
-    /// Like [`Cgroup::of_scope_above`], but tries processes in and below these directories: the first process of a scope may have ended.
+    /// Like [`Cgroup::of_scope`], but tries processes in and below these directories: the first process of a scope may have ended.
     pub fn of_members(directories: &[PathBuf], name: &str) -> Option<Cgroup> {
         let open = |path: &PathBuf| Directory::open(path.clone(), false, false).ok();
         let pids = directories.iter().filter_map(open).flat_map(|directory| directory.processes(MEMBERS_TRIED));
-        let mut cgroups = pids.filter_map(|pid| Cgroup::of_scope_above(pid, name).ok());
+        let mut cgroups = pids.filter_map(|pid| Cgroup::of_scope(pid, None, name).ok());
         cgroups.find(|cgroup| cgroup.directories().iter().all(|found| directories.contains(found)))
     }
 
