@@ -238,6 +238,38 @@ fn a_database_with_a_torn_page_is_moved_aside() {
 }
 
 #[test]
+fn a_database_that_cannot_be_read_once_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    for n in 0..200 {
+        write(&mut store, &original(&format!("{n:064}")), &[]).unwrap();
+    }
+    let known = store.originals().unwrap();
+    drop(store);
+    let mut failed = 0;
+    for nth in 1..=20 {
+        let inject = format!("inject=pread64:error=EIO:when={nth}");
+        let mut strace = Command::new("strace");
+        strace.args([
+            "--follow-forks",
+            "--quiet=all",
+            "--output=/dev/null",
+            "-e",
+            "trace=pread64",
+            "-e",
+            &inject,
+            "-P",
+        ]);
+        strace.arg(dir.path().join("flowcon.db")).args([env!("CARGO_BIN_EXE_flowcond"), "restore", "--state-dir"]);
+        let restored = strace.arg(dir.path()).args(["--set", "engine.address=/nowhere.sock"]).output().unwrap();
+        failed += usize::from(String::from_utf8_lossy(&restored.stderr).contains("disk I/O error"));
+        let Opened { store, set_aside } = Store::open(dir.path()).unwrap();
+        assert_eq!((set_aside, store.originals().unwrap() == known), (None, true), "read {nth}: {restored:?}");
+    }
+    assert!(failed > 10, "{failed} of 20");
+}
+
+#[test]
 fn a_database_of_a_later_version_is_rejected_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     write(&mut open(dir.path()), &original("a"), &[]).unwrap();

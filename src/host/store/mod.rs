@@ -24,7 +24,7 @@ pub use prior_runs::{PRIOR_RUNS_KEPT, RUNS_KEPT};
 pub use scopes::{ScopeRecord, ScopeRecords};
 
 use lock::Lock;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, ErrorCode, Row, ffi};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -153,10 +153,19 @@ fn prepare(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     journal().map_err(at("prepare"))?;
     let check_result: String =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(at("check"))?;
-    if check_result != "ok" {
-        return Err(StoreError::Damaged { path: path.to_owned(), operation: "check" });
+    if check_result == "ok" {
+        return Ok(());
     }
-    Ok(())
+    Err(unread(&check_result).map_or(StoreError::Damaged { path: path.to_owned(), operation: "check" }, at("check")))
+}
+
+/// Returns the error because of which the check could not read a page, which it reports like damage: the page itself may be intact.
+fn unread(check_result: &str) -> Option<rusqlite::Error> {
+    let (_, code) = check_result.split_once("error code=")?;
+    let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
+    let error = ffi::Error::new(digits.parse().ok()?);
+    let is_damage = matches!(error.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase);
+    (!is_damage).then_some(rusqlite::Error::SqliteFailure(error, None))
 }
 
 /// Converts to a signed integer for SQLite; larger values are clamped.
