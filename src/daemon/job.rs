@@ -36,7 +36,7 @@ pub(super) type Jobs = BTreeMap<ContainerId, Box<Job>>;
 /// A governed container.
 pub(super) struct Job {
     pub target: Target,
-    /// When the container was created, or the command started: limits that are older are not known. Unix time in milliseconds.
+    /// When the container was created, or the command started, Unix time in milliseconds.
     pub created_unix_ms: u64,
     /// Limits in the engine's units, as the container was found.
     engine_limits: Option<EngineLimits>,

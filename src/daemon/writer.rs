@@ -107,11 +107,12 @@ impl Writer {
         // Another write may correct it meanwhile, so this one keeps the conversion with which it began.
         let conversion = self.conversion();
         // The engine cannot update these, so they are written even while it is down: a job must not stay squeezed by `memory.high`.
-        let original = &self.with_present_bounds(target, original, forgotten).await;
         let (by_engine, by_cgroup) = self.split(target, original, conversion, settings);
         for setting in by_cgroup {
             failed = self.by_cgroup(target, setting).await.err().or(failed);
         }
+        let restored = if forgotten.is_empty() { &[] } else { by_engine.as_slice() };
+        let original = &self.with_present_bounds(target, original, restored).await;
         match self.write_by_engine(target, original, conversion, &by_engine).await {
             Ok(rest) => {
                 for setting in rest {
@@ -127,23 +128,18 @@ impl Writer {
         }
     }
 
-    /// Returns the original limits with the present bounds of an update, which flowcon never changes, for writing a value that the owner
-    /// may have set after changing these bounds.
+    /// Returns the original limits with the present bounds of an update, which flowcon never changes: when limits are restored or accepted,
+    /// a value may be the owner's, who may have changed its bound before.
     async fn with_present_bounds(
         &self,
         target: &Target,
         original: &EngineLimits,
-        forgotten: &[Setting],
+        settings: &[Setting],
     ) -> EngineLimits {
-        let engine = self.engine_of(target).filter(|_| !forgotten.is_empty());
-        match engine {
-            Some(engine) => engine.record(&target.id).await.map_or(*original, |(record, _)| EngineLimits {
-                memory: record.memory,
-                cpu_period: record.cpu_period,
-                ..*original
-            }),
-            None => *original,
-        }
+        let is_bounded = |setting: &Setting| matches!(setting, Setting::MemoryLow(_) | Setting::CpuQuota(_));
+        let Some(engine) = self.engine_of(target).filter(|_| settings.iter().any(is_bounded)) else { return *original };
+        let present = engine.record(&target.id).await.map(|(record, _)| record).unwrap_or(*original);
+        EngineLimits { memory: present.memory, cpu_period: present.cpu_period, ..*original }
     }
 
     /// Splits settings into those that the engine can update and those that are written through systemd or to the cgroup.

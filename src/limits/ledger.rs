@@ -255,9 +255,11 @@ impl Ledger {
 
     fn set_current(&mut self, current: &[Setting]) {
         for setting in current {
-            match self.original.get(setting.kind()) == Some(*setting) {
-                true => self.ours.unset(setting.kind()),
-                false => self.ours.set(*setting),
+            let is_original = self.original.get(setting.kind()) == Some(*setting);
+            if is_original {
+                self.ours.unset(setting.kind())
+            } else {
+                self.ours.set(*setting)
             }
             self.current.set(*setting);
         }
@@ -317,9 +319,8 @@ impl Ledger {
             return Verdict::Fine;
         }
         let may_be_late = self.late_until.is_some_and(|until| now < until);
-        let unsettled: Vec<Setting> = self.in_flight.iter().chain(&self.unconfirmed).copied().collect();
         let is_original = |ours: &Setting| self.current.get(ours.kind()) == self.original.get(ours.kind());
-        let foreign = match drift(&self.original, &self.ours, &unsettled, &self.current) {
+        let foreign = match drift(&self.original, &self.ours, &self.unconfirmed(), &self.current) {
             None => {
                 self.drifts.written();
                 return Verdict::Fine;

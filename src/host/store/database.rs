@@ -13,8 +13,8 @@ pub(super) fn directory(directory: &Path) -> Result<PathBuf, StoreError> {
     directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))
 }
 
-/// Opens the database at `path`, prepares it, and migrates it to the last of `steps`. A damaged one is set aside first,
-/// after `at_damage`; its new path is returned too.
+/// Opens the database at `path`, prepares it, and migrates it to the last of `steps`. A damaged one is set aside first, after
+/// `at_damage`; its new path is returned too.
 pub(super) fn open(
     path: &Path,
     prepare: impl Fn(&Connection) -> Result<(), StoreError>,

@@ -143,7 +143,7 @@ pub struct Found {
     pub is_deferred: bool,
     /// Whether it ran before the daemon started.
     pub ran_before: bool,
-    /// Whether it ran when a journal was damaged, so that its original limits may be lost.
+    /// Whether it existed when a journal was damaged, so that its original limits may be lost.
     pub existed_at_loss: bool,
     /// Current limits.
     pub current: Limits,
