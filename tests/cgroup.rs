@@ -4,11 +4,11 @@ mod support;
 
 use flowcon::host::cgroup::{Cgroup, CgroupError, Home, StartTime, Version, node_pressure, start_time};
 use flowcon::model::{Bytes, CpuWeight, Quota, Setting};
-use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use support::cost::cpu_time;
 use support::daemon::eventually;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -67,12 +67,6 @@ impl Drop for Job {
 /// CPU time used so far, in seconds.
 fn cpu(cgroup: &mut Cgroup) -> f64 {
     cgroup.usage().cpu.expect("CPU time is available").as_secs_f64()
-}
-
-/// CPU time of this thread, which is independent of other processes.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 const BUSY: &str = "while :; do :; done";

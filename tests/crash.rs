@@ -48,8 +48,7 @@ struct Job {
 impl Job {
     fn start(engine: &Engine, name: &'static str, options: &[&str], script: &str) -> Job {
         let id = engine.run(RunSpec { name, labels: &["flowcon.enable=true"], options, script });
-        let file = if Engine::is_cgroup_v1() { "cpu.shares" } else { "cpu.weight" };
-        let file = engine.cgroup_of(&id, "cpu").join(file);
+        let file = engine.weight_file(&id);
         let original = fs::read_to_string(&file).unwrap();
         Job { name, file, original }
     }

@@ -6,7 +6,6 @@
 mod served;
 mod support;
 
-use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use served::{as_user, public_flowctl};
@@ -28,17 +27,9 @@ const READERS: (&str, u32) = ("games", 60);
 const ADMIN: (&str, u32) = ("www-data", 33);
 const OTHER_USER: u32 = 12_345;
 
-/// Reads the number of adoptions and original limits of `id` from a copy of the journal, without the daemon.
+/// The number of adoptions and original limits of `id` in the journal.
 fn on_disk(daemon: &Daemon, id: &str) -> (u32, u32) {
-    let folder = tempfile::tempdir_in("/dev/shm").unwrap(); // a busy disk would delay the copy
-    for file in ["flowcon.db", "flowcon.db-wal"] {
-        let _ = fs::copy(daemon.state_dir().join(file), folder.path().join(file)); // the WAL may not exist
-    }
-    let journal = Connection::open(folder.path().join("flowcon.db")).unwrap();
-    journal.pragma_update(None, "synchronous", "OFF").unwrap(); // a copy that is read repeatedly
-    let count = |table: &str| {
-        journal.query_row(&format!("SELECT count(*) FROM {table} WHERE id = ?1"), [id], |row| row.get(0)).unwrap()
-    };
+    let count = |table| daemon.count_in_journal(table, &format!("id = '{id}'")).expect("a journal that can be read");
     (count("adopted"), count("original"))
 }
 
@@ -125,8 +116,7 @@ fn a_container_is_either_adopted_or_not_after_the_daemon_is_killed_while_disowni
     let run = |name, labels, options, script| engine.run(RunSpec { name, labels, options, script });
     run("grow", &["flowcon.enable=true"][..], &[][..], GROWING);
     let flat = run("flat", &[], &["--cpu-shares", "2048"], CONVERGED);
-    let file = if Engine::is_cgroup_v1() { "cpu.shares" } else { "cpu.weight" };
-    let file = engine.cgroup_of(&flat, "cpu").join(file);
+    let file = engine.weight_file(&flat);
     let limit = || fs::read_to_string(&file).unwrap();
     let original = limit();
     let mut daemon = Daemon::start(&engine.address(), &["policy.name=flowcon", "policy.interval=2s"]);

@@ -133,8 +133,7 @@ fn original_limits_are_restored_after_any_fault() {
         start("light", &["--cpu-shares", "333"], &converged),
         start("heavy", &["--cpu-shares", "3000"], &converged),
     ];
-    let file = if Engine::is_cgroup_v1() { "cpu.shares" } else { "cpu.weight" };
-    let files = jobs.each_ref().map(|id| engine.cgroup_of(id, "cpu").join(file));
+    let files = jobs.each_ref().map(|id| engine.weight_file(id));
     let weights = || files.each_ref().map(|file| fs::read_to_string(file).unwrap());
     let originals = weights();
     let mut daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);

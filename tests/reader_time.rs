@@ -1,15 +1,11 @@
 //! Tests that reading takes linear time, also for endless lines, nesting and redraws.
 
+mod support;
+
 use flowcon::model::{Directives, Millis};
 use flowcon::progress::Tracker;
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
-
-/// CPU time of this thread, which is independent of other processes.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
+use support::cost::cpu_time;
 
 /// The shortest of three measurements.
 fn time(piece: &str, bytes: usize) -> Duration {

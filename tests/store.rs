@@ -65,6 +65,15 @@ impl Drop for Mounted {
     }
 }
 
+/// Creates a database of many pages.
+fn filled(dir: &Path) -> Store {
+    let mut store = open(dir);
+    for n in 0..200 {
+        write(&mut store, &original(&format!("{n:064}")), &[]).unwrap();
+    }
+    store
+}
+
 fn write(store: &mut Store, original: &Original, settings: &[Setting]) -> Result<Original, StoreError> {
     store.journal_changes(&[(original.clone(), settings.to_vec())])?.remove(0)
 }
@@ -222,11 +231,7 @@ fn a_known_container_belongs_to_the_engine_that_runs_it_now() {
 #[test]
 fn a_database_with_a_torn_page_is_moved_aside() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = open(dir.path());
-    for n in 0..200 {
-        write(&mut store, &original(&format!("{n:064}")), &[]).unwrap();
-    }
-    drop(store);
+    drop(filled(dir.path()));
     let database = dir.path().join("flowcon.db");
     let mut bytes = fs::read(&database).unwrap();
     assert!(bytes.len() > 40_960, "{}", bytes.len());
@@ -240,10 +245,7 @@ fn a_database_with_a_torn_page_is_moved_aside() {
 #[test]
 fn a_database_that_cannot_be_read_once_is_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = open(dir.path());
-    for n in 0..200 {
-        write(&mut store, &original(&format!("{n:064}")), &[]).unwrap();
-    }
+    let store = filled(dir.path());
     let known = store.originals().unwrap();
     drop(store);
     let mut failed = 0;

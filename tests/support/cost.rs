@@ -19,6 +19,12 @@ pub fn cpu_of(pids: &[u32]) -> f64 {
     pids.iter().filter_map(ticks).sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
 }
 
+/// CPU time of this thread, which is independent of other processes.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// CPU use of processes over a time, in percent of a core.
 pub fn percent_of_a_core(pids: &[u32], over: Duration) -> f64 {
     let [percent] = percents_of_a_core([pids], over);

@@ -196,6 +196,17 @@ impl Daemon {
         eventually(&connected, Duration::from_secs(40), probe);
     }
 
+    /// Returns the number of rows in a table of the journal that satisfy an SQL condition, from a copy: the daemon locks the original. `None`
+    /// while the copy cannot be read, because the daemon was writing.
+    pub fn count_in_journal(&self, table: &str, condition: &str) -> Option<u32> {
+        let copy = tempfile::tempdir_in("/dev/shm").ok()?; // a busy disk would delay it
+        for file in ["flowcon.db", "flowcon.db-wal"] {
+            let _ = fs::copy(self.state_dir().join(file), copy.path().join(file)); // the WAL may not exist
+        }
+        let journal = rusqlite::Connection::open(copy.path().join("flowcon.db")).ok()?;
+        journal.query_row(&format!("SELECT count(*) FROM {table} WHERE {condition}"), [], |row| row.get(0)).ok()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: &str) {
         Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status().unwrap();

@@ -217,6 +217,11 @@ impl Engine {
         PathBuf::from(format!("/sys/fs/cgroup{}", path_of("").unwrap()))
     }
 
+    /// The kernel's file of the container's CPU weight.
+    pub fn weight_file(&self, id: &str) -> PathBuf {
+        self.cgroup_of(id, "cpu").join(if Engine::is_cgroup_v1() { "cpu.shares" } else { "cpu.weight" })
+    }
+
     /// The trimmed content of a file in the container's cgroup.
     pub fn cgroup_file(&self, id: &str, controller: &str, file: &str) -> String {
         let path = self.cgroup_of(id, controller).join(file);
