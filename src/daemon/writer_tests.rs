@@ -99,15 +99,15 @@ async fn an_io_weight_goes_through_the_engine_only_where_there_is_no_bfq() {
     }
 }
 
-/// An engine that converts shares as runc does since 1.3.2, for containers with these cgroups; it refuses updates after the first
-/// `updates_at_most` ones.
+/// An engine that converts shares as runc does since 1.3.2, for containers with these cgroups; it refuses updates of each after its
+/// first `updates_at_most` ones.
 fn engine_with_new_runc(folders: [PathBuf; 2], updates_at_most: usize) -> FakeEngine {
-    let updates = AtomicUsize::new(0);
+    let updates = [(); 2].map(|()| AtomicUsize::new(0));
     FakeEngine::start(move |line, body| {
-        if updates.fetch_add(1, Ordering::Relaxed) >= updates_at_most {
+        let number = (0..2).find(|number| line.contains(id(*number).as_str()))?;
+        if updates[usize::from(number)].fetch_add(1, Ordering::Relaxed) >= updates_at_most {
             return Some((500, r#"{"message":"no"}"#.to_owned()));
         }
-        let number = (0..2).find(|number| line.contains(id(*number).as_str()))?;
         let body: serde_json::Value = serde_json::from_str(body).ok()?;
         let weight = Conversion::Quadratic.weight(body["CpuShares"].as_u64()?);
         fs::write(folders[usize::from(number)].join("cpu.weight"), format!("{weight}\n")).ok()?;
@@ -117,7 +117,7 @@ fn engine_with_new_runc(folders: [PathBuf; 2], updates_at_most: usize) -> FakeEn
 
 #[tokio::test(flavor = "multi_thread")]
 async fn weights_that_were_converted_wrongly_at_the_same_time_are_all_corrected() {
-    for (updates_at_most, is_done) in [(4, true), (2, false)] {
+    for (updates_at_most, is_done) in [(2, true), (1, false)] {
         let folders = [folder(), folder()];
         let engine = engine_with_new_runc(folders.each_ref().map(|folder| folder.0.path().to_owned()), updates_at_most);
         let targets = [0, 1].map(|number| folders[usize::from(number)].target(id(number), "job", Runtime::Docker));
