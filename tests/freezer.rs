@@ -78,7 +78,8 @@ impl Drop for Counter {
         let _ = self.freezer().thaw();
         let _ = self.child.kill();
         let _ = self.child.wait();
-        self.home.remove();
+        // Its last `sleep` may not have ended yet.
+        eventually("its cgroup is removed", SOON, || self.home.remove().then_some(()));
     }
 }
 

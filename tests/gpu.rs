@@ -8,7 +8,7 @@ mod support;
 use flowcon::host::cgroup::{ProcessCgroups, remove_empty};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::daemon::{Daemon, eventually};
@@ -71,7 +71,10 @@ impl Drop for Job {
             let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
         }
         let _ = self.run.wait();
-        remove_empty(&self.inside);
+        // `flowctl run` cannot remove a cgroup that contains others.
+        let homes = self.inside.iter().filter_map(|inside| inside.parent()).map(Path::to_owned);
+        let all: Vec<PathBuf> = self.inside.iter().cloned().chain(homes).collect();
+        remove_empty(&all);
     }
 }
 

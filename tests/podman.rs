@@ -11,7 +11,7 @@ use flowcon::model::{ContainerId, CpuWeight, Setting};
 use futures_util::StreamExt;
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
-use support::engine::{CONVERGED, GROWING};
+use support::engine::{CONVERGED, GROWING, is_limited};
 use support::podman::Podman;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -98,7 +98,8 @@ fn labelled_and_adopted_containers_are_governed_in_the_same_way() {
     eventually("the engine is connected", SOON, connected);
     podman.run("grow", LABEL, GROWING);
     let flat = podman.run("flat", "team=a", CONVERGED);
-    let limited = |job: &serde_json::Value| job["cpu_weight"] == 40;
+    let limited =
+        |job: &serde_json::Value| job["cpu_weight"].as_u64().is_some_and(|weight| is_limited(weight as u32, 100));
     daemon.stdout_of(&["adopt", "flat"]);
     assert_eq!(daemon.job("flat").unwrap()["id"], flat.as_str());
     daemon.wait_for_job("grow", "its log is parsed", SOON, |job| job["metric"]["name"] == "loss");

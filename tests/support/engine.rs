@@ -26,11 +26,16 @@ pub const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000
 pub const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
     echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
 
-/// The weight that FlowCon leaves a converged job with this original weight next to a growing one with the default weight: the converged
+/// Whether a weight is the planned one, or that of an earlier plan, which stays if it differs by no more than rounding.
+pub fn is_near(weight: u32, planned: u32) -> bool {
+    weight.abs_diff(planned) <= 2
+}
+
+/// Whether FlowCon has limited a converged job with this original weight next to a growing one with the default weight: the converged
 /// job may claim a quarter as much, relative to the original weights, and the sum of both weights is kept.
-pub fn limited_weight(original: u32) -> u32 {
+pub fn is_limited(weight: u32, original: u32) -> bool {
     let claim = 0.25 * f64::from(original) / 100.0;
-    ((100.0 + f64::from(original)) * claim / (1.0 + claim)).round() as u32
+    is_near(weight, ((100.0 + f64::from(original)) * claim / (1.0 + claim)).round() as u32)
 }
 
 /// The container to start.
