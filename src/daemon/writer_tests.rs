@@ -11,10 +11,12 @@ use crate::model::{EngineLimits, Runtime, Setting};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use tokio::task::block_in_place;
 
 /// Docker's number for an `io.weight` of 200.
 const OURS: i64 = 30;
@@ -99,14 +101,18 @@ async fn an_io_weight_goes_through_the_engine_only_where_there_is_no_bfq() {
     }
 }
 
-/// An engine that converts shares as runc does since 1.3.2, for containers with these cgroups; it refuses updates of each after its
-/// first `updates_at_most` ones.
+/// An engine that converts shares as runc does since 1.3.2, for containers with these cgroups, whose first updates it does at the same
+/// time; it refuses updates of each after its first `updates_at_most` ones.
 fn engine_with_new_runc(folders: [PathBuf; 2], updates_at_most: usize) -> FakeEngine {
-    let updates = [(); 2].map(|()| AtomicUsize::new(0));
+    let (updates, both) = ([(); 2].map(|()| AtomicUsize::new(0)), Barrier::new(2));
     FakeEngine::start(move |line, body| {
         let number = (0..2).find(|number| line.contains(id(*number).as_str()))?;
-        if updates[usize::from(number)].fetch_add(1, Ordering::Relaxed) >= updates_at_most {
+        let earlier = updates[usize::from(number)].fetch_add(1, Ordering::Relaxed);
+        if earlier >= updates_at_most {
             return Some((500, r#"{"message":"no"}"#.to_owned()));
+        }
+        if earlier == 0 {
+            block_in_place(|| both.wait());
         }
         let body: serde_json::Value = serde_json::from_str(body).ok()?;
         let weight = Conversion::Quadratic.weight(body["CpuShares"].as_u64()?);
