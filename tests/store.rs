@@ -10,9 +10,23 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Opens a store. A process that another test is starting has a copy of every open lock until it executes its program, so a lock that was
+/// released may still be held for a moment.
+fn opened(dir: &Path) -> Result<Opened, StoreError> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match Store::open(dir) {
+            Err(StoreError::InUse { .. }) if Instant::now() < until => sleep(Duration::from_millis(10)),
+            result => return result,
+        }
+    }
+}
 
 fn open(dir: &Path) -> Store {
-    let Opened { store, set_aside } = Store::open(dir).unwrap();
+    let Opened { store, set_aside } = opened(dir).unwrap();
     assert_eq!(set_aside, None);
     store
 }
@@ -184,7 +198,7 @@ fn a_damaged_database_is_moved_aside_unchanged_and_reported() {
     for n in 1..=2 {
         let garbage = vec![n; 8_192];
         fs::write(dir.path().join("flowcon.db"), &garbage).unwrap();
-        let Opened { mut store, set_aside } = Store::open(dir.path()).unwrap();
+        let Opened { mut store, set_aside } = opened(dir.path()).unwrap();
         let aside = set_aside.unwrap();
         assert_eq!(aside, fs::canonicalize(dir.path()).unwrap().join(format!("flowcon.db.corrupt-{n}")));
         assert_eq!(fs::read(&aside).unwrap(), garbage);
@@ -197,7 +211,7 @@ fn the_time_of_a_loss_is_known_to_every_later_daemon() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(open(dir.path()).lost_at().unwrap(), None);
     fs::write(dir.path().join("flowcon.db"), vec![1; 8_192]).unwrap();
-    let lost_at = Store::open(dir.path()).unwrap().store.lost_at().unwrap();
+    let lost_at = opened(dir.path()).unwrap().store.lost_at().unwrap();
     assert!(lost_at.is_some());
     assert_eq!(open(dir.path()).lost_at().unwrap(), lost_at);
 }
@@ -207,13 +221,13 @@ fn a_loss_is_recorded_by_the_next_daemon_if_the_disk_was_full_at_the_time() {
     let mounted = Mounted::tmpfs("size=256k");
     fs::write(mounted.path().join("flowcon.db"), vec![1; 8_192]).unwrap();
     let ballast = fill(mounted.path());
-    assert!(Store::open(mounted.path()).is_err(), "there is no room for another database");
+    assert!(opened(mounted.path()).is_err(), "there is no room for another database");
     fs::remove_file(ballast).unwrap();
-    let Opened { store, set_aside } = Store::open(mounted.path()).unwrap();
+    let Opened { store, set_aside } = opened(mounted.path()).unwrap();
     assert!(store.lost_at().unwrap().is_some());
     assert!(set_aside.unwrap().ends_with("flowcon.db.corrupt-1"));
     drop(store);
-    assert_eq!(Store::open(mounted.path()).unwrap().set_aside, None, "it is reported once");
+    assert_eq!(opened(mounted.path()).unwrap().set_aside, None, "it is reported once");
 }
 
 #[test]
@@ -237,7 +251,7 @@ fn a_database_with_a_torn_page_is_moved_aside() {
     assert!(bytes.len() > 40_960, "{}", bytes.len());
     bytes[4_096..40_960].fill(0xA5);
     fs::write(&database, &bytes).unwrap();
-    let opened = Store::open(dir.path()).unwrap();
+    let opened = opened(dir.path()).unwrap();
     assert_eq!(fs::read(opened.set_aside.unwrap()).unwrap(), bytes);
     assert_eq!(opened.store.originals().unwrap().readable, []);
 }
@@ -265,7 +279,7 @@ fn a_database_that_cannot_be_read_once_is_kept() {
         strace.arg(dir.path().join("flowcon.db")).args([env!("CARGO_BIN_EXE_flowcond"), "restore", "--state-dir"]);
         let restored = strace.arg(dir.path()).args(["--set", "engine.address=/nowhere.sock"]).output().unwrap();
         failed += usize::from(String::from_utf8_lossy(&restored.stderr).contains("disk I/O error"));
-        let Opened { store, set_aside } = Store::open(dir.path()).unwrap();
+        let Opened { store, set_aside } = opened(dir.path()).unwrap();
         assert_eq!((set_aside, store.originals().unwrap() == known), (None, true), "read {nth}: {restored:?}");
     }
     assert!(failed > 10, "{failed} of 20");
@@ -276,7 +290,7 @@ fn a_database_of_a_later_version_is_rejected_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     write(&mut open(dir.path()), &original("a"), &[]).unwrap();
     sql(dir.path(), "PRAGMA user_version = 99");
-    let error = Store::open(dir.path()).unwrap_err();
+    let error = opened(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
     let later_columns = "ALTER TABLE original DROP COLUMN engine_id; ALTER TABLE original DROP COLUMN engine_socket; \
                          ALTER TABLE position DROP COLUMN started_unix_ms";
@@ -289,7 +303,7 @@ fn a_database_of_a_later_version_is_rejected_and_kept() {
 #[test]
 fn a_read_only_state_directory_is_a_clear_error() {
     let mounted = Mounted::tmpfs("ro");
-    let error = Store::open(mounted.path()).unwrap_err().to_string();
+    let error = opened(mounted.path()).unwrap_err().to_string();
     assert!(error.contains(&mounted.path().display().to_string()), "{error}");
     assert!(error.contains("ead-only") && error.contains("--state-dir"), "{error}");
 }
@@ -298,7 +312,7 @@ fn a_read_only_state_directory_is_a_clear_error() {
 fn a_state_directory_below_a_file_is_a_clear_error() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
-    let error = Store::open(&dir.path().join("file/state")).unwrap_err();
+    let error = opened(&dir.path().join("file/state")).unwrap_err();
     assert!(matches!(error, StoreError::Directory { .. }), "{error}");
 }
 
@@ -364,7 +378,7 @@ fn a_truncated_database_is_moved_aside_and_never_read_in_part() {
     let database = fs::read(live.join("flowcon.db")).unwrap();
     for length in (0..database.len()).step_by(61) {
         leave(&cut, &[("flowcon.db", &database[..length])]);
-        let Opened { store, set_aside } = Store::open(&cut).unwrap();
+        let Opened { store, set_aside } = opened(&cut).unwrap();
         let found = store.originals().unwrap().readable;
         // An empty file is a new database without commits.
         let is_reported = set_aside.is_some() || length == 0;
@@ -459,7 +473,7 @@ fn a_symbolic_link_to_a_database_is_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::NamedTempFile::new().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("flowcon.db")).unwrap();
-    assert!(Store::open(dir.path()).is_err());
+    assert!(opened(dir.path()).is_err());
     assert_eq!(fs::metadata(elsewhere.path()).unwrap().len(), 0);
 }
 
