@@ -43,8 +43,10 @@ fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
     wait_until_limited(&engine, &flat);
 
     daemon.end("KILL");
+    let limited = engine.cpu_weight(&flat);
+    assert!(is_limited(limited, 100), "a crash changes nothing by itself: {limited}");
     daemon.boot();
-    assert!(is_limited(engine.cpu_weight(&flat), 100), "the limit is unchanged");
+    assert_eq!(engine.cpu_weight(&flat), limited, "the limit is unchanged");
     let job = daemon.wait_for_job("flat", "is adopted by the next daemon", SOON, |_| true);
     assert_eq!(job["adopted"]["labels"]["flowcon.metric"], "loss", "{job:#?}");
 

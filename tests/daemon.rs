@@ -105,7 +105,8 @@ fn original_limits_are_restored_from_the_journal_of_a_killed_daemon() {
     eventually("b is limited", SOON, || is_limited(engine.cpu_weight(&b), original).then_some(()));
 
     daemon.end("KILL");
-    assert!(is_limited(engine.cpu_weight(&b), original), "a crash changes nothing by itself");
+    let limited = engine.cpu_weight(&b);
+    assert!(is_limited(limited, original), "a crash changes nothing by itself: {limited}");
     // As if it had been killed between the journal entry of the next weight and the write of the weight.
     let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
     journal.execute("INSERT INTO written VALUES (?1, 'cpu-weight', 1234)", [&b]).unwrap();
@@ -136,8 +137,10 @@ fn a_restarted_daemon_keeps_limits_in_force_and_reads_each_line_once() {
     eventually("b is limited", SOON, || is_limited(engine.cpu_weight(&b), 100).then_some(()));
     sleep(Duration::from_secs(31)); // log positions are saved every 30 seconds
     daemon.end("KILL");
+    let limited = engine.cpu_weight(&b);
+    assert!(is_limited(limited, 100), "a crash changes nothing by itself: {limited}");
     daemon.boot();
-    assert!(is_limited(engine.cpu_weight(&b), 100), "the limit is unchanged");
+    assert_eq!(engine.cpu_weight(&b), limited, "the limit is unchanged");
     let settling = daemon.wait_for_job("flat", "is found", SOON, |_| true);
     assert_eq!(settling["hold"]["kind"], "settling", "{settling:#?}");
     let known = daemon.wait_for_job("flat", "still knows its metric", SOON, |job| job["metric"].is_object());

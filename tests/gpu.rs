@@ -8,7 +8,7 @@ mod support;
 use flowcon::host::cgroup::{ProcessCgroups, remove_empty};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::daemon::{Daemon, eventually};
@@ -27,8 +27,8 @@ struct Job {
     run: Child,
     name: String,
     pids: Vec<u32>,
-    /// Nested cgroups created by the test.
-    inside: Vec<PathBuf>,
+    /// Nested cgroups created by the test, each before its parent, which `flowctl run` cannot remove.
+    nested: Vec<PathBuf>,
 }
 
 impl Job {
@@ -43,7 +43,7 @@ impl Job {
         daemon.wait_for_job(&name, "is governed", SOON, |_| true);
         let pids = eventually("its processes", SOON, || fs::read_to_string(&pid_file).ok());
         let pids = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-        Job { run, name, pids, inside: Vec::new() }
+        Job { run, name, pids, nested: Vec::new() }
     }
 
     /// Moves its second process into a nested cgroup, in each hierarchy in which the job has a cgroup.
@@ -53,9 +53,9 @@ impl Job {
             let inside = home.join("inside");
             fs::create_dir(&inside).unwrap();
             fs::write(inside.join("cgroup.procs"), self.pids[1].to_string()).unwrap();
-            self.inside.push(inside);
+            self.nested.extend([inside, home]);
         }
-        assert!(!self.inside.is_empty());
+        assert!(!self.nested.is_empty());
     }
 
     /// Waits until its GPU usage satisfies the condition, and returns it.
@@ -71,10 +71,7 @@ impl Drop for Job {
             let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
         }
         let _ = self.run.wait();
-        // `flowctl run` cannot remove a cgroup that contains others.
-        let homes = self.inside.iter().filter_map(|inside| inside.parent()).map(Path::to_owned);
-        let all: Vec<PathBuf> = self.inside.iter().cloned().chain(homes).collect();
-        remove_empty(&all);
+        remove_empty(&self.nested);
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // tests fail by panicking
 
+mod support;
+
 use flowcon::host::store::{ApiMark, LogPlace, Opened, Original, ReadPosition, Store, StoreError};
 use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting};
 use proptest::prelude::*;
@@ -10,19 +12,16 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use support::daemon::eventually;
 
 /// Opens a store. A process that another test is starting has a copy of every open lock until it executes its program, so a lock that was
 /// released may still be held for a moment.
 fn opened(dir: &Path) -> Result<Opened, StoreError> {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        match Store::open(dir) {
-            Err(StoreError::InUse { .. }) if Instant::now() < until => sleep(Duration::from_millis(10)),
-            result => return result,
-        }
-    }
+    eventually("its lock is free", Duration::from_secs(10), || match Store::open(dir) {
+        Err(StoreError::InUse { .. }) => None,
+        result => Some(result),
+    })
 }
 
 fn open(dir: &Path) -> Store {

@@ -26,9 +26,9 @@ pub const GROWING: &str = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); l=$((90000
 pub const CONVERGED: &str = "i=0; l=300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
     echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
 
-/// Whether a weight is the planned one, or that of an earlier plan, which stays if it differs by no more than rounding.
+/// Whether a weight is the planned one, or that of an earlier plan: flowcon writes no change by one.
 pub fn is_near(weight: u32, planned: u32) -> bool {
-    weight.abs_diff(planned) <= 2
+    weight.abs_diff(planned) <= 1
 }
 
 /// Whether FlowCon has limited a converged job with this original weight next to a growing one with the default weight: the converged
