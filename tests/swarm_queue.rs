@@ -71,7 +71,10 @@ fn two_gangs_that_do_not_fit_together_run_in_turn_and_are_never_partly_placed() 
     });
     assert!(waiting["node"].is_null(), "{waiting}");
     swarm.wait_for_all("done, one after the other", |jobs| {
-        assert!(up(jobs, "one") == 0 || up(jobs, "other") == 0, "two gangs that do not fit both: {jobs:?}");
+        // As soon as one worker is done, two of the three nodes have room for the other gang.
+        let is_one_done = count(jobs, "one", "done") + count(jobs, "other", "done") > 0;
+        let is_one_up = up(jobs, "one") == 0 || up(jobs, "other") == 0;
+        assert!(is_one_up || is_one_done, "two gangs that do not fit both: {jobs:?}");
         count(jobs, "one", "done") == 2 && count(jobs, "other", "done") == 2
     });
     for beats in beats {
