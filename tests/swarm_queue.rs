@@ -61,8 +61,8 @@ fn elastic_workers_are_scaled_down_for_a_gang_and_up_again() {
 fn two_gangs_that_do_not_fit_together_run_in_turn_and_are_never_partly_placed() {
     let mut swarm = TestSwarm::start(3);
     let most = memory(&swarm, 0.6);
-    swarm.coordinate();
     let beats = ["one", "other"].map(|name| gang(&swarm, name, 2, 25, most, &["flowcon.workers-min=2"]));
+    swarm.coordinate();
     let is_up =
         |job: &Value| ["starting", "running", "stopping", "carrying"].iter().any(|state| job["state"] == *state);
     let up = |jobs: &[Value], gang: &str| jobs.iter().filter(|job| job["gang"] == gang && is_up(job)).count();
