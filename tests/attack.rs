@@ -396,6 +396,7 @@ fn a_dead_command_keeps_no_resources_while_its_connection_is_open() {
     let mut attacker = arena.begin("hold", "held").stdout(Stdio::null()).spawn().unwrap();
     let name = format!("held@{ATTACKER}");
     arena.daemon.wait_for_job(&name, "it is governed", SOON, |_| true);
+    fs::write(arena.path("scratch/seen"), "").unwrap();
     eventually("its process was killed", SOON, || arena.path("scratch/held").exists().then_some(()));
     eventually("it is gone", SOON, || arena.daemon.job(&name).is_none().then_some(()));
     assert!(attacker.try_wait().unwrap().is_none(), "the connection is still held");
@@ -434,9 +435,11 @@ fn noise_on_the_socket_and_in_logs_costs_little_and_does_not_affect_others() {
             assert!(out.status.success(), "{:?} {}", out.status, text_of(&out));
             out
         };
-        // On a busy machine, the accept queue may stay full for longer than a start waits: then another start must get through.
-        let is_queue_full = |out: &Output| text_of(out).contains("Resource temporarily unavailable");
-        let out = (0..4).map(start).find(|out| !is_queue_full(out)).expect("the accept queue was not always full");
+        // On a busy machine, the accept queue may stay full, or the disk busy, for longer than a start waits: then another start must get through.
+        let is_late = |out: &Output| {
+            ["Resource temporarily unavailable", "timed out"].iter().any(|why| text_of(out).contains(why))
+        };
+        let out = (0..4).map(start).find(|out| !is_late(out)).expect("a start got through");
         assert!(!text_of(&out).contains("not governed"), "{}", text_of(&out));
         slowest = slowest.max(asked.elapsed());
         std::thread::sleep(Duration::from_secs(1));
@@ -630,7 +633,9 @@ impl Attacker {
         let mut puppet = Puppet::new(name);
         let memory = Kept::create(1000).unwrap().handle().unwrap();
         let _session = self.register(name, pidfd(puppet.child.id()).as_fd(), memory.as_fd()).unwrap();
-        std::thread::sleep(Duration::from_secs(1));
+        while !Path::new("seen").exists() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         puppet.child.kill().unwrap();
         puppet.child.wait().unwrap();
         fs::write(name, "").unwrap();

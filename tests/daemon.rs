@@ -140,8 +140,8 @@ fn a_restarted_daemon_keeps_limits_in_force_and_reads_each_line_once() {
     let limited = engine.cpu_weight(&b);
     assert!(is_limited(limited, 100), "a crash changes nothing by itself: {limited}");
     daemon.boot();
-    assert_eq!(engine.cpu_weight(&b), limited, "the limit is unchanged");
     let settling = daemon.wait_for_job("flat", "is found", SOON, |_| true);
+    assert_eq!(engine.cpu_weight(&b), limited, "the limit is unchanged");
     assert_eq!(settling["hold"]["kind"], "settling", "{settling:#?}");
     let known = daemon.wait_for_job("flat", "still knows its metric", SOON, |job| job["metric"].is_object());
     assert!(known["metric"].to_string().contains("loss"), "{known:#?}");

@@ -65,7 +65,7 @@ fn on_one_of_several_processors_the_weights_follow_the_ranks() {
         .zip([100_000, 400_000, 1_600_000, 6_400_000])
         .map(|(name, units)| train(&daemon, name, units, &one))
         .collect();
-    let ordered = || -> Option<Vec<u64>> {
+    let ordered = || -> Option<()> {
         let rankings: Option<Vec<_>> = names.iter().map(|name| ranking(&daemon, name)).collect();
         let rankings = rankings?;
         let domains = rankings.iter().all(|(_, _, domain)| {
@@ -75,10 +75,11 @@ fn on_one_of_several_processors_the_weights_follow_the_ranks() {
         let weights: Vec<u64> = rankings.iter().map(|(_, weight, _)| *weight).collect();
         // A difference of 1 is within the rounding of kernels: such a weight is not written again.
         let in_order = ranks == [1, 2, 3, 4] && weights.windows(2).all(|pair| pair[0] + 1 >= pair[1]);
-        (domains && in_order && weights[0] > 300 && weights[1] < 60).then_some(weights)
+        // Each is asked for on its own, and the plan may change meanwhile.
+        let is_sum_kept = weights.iter().sum::<u64>().abs_diff(400) <= 4;
+        (domains && in_order && is_sum_kept && weights[0] > 300 && weights[1] < 60).then_some(())
     };
-    let weights = eventually("the weights follow the ranks", Duration::from_secs(60), ordered);
-    assert!(weights.iter().sum::<u64>().abs_diff(400) <= 4, "the sum is kept: {weights:?}");
+    eventually("the weights follow the ranks, and their sum is kept", Duration::from_secs(60), ordered);
     // Once the demand of the first is known, one processor leaves nothing for the others.
     eventually("the first in rank has nearly all CPU, ten times in a row", Duration::from_secs(60), || {
         let has_all = |_| {

@@ -253,8 +253,13 @@ fn clocks_and_counters_that_go_backwards_give_no_number() {
     stand_in.set_script(&script(50, 7, ""));
     job.wait_for_gpus(&daemon, "a share", |gpus| gpus.first().is_some_and(|gpu| near(&gpu["share"], 0.5)));
     // The clock goes back by an hour, and the error counter decreases. The driver has no sample after the last one from then on.
-    stand_in.set_script(&script(60, 3, "shift -3600000000\n"));
-    let unknown = job.wait_for_gpus(&daemon, "no share", |gpus| gpus.first().is_some_and(|gpu| gpu["share"].is_null()));
+    // Since a clock that stays is soon accepted, before a slow daemon has published anything, it goes on backwards until the share is unknown.
+    let mut back_us = 3_600_000_000_i64;
+    let unknown = job.wait_for_gpus(&daemon, "no share", |gpus| {
+        stand_in.set_script(&script(60, 3, &format!("shift -{back_us}\n")));
+        back_us += 20_000_000;
+        gpus.first().is_some_and(|gpu| gpu["share"].is_null())
+    });
     assert_eq!(unknown[0]["memory_bytes"], 1024, "the memory is known");
     assert!(!notices(&daemon).contains("memory errors"), "{}", notices(&daemon));
     // The driver's clock stays there: it is accepted after a while.

@@ -99,7 +99,7 @@ fn an_end_is_recorded_with_its_exit_code() {
     assert_eq!(command["job"]["exit_code"], 0, "reported by `flowctl run`");
     let listed = eventually("both ends are in the history", Duration::from_secs(30), || {
         let listed = daemon.stdout_of(&["history"]);
-        (listed.contains("exit 0") && listed.contains("exit 3")).then_some(listed)
+        (listed.matches("exit 0").count() == 2 && listed.contains("exit 3")).then_some(listed)
     });
     let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().trim_end().to_owned();
     assert!(line("good").ends_with("exit 0") && line("bad").ends_with("exit 3"), "{listed}");

@@ -70,7 +70,7 @@ fn the_labels_of_a_job_apply_unless_overridden_on_the_command_line() {
 fn the_output_of_a_command_under_flowctl_run_is_read_by_name() {
     let daemon = Daemon::start("off", &[]);
     let name = format!("logs-{}", std::process::id());
-    let script = TRAINING.replace("sleep 600", "sleep 20");
+    let script = TRAINING.replace("sleep 600", "exec sleep 600"); // ends on SIGTERM
     let mut running = Job::start(&daemon, &name, &[], &["sh", "-c", &script]);
     daemon.wait_for_job(&name, "is read to its end", SOON, |job| job["progress"]["current"] == 12.0);
     assert_eq!(summary(&report(&daemon, &[&name])), ("loss", 12, 0.89, 0.78));

@@ -15,7 +15,7 @@ use support::job::Job;
 const SOON: Duration = Duration::from_secs(30);
 
 fn daemon() -> Daemon {
-    Daemon::start("off", &["policy.interval=1s"])
+    Daemon::start("off", &["policy.interval=1s", "policy.max-interval=1s"])
 }
 
 /// Starts a built-in training in a scope.
@@ -39,7 +39,8 @@ fn record(daemon: &Daemon, arguments: &[&str]) -> Child {
 
 fn ticks(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines); // the last may be in writing
+    let lines = whole.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter_map(|mut line| line.get_mut("tick").map(Value::take)).collect()
 }
 

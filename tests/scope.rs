@@ -168,6 +168,38 @@ fn the_command_is_governed_before_it_runs_and_its_end_is_recorded() {
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
 }
 
+/// A `flowctl` on a busy machine reports the exit code after the daemon has seen the cgroup empty.
+#[test]
+fn an_exit_code_that_is_reported_a_little_later_is_recorded() {
+    let daemon = Daemon::start("off", &["policy.interval=1s"]);
+    let exit_code_of = |test: &'static str, other: &'static str| {
+        let (place, other) = (Place::at(&daemon, test), Place::at(&daemon, other));
+        let wait_for = |file: &Path| format!("until [ -e {} ]; do sleep 0.05; done", file.display());
+        let (go, other_go) = (place.dir.path().join("go"), other.dir.path().join("go"));
+        let (mut flowctl, _stdout) = place.start(&format!("{}; exit 3", wait_for(&go)));
+        let (mut other_flowctl, _other_stdout) = other.start(&wait_for(&other_go));
+        let procs = place.cgroups()[0].join("cgroup.procs");
+        signal(flowctl.id(), "STOP");
+        fs::write(go, "").unwrap();
+        eventually("the command has ended", SOON, || {
+            fs::read_to_string(&procs).is_ok_and(|pids| pids.is_empty()).then_some(())
+        });
+        // At the end of another command, the daemon looks for commands without processes.
+        fs::write(other_go, "").unwrap();
+        other_flowctl.wait().unwrap();
+        signal(flowctl.id(), "CONT");
+        flowctl.wait().unwrap();
+        eventually("its end is in the history", SOON, || {
+            let history = daemon.flowctl(&["history", &place.name(), "-o", "json"]);
+            let history: serde_json::Value = serde_json::from_slice(&history.stdout).ok()?;
+            history["job"]["ended_unix_ms"].is_u64().then(|| history["job"]["exit_code"].as_i64())
+        })
+    };
+    // The daemon waits for two seconds, which may pass on a busy machine.
+    let tries = [("late-1", "other-1"), ("late-2", "other-2"), ("late-3", "other-3"), ("late-4", "other-4")];
+    assert!(tries.into_iter().any(|(test, other)| exit_code_of(test, other) == Some(3)));
+}
+
 #[test]
 fn a_command_that_cannot_run_is_reported_with_the_shells_exit_codes() {
     let place = Place::of("missing");

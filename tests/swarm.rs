@@ -104,6 +104,10 @@ fn reservations_of_other_services_are_not_free() {
         let options = ["--detach", "--no-resolve-image", "--name", mode, "--mode", mode, &reserve(part)];
         swarm.docker(1, &[&["service", "create"][..], &options, &[IMAGE, "sleep", "1000"]].concat());
     }
+    for node in [1, 2] {
+        let run = || (swarm.docker(node, &["ps", "--quiet"]).lines().count() == 2).then_some(());
+        eventually_or("both reserve on this node", SOON, run, || swarm.docker(node, &["ps", "--all"]));
+    }
     let beats = swarm.submit_with("train", LONG, &[], &[&reserve(0.2)]);
     swarm.coordinate();
     let waits = swarm.wait("train", "waiting for room", |job| job["why"]["kind"] == "no-place");
@@ -278,8 +282,10 @@ fn agents_reply_only_to_managers_of_their_swarm() {
     let report = |identity, node: NodeId, address: &str| {
         request(&swarm, identity, node, address, async |client| client.report(&[], Millis::from_secs(60)).await)
     };
-    let replies = || report(of(1), id(2), "10.213.0.2").ok().filter(|report| report.is_governed);
-    eventually_or("the agent replies", SOON, replies, || format!("{:?}", report(of(1), id(2), "10.213.0.2")));
+    for (node, address) in [(1, "10.213.0.1"), (2, "10.213.0.2")] {
+        let replies = || report(of(1), id(node), address).ok().filter(|report| report.is_governed);
+        eventually_or("the agent replies", SOON, replies, || format!("{:?}", report(of(1), id(node), address)));
+    }
 
     let worker = report(of(2), id(1), "10.213.0.1").unwrap_err();
     assert!(worker.contains("is a worker"), "{worker}");

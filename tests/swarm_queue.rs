@@ -42,7 +42,10 @@ fn elastic_workers_are_scaled_down_for_a_gang_and_up_again() {
     // The elastic gang uses all three nodes while no other job needs them.
     let elastic = gang(&swarm, "elastic", 3, LONG, most, &["flowcon.workers-min=1", "flowcon.workers-max=3"]);
     swarm.coordinate();
-    swarm.wait_for_all("scaled up", |jobs| count(jobs, "elastic", "running") == 3);
+    swarm.wait_for_all("scaled up, with progress that can be saved", |jobs| {
+        count(jobs, "elastic", "running") == 3 && jobs.iter().all(|job| job["units"].as_f64() >= Some(1.0))
+    });
+    let release = swarm.hold(&["two-1", "two-2"]);
     let two = gang(&swarm, "two", 2, 25, most, &["flowcon.priority=50", "flowcon.workers-min=2"]);
     swarm.wait_for_all("scaled down for a gang", |jobs| {
         count(jobs, "two", "running") == 2 && count(jobs, "elastic", "running") == 1
@@ -50,6 +53,7 @@ fn elastic_workers_are_scaled_down_for_a_gang_and_up_again() {
     let down =
         swarm.wait("elastic-3", "waiting with a reason", |job| job["state"] == "waiting" && job["why"].is_object());
     assert!(down["units"].as_f64().unwrap() >= 1.0, "its saved progress is known: {down}");
+    release();
     swarm.wait_for_all("scaled up again", |jobs| {
         count(jobs, "two", "done") == 2 && count(jobs, "elastic", "running") == 3
     });
@@ -89,11 +93,13 @@ fn a_gang_with_higher_priority_reclaims_a_whole_gang_that_later_continues_withou
     swarm.coordinate_with("[cluster]\nreclaim = true\n");
     let low = gang(&swarm, "low", 3, LONG, most, &["flowcon.workers-min=3"]);
     swarm.wait_for_all("running", |jobs| count(jobs, "low", "running") == 3);
+    let release = swarm.hold(&["high-1", "high-2"]);
     let high = gang(&swarm, "high", 2, 25, most, &["flowcon.priority=90", "flowcon.workers-min=2"]);
     swarm.wait_for_all("reclaimed as a whole", |jobs| {
         count(jobs, "high", "running") == 2 && count(jobs, "low", "waiting") == 3
     });
     let before = assert_all_one_writer(&low);
+    release();
     swarm.wait_for_all("continued", |jobs| count(jobs, "high", "done") == 2 && count(jobs, "low", "running") == 3);
     assert_eq!(assert_all_one_writer(&high), 50);
     swarm.wait("low-1", "further", |_| assert_all_one_writer(&low) > before + 3);

@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// Starts a training without an engine, under `flowctl run`.
 fn train(daemon: &Daemon, name: &str) -> Job {
     // Ends on SIGTERM after its `sleep`, so that nothing is left in the cgroup.
-    let script = "trap 'exit 0' TERM; for epoch in $(seq 1 500); do echo Epoch $epoch/500 - loss: 0.$((999 - epoch)); sleep 0.2; done";
+    let script = "trap 'exit 0' TERM; for epoch in $(seq 1 9000); do echo Epoch $epoch/9000 - loss: 0.$((99999 - epoch)); sleep 0.2; done";
     let job = Job::start(daemon, name, &[], &["sh", "-c", script]);
     daemon.wait_for_job(name, "is governed and read", SOON, |job| job["metric"]["value"].is_number());
     job
@@ -76,7 +76,7 @@ fn keys_sort_filter_pause_and_resume_and_q_restores_the_terminal() {
     let detail = pty.eventually("the detail with curve, lines and events", |screen| {
         screen.contains("loss ")
             && screen.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c))
-            && screen.matches("/500 - loss").count() > 1
+            && screen.matches("/9000 - loss").count() > 1
             && screen.contains("decided")
     });
     assert!(detail.contains("share") && detail.contains("progress"), "{detail}");

@@ -42,8 +42,26 @@ struct Rules {
 
 struct Known {
     record: ScopeRecord,
+    /// Whether its `flowctl` has reported its end.
+    is_reported: bool,
     /// As reported by its `flowctl`.
     exit_code: Option<i32>,
+    /// When it was first seen without processes.
+    empty_since: Option<Instant>,
+}
+
+impl Known {
+    fn new(record: ScopeRecord) -> Known {
+        Known { record, is_reported: false, exit_code: None, empty_since: None }
+    }
+}
+
+/// What is done about a command without processes whose connected `flowctl` has yet to report the exit code.
+#[derive(Clone, Copy, PartialEq)]
+enum Unreported {
+    /// It has time until the next look.
+    Waits,
+    Ends,
 }
 
 /// Registry of commands.
@@ -96,7 +114,7 @@ impl Registry {
                 },
                 () = sleep_until(reconnected_by), if !self.expected.is_empty() => self.stop_expecting().await,
                 () = sleep_until(look_at) => {
-                    self.look_for_ends().await;
+                    self.look_for_ends(Unreported::Waits).await;
                     let pace = (self.known.len() as f64 / SCOPES_AT_FULL_PACE).clamp(1.0, SLOWEST_PACE);
                     look_at = Instant::now() + LOOK_EVERY.mul_f64(pace);
                 }
@@ -118,9 +136,9 @@ impl Registry {
             Asked::End { exit_code } => {
                 let known = self.connections.get(&caller.connection).and_then(|id| self.known.get_mut(id));
                 if let Some(known) = known {
-                    known.exit_code = exit_code.map(i32::from);
+                    (known.is_reported, known.exit_code) = (true, exit_code.map(i32::from));
                 }
-                self.look_for_ends().await;
+                self.look_for_ends(Unreported::Waits).await;
                 Answer::Noted {}
             }
         };
@@ -148,7 +166,7 @@ impl Registry {
                 self.emit(ScopeEvent::Output(id, output)).await;
                 return Ok(name);
             }
-            self.look_for_ends().await;
+            self.look_for_ends(Unreported::Ends).await;
             if self.known.contains_key(&id) {
                 let next = "choose another --name, or see `flowctl status`".to_owned();
                 return Err((format!("a command named `{name}` is already running"), next));
@@ -163,7 +181,7 @@ impl Registry {
         }
         self.expected.remove(&id);
         self.connections.insert(caller.connection, id.clone());
-        self.known.insert(id, Known { record: record.clone(), exit_code: None });
+        self.known.insert(id, Known::new(record.clone()));
         self.emit(ScopeEvent::Started(Box::new(record), Some(output))).await;
         Ok(name)
     }
@@ -263,16 +281,27 @@ impl Registry {
     /// Governs commands whose `flowctl` did not reconnect, without their output: they get their fair share until they end.
     async fn stop_expecting(&mut self) {
         for (id, record) in std::mem::take(&mut self.expected) {
-            let known = Known { record: record.clone(), exit_code: None };
-            self.known.insert(id, known);
+            self.known.insert(id, Known::new(record.clone()));
             self.emit(ScopeEvent::Started(Box::new(record), None)).await;
         }
     }
 
-    async fn look_for_ends(&mut self) {
+    async fn look_for_ends(&mut self, unreported: Unreported) {
+        let now = Instant::now();
         let is_over = |record: &ScopeRecord| !cgroup::is_populated(&record.directories);
-        let ended: Vec<ContainerId> =
-            self.known.iter().filter(|(_, known)| is_over(&known.record)).map(|(id, _)| id.clone()).collect();
+        let mut ended = Vec::new();
+        for (id, known) in &mut self.known {
+            if !is_over(&known.record) {
+                known.empty_since = None;
+                continue;
+            }
+            let empty_for = now.duration_since(*known.empty_since.get_or_insert(now));
+            let is_connected = || self.connections.values().any(|connected| connected == id);
+            let may_report = !known.is_reported && empty_for < LOOK_EVERY && is_connected();
+            if unreported == Unreported::Ends || !may_report {
+                ended.push(id.clone());
+            }
+        }
         for id in ended {
             let Some(known) = self.known.remove(&id) else { continue };
             self.clear(&known.record);
@@ -285,7 +314,6 @@ impl Registry {
                 self.clear(&record);
             }
         }
-        let now = Instant::now();
         let spent = Duration::from_secs_f64(self.rules.scopes_per_user as f64 / REGISTRATIONS_A_SECOND);
         self.allowance.retain(|_, (_, since)| now.duration_since(*since) < spent);
     }

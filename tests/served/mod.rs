@@ -149,9 +149,11 @@ pub fn as_user(uid: u32, gid: u32, extra_groups: Option<u32>, arguments: &[&str]
 /// Copies the binary under test to a place where every user can run it.
 pub fn public_flowctl(folder: &Path) -> PathBuf {
     let copy = folder.join("flowctl");
-    fs::copy(env!("CARGO_BIN_EXE_flowctl"), &copy).expect("copied");
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("open folder");
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("executable");
+    // By another process: one that a test starts meanwhile could inherit the open file, and what is open for writing cannot be run.
+    let mut install = std::process::Command::new("install");
+    install.args(["-m", "755", env!("CARGO_BIN_EXE_flowctl")]).arg(&copy);
+    assert!(install.status().expect("install").success());
     copy
 }
 

@@ -238,9 +238,19 @@ impl TestSwarm {
         }
     }
 
-    /// Submits a training that writes a heartbeat for each unit, saves its state on SIGTERM, and resumes from it.
+    /// Submits a training that writes a heartbeat for each unit, saves its state on SIGTERM, and resumes from it. It does its last unit only
+    /// if it is not [held](TestSwarm::hold).
     pub fn submit(&self, name: &str, units: u32, labels: &[&str]) -> PathBuf {
         self.submit_with(name, units, labels, &[])
+    }
+
+    /// Keeps trainings from ending before the returned function is called.
+    pub fn hold(&self, names: &[&str]) -> impl FnOnce() + use<> {
+        let beats = self.dir.join("beats");
+        fs::create_dir_all(&beats).expect("a folder");
+        let held: Vec<PathBuf> = names.iter().map(|name| beats.join(format!("{name}.hold"))).collect();
+        held.iter().for_each(|file| fs::write(file, "").expect("a file"));
+        move || held.iter().for_each(|file| fs::remove_file(file).expect("it is held"))
     }
 
     /// Like [`TestSwarm::submit`], with additional options of `docker service create`.
@@ -249,7 +259,8 @@ impl TestSwarm {
         fs::create_dir_all(&beats).expect("a folder");
         let script = format!(
             "i=$(cat /saved/i 2>/dev/null || echo 0); trap 'echo $i >/saved/i; exit 143' TERM; \
-             while [ $i -lt {units} ]; do i=$((i+1)); echo \"$(hostname) $i\" >>/beats/{name}; \
+             while [ $i -lt {units} ]; do \
+             while [ -e /beats/{name}.hold ] && [ $((i+1)) -ge {units} ]; do sleep 0.2; done; i=$((i+1)); echo \"$(hostname) $i\" >>/beats/{name}; \
              echo \"epoch $i/{units} loss $((100000-i))\"; sleep 0.2; done"
         );
         let (checkpoint, saved) =
