@@ -1,17 +1,19 @@
 //! Tests of the daemon's API with real clients: correct, wrong, slow, too many, and malicious ones.
 
 mod served;
+mod support;
 
 use flowcon::api::{self, ApiLimits};
 use flowcon::model::Millis;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use served::{READERS, Served, as_user, busy_node, idle_node, job, public_flowctl};
+use served::{READERS, Served, as_user, busy_node, idle_node, job};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use support::program::public_flowctl;
 
 struct Reply {
     status: u16,

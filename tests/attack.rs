@@ -23,6 +23,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::cost::{cpu_of, resident};
 use support::daemon::{Daemon, eventually};
+use support::program::{install, public_flowctl};
 
 const ATTACKER: u32 = 54_321;
 const SOON: Duration = Duration::from_secs(30);
@@ -39,7 +40,6 @@ struct Arena {
 impl Arena {
     fn new(name: &str, settings: &[&str]) -> Arena {
         let dir = tempfile::Builder::new().prefix("attack-").tempdir().unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(dir.path().join("secret.json"), "{\"epochs\": 31337}").unwrap();
         fs::write(dir.path().join("secret"), SECRET).unwrap();
         for secret in ["secret", "secret.json"] {
@@ -48,8 +48,8 @@ impl Arena {
         let scratch = dir.path().join("scratch");
         fs::create_dir(&scratch).unwrap();
         chown(&scratch, Some(ATTACKER), Some(ATTACKER)).unwrap();
-        fs::copy(std::env::current_exe().unwrap(), dir.path().join("attacker")).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_flowctl"), dir.path().join("flowctl")).unwrap();
+        install(std::env::current_exe().unwrap(), &dir.path().join("attacker"));
+        public_flowctl(dir.path());
 
         let settings: Vec<&str> =
             settings.iter().copied().chain(["policy.interval=1s", "policy.max-interval=1s"]).collect();

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use support::engine::Engine;
+use support::program::public_flowctl;
 use support::proxy::Proxy;
 
 /// A demo with a private temporary directory, to detect files that are left behind.
@@ -178,10 +179,7 @@ async fn ctrl_c_during_the_second_import_removes_the_first_image_too() {
 #[test]
 fn an_unprivileged_user_gets_an_error_with_the_next_step() {
     let tmp = tempfile::tempdir().expect("a directory");
-    let program = fs::canonicalize(tmp.path()).expect("it exists").join("flowctl");
-    // By another process: one that a test starts meanwhile could inherit the open file, and what is open for writing cannot be run.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_flowctl")).arg(&program).status().expect("cp");
-    assert!(copied.success(), "a copy accessible to all users");
+    let program = public_flowctl(&fs::canonicalize(tmp.path()).expect("it exists"));
     rustix::fs::chmod(tmp.path(), rustix::fs::Mode::from_raw_mode(0o777)).expect("own directory");
     const NOBODY: u32 = 65534;
     let output = Command::new(&program)

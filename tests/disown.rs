@@ -8,7 +8,7 @@ mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use served::{as_user, public_flowctl};
+use served::as_user;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -17,6 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::daemon::{Daemon, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
+use support::program::public_flowctl;
 
 const SOON: Duration = Duration::from_secs(30);
 /// Timeout for a step with a slow journal.

@@ -31,6 +31,7 @@ struct Watched {
     began: Instant,
 }
 
+const SOON: Duration = Duration::from_secs(60);
 /// How often the watcher lists all containers.
 const RELIST_EVERY: Duration = Duration::from_secs(30);
 
@@ -41,29 +42,49 @@ impl Watched {
         Watched { events, began: Instant::now() }
     }
 
+    /// The next event, also a signal.
+    async fn received_within(&mut self, within: Duration) -> EngineEvent {
+        let event = timeout(within, self.events.recv()).await.expect("an event in time");
+        event.expect("the watcher never ends")
+    }
+
     async fn next_within(&mut self, within: Duration) -> EngineEvent {
         loop {
-            let event = timeout(within, self.events.recv()).await.expect("an event in time");
             // One or two signals precede each end by the engine.
-            match event.expect("the watcher never ends") {
+            match self.received_within(within).await {
                 EngineEvent::Signalled(_) => {}
                 event => return event,
             }
         }
     }
 
+    async fn next(&mut self) -> EngineEvent {
+        self.next_within(SOON).await
+    }
+
     /// Like [`Watched::next`], but skips the list of each half minute.
     async fn next_change(&mut self) -> EngineEvent {
         loop {
-            match self.next().await {
-                EngineEvent::Listed(_) if self.began.elapsed() >= RELIST_EVERY => {}
-                event => return event,
+            let event = self.next().await;
+            if !self.is_relist(&event) {
+                return event;
             }
         }
     }
 
-    async fn next(&mut self) -> EngineEvent {
-        self.next_within(Duration::from_secs(60)).await
+    /// Like [`Watched::next_change`], for a signal.
+    async fn next_signal(&mut self) -> EngineEvent {
+        loop {
+            let event = self.received_within(SOON).await;
+            if !self.is_relist(&event) {
+                return event;
+            }
+        }
+    }
+
+    /// Whether this may be the list of each half minute.
+    fn is_relist(&self, event: &EngineEvent) -> bool {
+        self.began.elapsed() >= RELIST_EVERY && matches!(event, EngineEvent::Listed(_))
     }
 
     async fn connected(&mut self) {
@@ -138,11 +159,7 @@ async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     assert_eq!(watched.next_change().await, EngineEvent::Updated(id.clone()));
     engine.docker(&["exec", "later", "true"]);
     engine.docker(&["kill", "--signal", "CONT", "later"]);
-    let mut signal = watched.events.recv().await;
-    if watched.began.elapsed() >= RELIST_EVERY && matches!(signal, Some(EngineEvent::Listed(_))) {
-        signal = watched.events.recv().await;
-    }
-    assert_eq!(signal, Some(EngineEvent::Signalled(id.clone())));
+    assert_eq!(watched.next_signal().await, EngineEvent::Signalled(id.clone()));
     engine.docker(&["restart", "--time", "60", "later"]);
     assert_eq!(watched.next_change().await, EngineEvent::Ended(id.clone(), Some(0)));
     let EngineEvent::Started(again) = watched.next_change().await else { panic!("not started again") };

@@ -1,12 +1,14 @@
 //! Tests of the `flowctl` binary with a real socket: pages, exit codes, closed pipes.
 
 mod served;
+mod support;
 
 use assert_cmd::Command;
-use served::{READERS, Served, as_user, busy_node, idle_node, job, public_flowctl};
+use served::{READERS, Served, as_user, busy_node, idle_node, job};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use support::program::public_flowctl;
 
 fn flowctl(served: &Served, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));

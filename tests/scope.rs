@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
+use support::program::public_flowctl;
 
 /// The socket of a test's daemon, and a unique name for its job.
 struct Place {
@@ -426,9 +427,7 @@ fn labels_above_the_size_limit_are_rejected_before_the_command_runs() {
 #[test]
 fn an_unprivileged_user_gets_an_error_with_the_next_step() {
     let place = Place::of("user");
-    // A copy that the other user can read.
-    let bin = place.dir.path().join("flowctl");
-    fs::copy(env!("CARGO_BIN_EXE_flowctl"), &bin).unwrap();
+    let bin = public_flowctl(place.dir.path());
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(place.dir.path(), everybody).unwrap();
     let mut command = Command::new(bin);

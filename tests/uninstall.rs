@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 use support::daemon::eventually;
+use support::program::install;
 
 /// An installation in a temporary root.
 struct Root(tempfile::TempDir);
@@ -25,11 +26,9 @@ impl Root {
             fs::create_dir_all(root.at(folder)).unwrap();
         }
         fs::write(root.at("var/lib/flowcon/flowcon.db"), "").unwrap();
-        // By another process: one that a test starts meanwhile could inherit the open file, and what is open for writing cannot be run.
-        let text = format!("#!/bin/sh\necho \"$@\" >>{}\n{flowcond}\n", root.at("arguments").display());
-        let mut write = Command::new("sh");
-        write.args(["-c", "printf %s \"$2\" >\"$1\" && chmod 755 \"$1\"", "sh"]).arg(&program).arg(text);
-        assert!(write.status().unwrap().success());
+        let script = format!("#!/bin/sh\necho \"$@\" >>{}\n{flowcond}\n", root.at("arguments").display());
+        fs::write(root.at("script"), script).unwrap();
+        install(root.at("script"), &program);
         root
     }
 
@@ -173,9 +172,10 @@ fn an_incomplete_restore_fails_and_a_restore_without_a_journal_creates_none() {
     let state = folder.path().join("state");
     drop(flowcon::host::store::Store::open(&state).unwrap());
     // A process that another test is just starting may hold the released lock for a moment.
-    eventually("an empty journal is restored", Duration::from_secs(10), || {
-        restore(&state).status.success().then_some(())
+    let empty = eventually("its lock is free", Duration::from_secs(10), || {
+        Some(restore(&state)).filter(|restored| !stderr(restored).contains("in use by"))
     });
+    assert!(empty.status.success(), "an empty journal");
     let journal = rusqlite::Connection::open(state.join("flowcon.db")).unwrap();
     let id = "ab".repeat(32);
     let columns = "id, runtime, name, cgroup, boot_id, started_unix_ms, remembered_unix_ms, cpu_weight";

@@ -42,8 +42,6 @@ struct Rules {
 
 struct Known {
     record: ScopeRecord,
-    /// Whether its `flowctl` has reported its end.
-    is_reported: bool,
     /// As reported by its `flowctl`.
     exit_code: Option<i32>,
     /// When it was first seen without processes.
@@ -52,16 +50,8 @@ struct Known {
 
 impl Known {
     fn new(record: ScopeRecord) -> Known {
-        Known { record, is_reported: false, exit_code: None, empty_since: None }
+        Known { record, exit_code: None, empty_since: None }
     }
-}
-
-/// What is done about a command without processes whose connected `flowctl` has yet to report the exit code.
-#[derive(Clone, Copy, PartialEq)]
-enum Unreported {
-    /// It has time until the next look.
-    Waits,
-    Ends,
 }
 
 /// Registry of commands.
@@ -114,7 +104,7 @@ impl Registry {
                 },
                 () = sleep_until(reconnected_by), if !self.expected.is_empty() => self.stop_expecting().await,
                 () = sleep_until(look_at) => {
-                    self.look_for_ends(Unreported::Waits).await;
+                    self.look_for_ends().await;
                     let pace = (self.known.len() as f64 / SCOPES_AT_FULL_PACE).clamp(1.0, SLOWEST_PACE);
                     look_at = Instant::now() + LOOK_EVERY.mul_f64(pace);
                 }
@@ -136,9 +126,9 @@ impl Registry {
             Asked::End { exit_code } => {
                 let known = self.connections.get(&caller.connection).and_then(|id| self.known.get_mut(id));
                 if let Some(known) = known {
-                    (known.is_reported, known.exit_code) = (true, exit_code.map(i32::from));
+                    known.exit_code = exit_code.map(i32::from);
                 }
-                self.look_for_ends(Unreported::Waits).await;
+                self.look_for_ends().await;
                 Answer::Noted {}
             }
         };
@@ -166,11 +156,11 @@ impl Registry {
                 self.emit(ScopeEvent::Output(id, output)).await;
                 return Ok(name);
             }
-            self.look_for_ends(Unreported::Ends).await;
-            if self.known.contains_key(&id) {
+            if !is_empty(&known.record) {
                 let next = "choose another --name, or see `flowctl status`".to_owned();
                 return Err((format!("a command named `{name}` is already running"), next));
             }
+            self.end(id.clone()).await;
         }
         let is_reconnected = self.expected.get(&id).is_some_and(is_same);
         if !is_reconnected {
@@ -286,29 +276,26 @@ impl Registry {
         }
     }
 
-    async fn look_for_ends(&mut self, unreported: Unreported) {
+    /// Ends the commands without processes. A connected `flowctl` that has yet to report the exit code has time until the next look.
+    async fn look_for_ends(&mut self) {
         let now = Instant::now();
-        let is_over = |record: &ScopeRecord| !cgroup::is_populated(&record.directories);
         let mut ended = Vec::new();
         for (id, known) in &mut self.known {
-            if !is_over(&known.record) {
+            if !is_empty(&known.record) {
                 known.empty_since = None;
                 continue;
             }
             let empty_for = now.duration_since(*known.empty_since.get_or_insert(now));
             let is_connected = || self.connections.values().any(|connected| connected == id);
-            let may_report = !known.is_reported && empty_for < LOOK_EVERY && is_connected();
-            if unreported == Unreported::Ends || !may_report {
+            if known.exit_code.is_some() || empty_for >= LOOK_EVERY || !is_connected() {
                 ended.push(id.clone());
             }
         }
         for id in ended {
-            let Some(known) = self.known.remove(&id) else { continue };
-            self.clear(&known.record);
-            self.emit(ScopeEvent::Ended(id, known.exit_code)).await;
+            self.end(id).await;
         }
         let ended: Vec<ContainerId> =
-            self.expected.iter().filter(|(_, record)| is_over(record)).map(|(id, _)| id.clone()).collect();
+            self.expected.iter().filter(|(_, record)| is_empty(record)).map(|(id, _)| id.clone()).collect();
         for id in ended {
             if let Some(record) = self.expected.remove(&id) {
                 self.clear(&record);
@@ -316,6 +303,13 @@ impl Registry {
         }
         let spent = Duration::from_secs_f64(self.rules.scopes_per_user as f64 / REGISTRATIONS_A_SECOND);
         self.allowance.retain(|_, (_, since)| now.duration_since(*since) < spent);
+    }
+
+    async fn end(&mut self, id: ContainerId) {
+        if let Some(known) = self.known.remove(&id) {
+            self.clear(&known.record);
+            self.emit(ScopeEvent::Ended(id, known.exit_code)).await;
+        }
     }
 
     /// Removes the record, and the cgroup, which no `flowctl` may be left to remove; the kernel refuses while it has processes.
@@ -357,6 +351,11 @@ impl Rules {
         labels::for_everybody(given)
             .map_err(|message| (message, "leave it out, or ask to be added to api.admins in flowcond.toml".to_owned()))
     }
+}
+
+/// Whether a command has no processes.
+fn is_empty(record: &ScopeRecord) -> bool {
+    !cgroup::is_populated(&record.directories)
 }
 
 fn bytes_of(labels: &BTreeMap<String, String>) -> usize {

@@ -7,7 +7,7 @@ use flowcon::model::*;
 use std::collections::VecDeque;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -144,17 +144,6 @@ pub fn as_user(uid: u32, gid: u32, extra_groups: Option<u32>, arguments: &[&str]
     };
     command.args(arguments);
     command
-}
-
-/// Copies the binary under test to a place where every user can run it.
-pub fn public_flowctl(folder: &Path) -> PathBuf {
-    let copy = folder.join("flowctl");
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("open folder");
-    // By another process: one that a test starts meanwhile could inherit the open file, and what is open for writing cannot be run.
-    let mut install = std::process::Command::new("install");
-    install.args(["-m", "755", env!("CARGO_BIN_EXE_flowctl")]).arg(&copy);
-    assert!(install.status().expect("install").success());
-    copy
 }
 
 /// A node without governed jobs.

@@ -6,5 +6,6 @@ pub mod engine;
 pub mod gpu;
 pub mod job;
 pub mod podman;
+pub mod program;
 pub mod proxy;
 pub mod swarm;

@@ -244,10 +244,16 @@ impl TestSwarm {
         self.submit_with(name, units, labels, &[])
     }
 
-    /// Keeps trainings from ending before the returned function is called.
-    pub fn hold(&self, names: &[&str]) -> impl FnOnce() + use<> {
+    /// The folder with the heartbeats of all trainings.
+    fn beats(&self) -> PathBuf {
         let beats = self.dir.join("beats");
         fs::create_dir_all(&beats).expect("a folder");
+        beats
+    }
+
+    /// Keeps trainings from ending before the returned function is called.
+    pub fn hold(&self, names: &[&str]) -> impl FnOnce() + use<> {
+        let beats = self.beats();
         let held: Vec<PathBuf> = names.iter().map(|name| beats.join(format!("{name}.hold"))).collect();
         held.iter().for_each(|file| fs::write(file, "").expect("a file"));
         move || held.iter().for_each(|file| fs::remove_file(file).expect("it is held"))
@@ -255,12 +261,12 @@ impl TestSwarm {
 
     /// Like [`TestSwarm::submit`], with additional options of `docker service create`.
     pub fn submit_with(&self, name: &str, units: u32, labels: &[&str], options: &[&str]) -> PathBuf {
-        let beats = self.dir.join("beats");
-        fs::create_dir_all(&beats).expect("a folder");
+        let beats = self.beats();
         let script = format!(
             "i=$(cat /saved/i 2>/dev/null || echo 0); trap 'echo $i >/saved/i; exit 143' TERM; \
              while [ $i -lt {units} ]; do \
-             while [ -e /beats/{name}.hold ] && [ $((i+1)) -ge {units} ]; do sleep 0.2; done; i=$((i+1)); echo \"$(hostname) $i\" >>/beats/{name}; \
+             while [ -e /beats/{name}.hold ] && [ $((i+1)) -ge {units} ]; do sleep 0.2; done; \
+             i=$((i+1)); echo \"$(hostname) $i\" >>/beats/{name}; \
              echo \"epoch $i/{units} loss $((100000-i))\"; sleep 0.2; done"
         );
         let (checkpoint, saved) =
