@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test binary needs only a part of it
 #![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
+use super::daemon::eventually;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -266,9 +267,17 @@ impl Engine {
         self.boot();
     }
 
-    /// Suspends dockerd, so that it hangs.
+    /// Suspends dockerd, so that it hangs. Its threads run on until one of them has taken the signal, which a busy machine delays.
     pub fn freeze(&self) {
         self.signal("STOP");
+        let tasks = format!("/proc/{}/task", self.dockerd.as_ref().expect("dockerd was started").id());
+        let is_stopped = |task: fs::DirEntry| {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        eventually("all threads are stopped", Duration::from_secs(10), || {
+            fs::read_dir(&tasks).unwrap().flatten().all(is_stopped).then_some(())
+        });
     }
 
     /// Resumes dockerd.
