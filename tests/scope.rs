@@ -2,7 +2,7 @@
 
 mod support;
 
-use flowcon::host::cgroup::Cgroup;
+use flowcon::host::cgroup::{Cgroup, start_time};
 use flowcon::host::scope::{Session, socket_of};
 use flowcon::model::{CpuWeight, Setting};
 use std::fs;
@@ -78,10 +78,11 @@ impl Place {
         found
     }
 
-    /// The first process of the command.
+    /// The first process of the command that is left. Its number need not be the smallest one.
     fn pid(&self) -> u32 {
         let procs = fs::read_to_string(self.cgroups()[0].join("cgroup.procs")).expect("a cgroup");
-        procs.lines().next().expect("a process").parse().expect("a number")
+        let pids = procs.lines().map(|pid| pid.parse().expect("a number"));
+        pids.min_by_key(|pid| start_time(*pid).map_or(u64::MAX, |start| start.0)).expect("a process")
     }
 }
 
@@ -338,7 +339,7 @@ fn a_command_whose_flowctl_died_is_governed_until_its_last_process_ends_and_then
     let mut daemon = Daemon::start("off", &["policy.interval=1s"]);
     let place = Place::at(&daemon, "orphan");
     // The first process ends, another process in the same cgroup continues.
-    let (mut flowctl, _stdout) = place.start("setsid sleep 1000 & sleep 1000");
+    let (mut flowctl, _stdout) = start(place.command("setsid sleep 1000 & echo ready; exec sleep 1000"), &place);
     let cgroups = place.cgroups();
     let first = place.pid();
     flowctl.child.kill().unwrap();
