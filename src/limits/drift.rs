@@ -25,8 +25,8 @@ pub(super) enum Drift {
 }
 
 /// Compares the current values with what flowcon wrote, within rounding. Limits that flowcon has not written are compared exactly with
-/// the original, which was read from the same file. `unconfirmed` values may still take effect.
-pub(super) fn drift(original: &Limits, ours: &Limits, unconfirmed: &[Setting], current: &Limits) -> Option<Drift> {
+/// the original, which was read from the same file. `late`: current values that result from writes without a confirmed result.
+pub(super) fn drift(original: &Limits, ours: &Limits, late: &Limits, current: &Limits) -> Option<Drift> {
     let mut reverted = Vec::new();
     for original in original.settings() {
         let Some(now) = current.get(original.kind()) else { continue };
@@ -35,7 +35,7 @@ pub(super) fn drift(original: &Limits, ours: &Limits, unconfirmed: &[Setting], c
             continue;
         }
         let expected = ours.unwrap_or(original);
-        if now == original || unconfirmed.iter().any(|requested| same(now, *requested)) {
+        if now == original || late.get(now.kind()) == Some(now) {
             reverted.push(expected);
         } else {
             return Some(Drift::Foreign(format!("found {now}, expected {expected}")));
@@ -112,16 +112,16 @@ mod tests {
     fn a_weight_near_the_original_or_near_ours_is_foreign() {
         let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
         let original = limits(64.0);
-        let Some(Drift::Foreign(text)) = drift(&original, &Limits::default(), &[], &limits(63.0)) else {
+        let Some(Drift::Foreign(text)) = drift(&original, &Limits::default(), &Limits::default(), &limits(63.0)) else {
             panic!("the owner changed it")
         };
         assert!(text.contains("expected") && !text.contains("somebody"), "the hold says who: {text}");
-        assert_eq!(drift(&original, &Limits::default(), &[], &original), None);
+        assert_eq!(drift(&original, &Limits::default(), &Limits::default(), &original), None);
         let ours = limits(252.0);
-        assert_eq!(drift(&original, &ours, &[], &ours), None);
-        assert!(matches!(drift(&original, &ours, &[], &limits(251.0)), Some(Drift::Foreign(_))));
-        assert_eq!(drift(&original, &ours, &[], &original), Some(Drift::Reverted(weight().to_vec())));
-        assert!(matches!(drift(&original, &ours, &[], &limits(65.0)), Some(Drift::Foreign(_))));
+        assert_eq!(drift(&original, &ours, &Limits::default(), &ours), None);
+        assert!(matches!(drift(&original, &ours, &Limits::default(), &limits(251.0)), Some(Drift::Foreign(_))));
+        assert_eq!(drift(&original, &ours, &Limits::default(), &original), Some(Drift::Reverted(weight().to_vec())));
+        assert!(matches!(drift(&original, &ours, &Limits::default(), &limits(65.0)), Some(Drift::Foreign(_))));
     }
 
     #[test]
@@ -129,10 +129,13 @@ mod tests {
         let limits = |weight: f64| Limits { cpu_weight: Some(CpuWeight::clamped(weight)), ..Limits::default() };
         let original = [Setting::CpuWeight(CpuWeight::clamped(100.0))];
         assert_eq!(
-            drift(&limits(100.0), &Limits::default(), &weight(), &limits(252.0)),
+            drift(&limits(100.0), &Limits::default(), &limits(252.0), &limits(252.0)),
             Some(Drift::Reverted(original.to_vec()))
         );
-        assert!(matches!(drift(&limits(100.0), &Limits::default(), &[], &limits(252.0)), Some(Drift::Foreign(_))));
+        assert!(matches!(
+            drift(&limits(100.0), &Limits::default(), &Limits::default(), &limits(252.0)),
+            Some(Drift::Foreign(_))
+        ));
     }
 
     #[test]

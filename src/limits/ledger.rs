@@ -26,7 +26,7 @@ pub struct Ledger {
     ours: Limits,
     /// Values that are being written.
     in_flight: Vec<Setting>,
-    /// Values that were requested and not confirmed: they may still take effect.
+    /// Values that were requested and not confirmed, originals too: they may still take effect.
     unconfirmed: Vec<Setting>,
     /// Our values in the journal: they may be in force, or in the engine's record for the next run.
     journalled: Vec<Setting>,
@@ -232,9 +232,8 @@ impl Ledger {
                 Report::Failed(why.clone())
             }
             End::Failed(why) => {
-                // A restore writes originals, which are never ours.
+                self.mark_unconfirmed(outcome);
                 if outcome.journalled.is_some() {
-                    self.mark_unconfirmed(&outcome.requested);
                     self.set_current(&outcome.current);
                 }
                 let mut failed = outcome.requested.clone();
@@ -245,9 +244,7 @@ impl Ledger {
                 Report::Failed(why.clone())
             }
             End::Gone => {
-                if outcome.journalled.is_some() {
-                    self.mark_unconfirmed(&outcome.requested);
-                }
+                self.mark_unconfirmed(outcome);
                 Report::Quiet
             }
         }
@@ -268,12 +265,11 @@ impl Ledger {
         }
     }
 
-    fn mark_unconfirmed(&mut self, requested: &[Setting]) {
-        for setting in requested {
-            if !self.unconfirmed.contains(setting) && self.original.get(setting.kind()) != Some(*setting) {
-                self.unconfirmed.push(*setting);
-            }
-        }
+    /// A restore requests originals and an owner's values; the latter are never ours.
+    fn mark_unconfirmed(&mut self, Outcome { requested, journalled, .. }: &Outcome) {
+        let may_be_ours = |one: &&Setting| journalled.is_some() || self.original.get(one.kind()) == Some(**one);
+        let new = requested.iter().filter(may_be_ours).filter(|one| !self.unconfirmed.contains(one));
+        self.unconfirmed.extend(new.copied().collect::<Vec<_>>());
     }
 
     /// Records that nothing of ours is in force, or will be, and that the journal has forgotten it.
@@ -291,7 +287,7 @@ impl Ledger {
             let now = self.current.get(ours.kind());
             let Some((original, now)) = self.original.get(ours.kind()).zip(now) else { return false };
             let is_ours = results_from(*ours, now, &engine) && now != original;
-            is_ours || self.unconfirmed.contains(ours) && now == original
+            is_ours || self.unconfirmed.contains(ours) && now == original && *ours != original
         };
         self.may_be_in_force().into_iter().filter(is_left).collect()
     }
@@ -319,15 +315,18 @@ impl Ledger {
             return Verdict::Fine;
         }
         let may_be_late = self.late_until.is_some_and(|until| now < until);
-        let is_original = |ours: &Setting| self.current.get(ours.kind()) == self.original.get(ours.kind());
-        let foreign = match drift(&self.original, &self.ours, &self.unconfirmed(), &self.current) {
+        let late = self.resulting_from(&self.unconfirmed());
+        let is_owners = |ours: &Setting| {
+            self.current.get(ours.kind()) == self.original.get(ours.kind()) && late.get(ours.kind()).is_none()
+        };
+        let foreign = match drift(&self.original, &self.ours, &late, &self.current) {
             None => {
                 self.drifts.written();
                 return Verdict::Fine;
             }
             Some(Drift::Foreign(text)) => text,
             // Not so a late write of ours, which is reported too.
-            Some(Drift::Reverted(settings)) if is_reported && !may_be_late && settings.iter().any(is_original) => {
+            Some(Drift::Reverted(settings)) if is_reported && !may_be_late && settings.iter().any(is_owners) => {
                 "its original limits were restored".to_owned()
             }
             Some(Drift::Reverted(settings)) => {

@@ -199,6 +199,26 @@ fn a_reported_value_without_a_confirmed_result_is_ours_and_a_reported_original_i
 }
 
 #[test]
+fn an_original_that_we_requested_and_that_takes_effect_late_is_not_an_owners_reset() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    written(&mut ledger, &[weight(60)]);
+    failed(&mut ledger, &[weight(100)]);
+    ledger.read(limits(100, 8)); // the engine carried it out after all
+    assert!(matches!(ledger.check(true, NOW, false, INTERVALS), Verdict::Reverted(..)));
+    written(&mut ledger, &[weight(70)]);
+    ledger.read(limits(100, 8));
+    assert!(matches!(ledger.check(true, NOW, false, INTERVALS), Verdict::Foreign(_)), "nothing of ours is due");
+}
+
+#[test]
+fn a_value_that_an_engine_raised_and_that_takes_effect_late_is_not_foreign() {
+    let mut ledger = Ledger::found(limits(100, 0), None);
+    failed(&mut ledger, &[low(2)]);
+    ledger.read(limits(100, 6)); // an engine's least reservation
+    assert!(matches!(ledger.check(false, NOW, false, INTERVALS), Verdict::Reverted(..)));
+}
+
+#[test]
 fn an_owner_who_sets_our_last_value_after_its_restore_keeps_it() {
     let mut ledger = Ledger::found(limits(100, 8), None);
     written(&mut ledger, &[weight(40)]);

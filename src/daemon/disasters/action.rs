@@ -152,7 +152,11 @@ pub fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<(), Strin
             }
         }
         Action::ReportedAgain(container) => node.notify(host, container),
-        Action::EngineIsLate(container) => host.late(container)?,
+        Action::EngineIsLate(container) => {
+            if host.late(container)? && host.is_seen(container) {
+                node.notify_updated(container);
+            }
+        }
         Action::Engine(mode) => host.mode = mode,
         Action::EngineIs(which) => {
             host.engine = which;

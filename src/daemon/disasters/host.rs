@@ -123,10 +123,11 @@ impl Host {
         Ok(())
     }
 
-    /// The engine executes a pending request.
-    pub fn late(&mut self, container: usize) -> Result<(), String> {
+    /// The engine executes a pending request. Returns whether a value took effect.
+    pub fn late(&mut self, container: usize) -> Result<bool, String> {
         let applied = self.containers[container].late()?;
-        self.check(container, &applied)
+        self.check(container, &applied)?;
+        Ok(!applied.is_empty())
     }
 
     /// Whether the engine answers a query about a container, after its pending requests.

@@ -2,8 +2,9 @@
 //!
 //! Ledgers, operations and journal are the real ones (the database is on a disk that works, is full, or reports false errors); the rest
 //! is simulated. After each step, every value of ours in force must be in the journal, and a value that an owner set and the daemon has
-//! read must not be overwritten. At the end, when everything works again, the daemon comes to rest with its plan in force, and after a
-//! restore every container is as its owner wants it and the journal is empty. A violation is reported with its schedule, shrunk.
+//! read must not be overwritten. At the end, when everything works again, the daemon comes to rest with its plan in force, a container
+//! that nobody else changed is not left alone as changed, and after a restore every container is as its owner wants it and the journal is
+//! empty. A violation is reported with its schedule, shrunk.
 //! Imports: as its parts.
 
 mod action;
@@ -83,6 +84,9 @@ fn at_rest(node: &mut Node, host: &mut Host) -> Result<(), String> {
         return Err("the daemon never comes to rest: it keeps writing".to_owned());
     }
     for container in 0..CONTAINERS {
+        if node.is_left_to_others(host, container) && !host.containers[container].was_changed_by_others {
+            return Err(format!("container {container} is left alone because of a change that nobody made"));
+        }
         let is_wanted = host.containers[container].has_label && host.is_seen(container);
         let violation = match node.is_left_alone(host, container) {
             Some(true) => host.containers[container].limit_violation(),

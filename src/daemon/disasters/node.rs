@@ -10,7 +10,7 @@ use crate::limits::End;
 use crate::limits::machine::{
     Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, RequestId,
 };
-use crate::model::{ContainerId, LimitChange, Limits, Millis, Refusal, Runtime};
+use crate::model::{ContainerId, Hold, LimitChange, Limits, Millis, Refusal, Runtime};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Intervals among which a reload chooses.
@@ -310,6 +310,11 @@ impl Node {
         let id = &host.containers[container].id;
         self.machine.ledger(id)?;
         Some(self.machine.hold(id, host.now).is_some())
+    }
+
+    /// Whether it leaves a container alone because of a change by others.
+    pub fn is_left_to_others(&self, host: &Host, container: usize) -> bool {
+        matches!(self.machine.hold(&host.containers[container].id, host.now), Some(Hold::Foreign(_)))
     }
 
     /// Lets the actuator execute one step. Returns whether it had work.

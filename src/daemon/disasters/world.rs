@@ -76,6 +76,8 @@ pub struct Container {
     queue: VecDeque<Update>,
     /// Number of updates by the owner that the engine reported.
     pub updates_reported: u32,
+    /// Whether its owner or the system ever changed a limit.
+    pub was_changed_by_others: bool,
 }
 
 impl Container {
@@ -101,6 +103,7 @@ impl Container {
             set_at: [0; KINDS.len()],
             queue: VecDeque::new(),
             updates_reported: 0,
+            was_changed_by_others: false,
         }
     }
 
@@ -128,6 +131,7 @@ impl Container {
             return; // setting an earlier original again is indistinguishable from a restore
         }
         self.used.push(setting);
+        self.was_changed_by_others = true;
         let by_engine = by_engine && is_recorded(kind) && self.runtime == Runtime::Docker;
         if by_engine {
             self.record.set(setting);
@@ -152,6 +156,7 @@ impl Container {
         if self.running && self.set_by_owner[place(kind)].is_none() {
             let original = self.wanted.get(kind).expect("each kind has a value");
             self.cgroup.set(original);
+            self.was_changed_by_others = true;
         }
     }
 
