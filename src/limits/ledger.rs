@@ -265,7 +265,7 @@ impl Ledger {
         }
     }
 
-    /// A restore requests originals and an owner's values; the latter are never ours.
+    /// Records what was requested and may still take effect. A restore may also request an owner's values, which are never ours.
     fn mark_unconfirmed(&mut self, Outcome { requested, journalled, .. }: &Outcome) {
         let may_be_ours = |one: &&Setting| journalled.is_some() || self.original.get(one.kind()) == Some(**one);
         let new = requested.iter().filter(may_be_ours).filter(|one| !self.unconfirmed.contains(one));
