@@ -55,7 +55,7 @@ fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
     assert_ne!(engine.pid_of(&flat), run_before);
     daemon.wait_for_job("flat", "is found again", SOON, |job| job["uptime_s"].as_f64().unwrap() < 20.0);
     wait_until_limited(&engine, &flat);
-    engine.docker(&["pause", "flat"]);
+    engine.pause("flat");
     daemon.wait_for_job("flat", "is seen to be paused", SOON, |job| job["state"] == "paused");
     engine.docker(&["unpause", "flat"]);
     engine.docker(&["rename", "flat", "even"]);

@@ -148,7 +148,7 @@ async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     let id = ContainerId::new(&engine.run(job("late")));
     let EngineEvent::Started(started) = watched.next_change().await else { panic!("not started") };
     assert_eq!((&started.id, started.pid), (&id, engine.pid_of("late")));
-    engine.docker(&["pause", "late"]);
+    engine.pause("late");
     assert_eq!(watched.next_change().await, EngineEvent::Paused(id.clone(), true));
     assert!(watch_once(&engine).await.iter().any(|c| c.id == id && c.paused), "a paused container is listed as paused");
     engine.docker(&["unpause", "late"]);
@@ -227,7 +227,7 @@ async fn events_dropped_by_the_engine_are_recovered_within_half_a_minute() {
     proxy.swallow();
     let begun = ContainerId::new(&engine.run(job("begun")));
     engine.docker(&["restart", "--time", "1", "restarted"]);
-    engine.docker(&["pause", "paused"]);
+    engine.pause("paused");
     engine.docker(&["rename", "renamed", "renamed-unseen"]);
 
     // On a slow machine, the first list can show the state between two commands.

@@ -316,7 +316,7 @@ fn an_engines_pause_is_never_undone_and_a_job_with_a_health_check_is_never_froze
     let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
     for _ in 0..3 {
         // During a freeze the engine refuses, because it takes our freeze for a pause.
-        eventually("docker pause", SOON, || engine.try_docker(&["pause", &frozen.name]).status.success().then_some(()));
+        engine.pause(&frozen.name);
         eventually("the pause is known", SOON, || {
             daemon.job(&frozen.name).is_some_and(|job| job["state"] == "paused").then_some(())
         });
@@ -330,7 +330,7 @@ fn an_engines_pause_is_never_undone_and_a_job_with_a_health_check_is_never_froze
         wait_for_duty_cycle(&daemon, &jobs);
     }
     eventually("a restore that keeps the engine's pause", MEASURED, || {
-        eventually("docker pause", SOON, || engine.try_docker(&["pause", &frozen.name]).status.success().then_some(()));
+        engine.pause(&frozen.name);
         daemon.end("KILL"); // probably before it knows the pause
         let began = Instant::now();
         let restored = daemon.restore_command().args(["--set", &address]).status().unwrap();

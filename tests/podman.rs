@@ -50,7 +50,7 @@ async fn containers_are_listed_and_followed_until_they_end() {
     assert_eq!((&started.id, started.name.as_str()), (&id, "late"));
     let cgroup = std::fs::read_to_string(format!("/proc/{}/cgroup", started.pid)).unwrap();
     assert!(cgroup.contains(id.as_str()), "{cgroup}");
-    podman.podman(&["pause", "late"]);
+    podman.pause("late");
     assert_eq!(next(&mut events).await, EngineEvent::Paused(id.clone(), true));
     podman.podman(&["unpause", "late"]);
     assert_eq!(next(&mut events).await, EngineEvent::Paused(id.clone(), false));

@@ -186,6 +186,12 @@ impl Engine {
         self.command(args).output().unwrap()
     }
 
+    /// Pauses a container. Repeated while it fails: on a busy machine, runc can give up before a cgroup of version 1 is frozen.
+    pub fn pause(&self, name: &str) {
+        let paused = || self.try_docker(&["pause", name]).status.success().then_some(());
+        eventually("docker pause", Duration::from_secs(30), paused);
+    }
+
     /// Starts a container and returns its full id.
     pub fn run(&self, spec: RunSpec<'_>) -> String {
         let mut args = vec!["run", "--detach", "--network", "none"];

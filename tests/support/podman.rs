@@ -3,10 +3,11 @@
 #![allow(dead_code)] // each test binary needs only a part of it
 #![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
+use super::daemon::eventually;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const INSTALL: &str = "apt-get install -y --no-install-recommends podman runc busybox-static";
@@ -60,9 +61,20 @@ impl Podman {
         self.podman(&[run.as_slice(), what.as_slice()].concat())
     }
 
+    /// Pauses a container. Repeated while it fails: on a busy machine, runc can give up before a cgroup of version 1 is frozen.
+    pub fn pause(&self, name: &str) {
+        let paused = || self.try_podman(&["pause", name]).status.success().then_some(());
+        eventually("podman pause", Duration::from_secs(30), paused);
+    }
+
+    /// Runs a podman command that may fail.
+    fn try_podman(&self, args: &[&str]) -> Output {
+        command(self.dir.path()).args(args).output().unwrap()
+    }
+
     /// Runs a podman command that must succeed, and returns its trimmed output.
     pub fn podman(&self, args: &[&str]) -> String {
-        let output = command(self.dir.path()).args(args).output().unwrap();
+        let output = self.try_podman(args);
         assert!(output.status.success(), "podman {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
