@@ -86,10 +86,12 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
     ];
     let _scope = run(&daemon, folder.path(), "claims-shown", &words);
 
-    let claim = claims(&daemon, "claims-shown", 40.0, "--epochs", "command");
-    assert!(claim["unit"] == "epoch" && claim["confidence"].as_f64() > Some(0.9), "{claim}");
+    let claimed = || claims(&daemon, "claims-shown", 40.0, "--epochs", "command");
+    claimed();
     let job =
         daemon.wait_for_job("claims-shown", "is at its twelfth epoch", SOON, |job| job["progress"]["current"] == 12.0);
+    let claim = claimed(); // it has a unit once the log has been read
+    assert!(claim["unit"] == "epoch" && claim["confidence"].as_f64() > Some(0.9), "{claim}");
     assert_eq!((&job["progress"]["total"], &job["progress"]["claimed_total"]), (&Value::Null, &40.0.into()));
     let status = daemon.stdout_of(&["status"]);
     assert!(status.contains("epoch 12/~40"), "{status}");
