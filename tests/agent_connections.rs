@@ -17,13 +17,17 @@ use serde_json::Value;
 use std::net::{TcpListener as Listener, TcpStream as Stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const LEASE: Millis = Millis(60_000);
 /// Timeout on a machine that runs other tests.
 const SOON: Duration = Duration::from_secs(60);
+/// A kept connection whose response takes longer is replaced, as after an agent stalled on a busy machine.
+const KEPT_RESPONSE_WITHIN: Duration = Duration::from_secs(5);
+/// How often something is tried that fails if the agent stalls meanwhile.
+const TRIES: usize = 5;
 
 /// A real agent behind a proxy that breaks connections silently.
 struct Node {
@@ -61,6 +65,18 @@ impl Node {
         tokio::time::timeout(SOON, client.report(leases, LEASE)).await.unwrap()
     }
 
+    /// Like [`Node::report`] without leases, repeated until it succeeds.
+    async fn report_at_last(&self) -> NodeReport {
+        let mut reported = self.report(&[]).await;
+        for _ in 1..TRIES {
+            if reported.is_ok() {
+                break;
+            }
+            reported = self.report(&[]).await;
+        }
+        reported.unwrap()
+    }
+
     fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -91,40 +107,54 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_is_kept_until_it_breaks_silently() {
     let node = Node::start().await;
+    let began = Instant::now();
     for _ in 0..3 {
-        assert_eq!(node.report(&[]).await.map(|report| report.is_governed), Ok(false));
+        assert!(!node.report_at_last().await.is_governed);
     }
-    assert_eq!(node.connections(), 1);
+    if began.elapsed() < KEPT_RESPONSE_WITHIN {
+        assert_eq!(node.connections(), 1);
+    }
     // The connection is silently broken: the same request is sent over a new one.
-    node.cut.store(1, Ordering::SeqCst);
-    assert!(node.report(&[]).await.is_ok());
-    assert_eq!(node.connections(), 2);
+    let before = node.connections();
+    node.cut.store(before, Ordering::SeqCst);
+    let began = Instant::now();
+    node.report_at_last().await;
+    // It waits for the broken connection first; a second new one follows only if the first takes as long.
+    if began.elapsed() < KEPT_RESPONSE_WITHIN * 2 {
+        assert_eq!(node.connections(), before + 1);
+    }
     // All connections are broken: the node is unreachable.
     node.cut.store(usize::MAX, Ordering::SeqCst);
     let error = node.report(&[]).await.unwrap_err();
     assert!(error.contains("does not respond"), "{error}");
     // The connection works again.
     node.cut.store(0, Ordering::SeqCst);
-    assert!(node.report(&[]).await.is_ok());
+    node.report_at_last().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_read_late_extends_no_lease_beyond_what_its_manager_assumes() {
-    let node = Node::start().await;
     let service = ServiceId("s".into());
-    node.report(&[]).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await; // a coordinator polls every few seconds
-    let process = Pid::from_child(&node.agent.0);
-    kill_process(process, Signal::STOP).unwrap();
-    let sent = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec as u64 * 1000 + 1000;
-    let continue_later = async {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        kill_process(process, Signal::CONT).unwrap();
-    };
-    let (reported, ()) = tokio::join!(node.report(std::slice::from_ref(&service)), continue_later);
-    assert!(reported.is_ok(), "{reported:?}");
-    let leases = std::fs::read(node.folder.path().join("flowcoord-leases.json")).unwrap();
-    let until = serde_json::from_slice::<Value>(&leases).unwrap()["until"]["s"].as_u64().unwrap();
-    assert_eq!(node.connections(), 1);
-    assert!(until <= sent + LEASE.0, "{} ms too long", until - sent - LEASE.0);
+    for _ in 0..TRIES {
+        let node = Node::start().await;
+        node.report_at_last().await;
+        tokio::time::sleep(Duration::from_millis(500)).await; // a coordinator polls every few seconds
+        let process = Pid::from_child(&node.agent.0);
+        kill_process(process, Signal::STOP).unwrap();
+        let sent = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec as u64 * 1000 + 1000;
+        let continue_later = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            kill_process(process, Signal::CONT).unwrap();
+        };
+        let (reported, ()) = tokio::join!(node.report(std::slice::from_ref(&service)), continue_later);
+        if node.connections() > 1 {
+            continue; // the agent stalled for longer: the request was repeated, and its lease rightly begins later
+        }
+        assert!(reported.is_ok(), "{reported:?}");
+        let leases = std::fs::read(node.folder.path().join("flowcoord-leases.json")).unwrap();
+        let until = serde_json::from_slice::<Value>(&leases).unwrap()["until"]["s"].as_u64().unwrap();
+        assert!(until <= sent + LEASE.0, "{} ms too long", until - sent - LEASE.0);
+        return;
+    }
+    panic!("the request was repeated over a second connection, each time");
 }

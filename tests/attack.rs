@@ -27,7 +27,10 @@ use support::program::{install, public_flowctl};
 
 const ATTACKER: u32 = 54_321;
 const SOON: Duration = Duration::from_secs(30);
-const SECRET: &str = "epoch 7 swordfish: 31337.25";
+const SECRET: &str = "epoch 7 swordfish: 3133731337.25";
+
+/// What a client of the socket for commands reports if a busy daemon does not answer in time.
+const LATE: [&str; 2] = ["Resource temporarily unavailable", "timed out"];
 
 /// A daemon, two honest jobs of root, a file readable only by root, and the attacker's directory and cgroups.
 struct Arena {
@@ -40,7 +43,7 @@ struct Arena {
 impl Arena {
     fn new(name: &str, settings: &[&str]) -> Arena {
         let dir = tempfile::Builder::new().prefix("attack-").tempdir().unwrap();
-        fs::write(dir.path().join("secret.json"), "{\"epochs\": 31337}").unwrap();
+        fs::write(dir.path().join("secret.json"), "{\"epochs\": 3133731337}").unwrap();
         fs::write(dir.path().join("secret"), SECRET).unwrap();
         for secret in ["secret", "secret.json"] {
             fs::set_permissions(dir.path().join(secret), fs::Permissions::from_mode(0o600)).unwrap();
@@ -163,7 +166,7 @@ impl Arena {
 
     fn assert_no_secrets(&self) {
         let text = self.all_output();
-        for word in ["swordfish", "31337"] {
+        for word in ["swordfish", "3133731337"] {
             assert!(!text.contains(word), "{text}");
         }
     }
@@ -436,9 +439,7 @@ fn noise_on_the_socket_and_in_logs_costs_little_and_does_not_affect_others() {
             out
         };
         // On a busy machine, the accept queue may stay full, or the disk busy, for longer than a start waits: then another start must get through.
-        let is_late = |out: &Output| {
-            ["Resource temporarily unavailable", "timed out"].iter().any(|why| text_of(out).contains(why))
-        };
+        let is_late = |out: &Output| LATE.iter().any(|why| text_of(out).contains(why));
         let out = (0..4).map(start).find(|out| !is_late(out)).expect("a start got through");
         assert!(!text_of(&out).contains("not governed"), "{}", text_of(&out));
         slowest = slowest.max(asked.elapsed());
@@ -555,6 +556,14 @@ impl Attacker {
         })
     }
 
+    /// Registers; repeated while a busy daemon does not answer in time.
+    fn registered(&self, name: &str, process: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Session {
+        eventually("it is registered", SOON, || match self.register(name, process, output) {
+            Err(why) if LATE.iter().any(|late| why.contains(late)) => None,
+            registered => Some(registered.unwrap()),
+        })
+    }
+
     fn print_result(what: &str, registered: Result<Session, String>) {
         match registered {
             Ok(_) => println!("{what}: REGISTERED"),
@@ -605,7 +614,7 @@ impl Attacker {
         let puppet = Puppet::new(name);
         let kept = Kept::create(1000).unwrap();
         let mut output = kept.handle().unwrap();
-        let _session = self.register(name, pidfd(puppet.child.id()).as_fd(), output.as_fd()).unwrap();
+        let _session = self.registered(name, pidfd(puppet.child.id()).as_fd(), output.as_fd());
         rustix::fs::mknodat(rustix::fs::CWD, "fifo", rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
         let fifo = rustix::fs::open("fifo", OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).unwrap();
         rustix::io::dup2(&fifo, &mut output).unwrap();
@@ -620,10 +629,13 @@ impl Attacker {
             fs::read_to_string(format!("/proc/{pid}/cgroup"))
                 .is_ok_and(|text| text.lines().any(|line| line.ends_with(&cgroup)))
         };
-        let pids =
-            fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let victim = pids.into_iter().find(lives_there).expect("root's job is visible");
-        Attacker::print_result("root's job", self.register(honest, pidfd(victim).as_fd(), memory.as_fd()));
+        let open = |pid: u32| pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok(); // it may have ended
+        let victim = eventually("root's job is visible", SOON, || {
+            let entries = fs::read_dir("/proc").unwrap().flatten();
+            let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+            pids.filter(&lives_there).find_map(open)
+        });
+        Attacker::print_result("root's job", self.register(honest, victim.as_fd(), memory.as_fd()));
         Attacker::print_result("root's process", self.register("mine", pidfd(1).as_fd(), memory.as_fd()));
         let own = pidfd(std::process::id());
         Attacker::print_result("own process outside", self.register("mine", own.as_fd(), memory.as_fd()));
@@ -632,7 +644,7 @@ impl Attacker {
     fn hold(&self, name: &str) {
         let mut puppet = Puppet::new(name);
         let memory = Kept::create(1000).unwrap().handle().unwrap();
-        let _session = self.register(name, pidfd(puppet.child.id()).as_fd(), memory.as_fd()).unwrap();
+        let _session = self.registered(name, pidfd(puppet.child.id()).as_fd(), memory.as_fd());
         while !Path::new("seen").exists() {
             std::thread::sleep(Duration::from_millis(20));
         }

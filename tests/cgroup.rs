@@ -117,12 +117,14 @@ fn weights_are_written_to_the_kernel_and_shift_cpu_between_two_jobs() {
     assert_eq!(heavy.write(weight(800.0)).unwrap(), weight(800.0));
     assert_eq!(light.write(weight(100.0)).unwrap(), weight(100.0));
     assert_eq!(heavy.limits().cpu_weight, Some(CpuWeight::clamped(800.0)));
-    sleep(Duration::from_millis(200));
-    let before = (cpu(&mut heavy), cpu(&mut light));
-    let heavy =
-        eventually("the heavy one has got CPU", SOON, || Some(cpu(&mut heavy) - before.0).filter(|used| *used > 1.5));
-    let light = cpu(&mut light) - before.1;
-    assert!(heavy > 3.0 * light, "heavy {heavy} s, light {light} s: should be near 8 : 1");
+    // Several windows, because on a busy machine one of the shells may start late, or time may pass between two reads.
+    eventually("the heavy one gets more CPU", SOON, || {
+        let before = (cpu(&mut light), cpu(&mut heavy));
+        sleep(Duration::from_secs(2));
+        let (light, heavy) = (cpu(&mut light) - before.0, cpu(&mut heavy) - before.1);
+        println!("heavy {heavy} s, light {light} s: should be near 8 : 1");
+        (heavy > 0.5 && heavy > 3.0 * light).then_some(())
+    });
 }
 
 #[test]

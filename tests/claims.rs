@@ -74,6 +74,8 @@ fn a_claim_is_shown_until_the_job_exceeds_it_and_no_other_part_of_the_command_is
     let mut recording = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     recording.arg("--socket").arg(daemon.socket()).args(["record", recorded.to_str().unwrap()]);
     let mut recording = Job::spawn(recording);
+    let is_begun = || fs::metadata(&recorded).is_ok_and(|file| file.len() > 0).then_some(());
+    eventually("it records", SOON, is_begun);
     let words = [
         "sh",
         "train.sh",

@@ -35,11 +35,11 @@ fn list(job: &Value) -> &str {
 
 const THRESHOLD: f64 = 0.005;
 
-/// Script of a job whose loss falls for at least twelve seconds, more than two intervals of [`ALGORITHM_1`], and then stays constant.
-const CONVERGES_LATER: &str = "i=0; l=1300; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
+/// Script of a job whose loss falls for at least 24 seconds, more than two intervals of [`ALGORITHM_1`], and then stays constant.
+const CONVERGES_LATER: &str = "i=0; l=2500; while [ $i -lt 9000 ]; do i=$((i+1)); [ $l -gt 100 ] && l=$((l-10)); \
     echo \"step $i/9000 loss: $l.00\"; usleep 100000; done";
 /// Interval of a test that must see every decision on a busy machine: some states last for only one interval.
-const ALGORITHM_1: &str = "5s";
+const ALGORITHM_1: &str = "10s";
 
 /// Algorithm 1 by hand for two containers, β = 2, with the growth G measured in each interval:
 ///
@@ -72,11 +72,16 @@ fn algorithm_1_on_real_containers_matches_the_calculation_by_hand() {
     assert_eq!(watching["limit"].as_f64(), Some(before), "the Watching list keeps its limit");
 
     daemon.wait_for_job("flat", "completes after two", SOON, |job| list(job) == "completing");
-    let now = daemon.jobs();
-    let number = |name: &str, field: &str| now.iter().find(|job| job["name"] == name).unwrap()[field].as_f64().unwrap();
-    let (fast, slow) = (number("grow", "growth"), number("flat", "growth").max(0.0));
-    assert!((number("grow", "limit") - fast / (fast + slow)).abs() < 1e-9, "{now:#?}");
-    assert!((number("flat", "limit") - (slow / (fast + slow)).max(0.25)).abs() < 1e-9, "{now:#?}");
+    // After an interval in which a job could print nothing, its growth is unknown.
+    let (now, fast, slow) = eventually("the growth of both is measured", SOON, || {
+        let now = daemon.jobs();
+        let growth = |name: &str| now.iter().find(|job| job["name"] == name)?["growth"].as_f64();
+        let (fast, slow) = (growth("grow")?, growth("flat")?.max(0.0));
+        Some((now, fast, slow))
+    });
+    let limit = |name: &str| now.iter().find(|job| job["name"] == name).unwrap()["limit"].as_f64().unwrap();
+    assert!((limit("grow") - fast / (fast + slow)).abs() < 1e-9, "{now:#?}");
+    assert!((limit("flat") - (slow / (fast + slow)).max(0.25)).abs() < 1e-9, "{now:#?}");
     eventually("the kernel has 160 : 40", SOON, || {
         (is_near(engine.cpu_weight(&grow), 160) && is_near(engine.cpu_weight(&flat), 40)).then_some(())
     });
@@ -89,7 +94,7 @@ fn algorithm_1_on_real_containers_matches_the_calculation_by_hand() {
         let status: Value = serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap();
         status["node"]["interval_s"].as_f64()
     };
-    eventually("the interval doubles twice", SOON, || interval().filter(|seconds| *seconds >= 20.0));
+    eventually("the interval doubles twice", SOON, || interval().filter(|seconds| *seconds >= 40.0));
 }
 
 #[test]
@@ -130,7 +135,8 @@ fn original_limits_are_restored_from_the_journal_of_a_killed_daemon() {
 #[test]
 fn a_restarted_daemon_keeps_limits_in_force_and_reads_each_line_once() {
     let engine = Engine::start();
-    let mut daemon = daemon(&engine, "6s"); // a restarted daemon observes for one interval, which must be seen
+    let settings = |interval: &str| format!("[policy]\nname = \"flowcon\"\ninterval = \"{interval}\"\n");
+    let mut daemon = Daemon::start_configured(&engine.address(), &[], &settings("6s"));
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
     daemon.wait_for_job("flat", "completes", SOON, |job| list(job) == "completing");
@@ -139,6 +145,7 @@ fn a_restarted_daemon_keeps_limits_in_force_and_reads_each_line_once() {
     daemon.end("KILL");
     let limited = engine.cpu_weight(&b);
     assert!(is_limited(limited, 100), "a crash changes nothing by itself: {limited}");
+    fs::write(daemon.config(), settings("40s")).unwrap(); // it observes for one interval, which must be seen
     daemon.boot();
     let settling = daemon.wait_for_job("flat", "is found", SOON, |_| true);
     assert_eq!(engine.cpu_weight(&b), limited, "the limit is unchanged");
@@ -161,7 +168,7 @@ fn a_foreign_limit_is_left_alone_until_the_job_is_governed_again() {
     assert!(held["why"].as_str().unwrap().contains("left alone") || held["hold"]["why"].is_string(), "{held:#?}");
     sleep(Duration::from_secs(5));
     assert_eq!(engine.cpu_weight(&b), theirs, "two ticks later");
-    daemon.stdout_of(&["govern", "flat"]);
+    daemon.carried_out(&["govern", "flat"]);
     daemon.wait_for_job("flat", "is governed on request", SOON, |job| job["hold"].is_null());
     eventually("b is limited again", SOON, || is_limited(engine.cpu_weight(&b), theirs).then_some(()));
     daemon.end("TERM");
@@ -189,6 +196,17 @@ fn a_reverted_limit_is_written_again_and_explain_shows_who_changed_it() {
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
     eventually("b is limited", SOON, || is_limited(engine.cpu_weight(&b), 100).then_some(()));
+    // Reported once it was written and read back: before that, a reversion could not be told from a write that had no effect.
+    let last_report = || {
+        let events = daemon.stdout_of(&["events", "--no-follow", "-n", "100", "-o", "jsonl"]);
+        let mut texts = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).filter(|event| {
+            event["kind"] == "limit" && event["text"].as_str().is_some_and(|text| text.starts_with("flat: "))
+        });
+        texts.next_back().map_or(String::new(), |event| event["text"].to_string())
+    };
+    eventually("the weight is reported", SOON, || {
+        last_report().contains(&format!("CPU weight {}", engine.cpu_weight(&b))).then_some(())
+    });
     let (file, original) = if Engine::is_cgroup_v1() { ("cpu.shares", "1024") } else { ("cpu.weight", "100") };
     fs::write(engine.cgroup_of(&b, "cpu").join(file), original).unwrap();
     let drifts = |by: &str| {
@@ -213,9 +231,9 @@ fn release_restores_original_limits_and_unlabelled_containers_are_never_touched(
     run(&engine, "grow", GROWING);
     let b = run(&engine, "flat", CONVERGED);
     eventually("b is limited", SOON, || is_limited(engine.cpu_weight(&b), 100).then_some(()));
-    daemon.stdout_of(&["release", "flat"]);
+    daemon.carried_out(&["release", "flat"]);
     eventually("b has its original", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));
-    daemon.stdout_of(&["govern", "flat"]);
+    daemon.carried_out(&["govern", "flat"]);
     eventually("b is limited again", SOON, || is_limited(engine.cpu_weight(&b), 100).then_some(()));
     daemon.stdout_of(&["policy", "fair"]);
     eventually("watching only restores", SOON, || (engine.cpu_weight(&b) == 100).then_some(()));

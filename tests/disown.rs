@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::daemon::{Daemon, eventually};
+use support::daemon::{CARRIED_OUT, Daemon, FAILED, TIMEOUT, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 use support::program::public_flowctl;
 
@@ -30,7 +30,8 @@ const OTHER_USER: u32 = 12_345;
 
 /// The number of adoptions and original limits of `id` in the journal.
 fn on_disk(daemon: &Daemon, id: &str) -> (u32, u32) {
-    let count = |table| daemon.count_in_journal(table, &format!("id = '{id}'")).expect("a journal that can be read");
+    let condition = format!("id = '{id}'");
+    let count = |table| eventually("a readable journal", SOON, || daemon.count_in_journal(table, &condition));
     (count("adopted"), count("original"))
 }
 
@@ -42,7 +43,7 @@ fn adopting_and_disowning_need_write_access() {
     daemon.wait_until_connected("docker");
     let run = |name, script| engine.run(RunSpec { name, script, ..RunSpec::default() });
     let (free, taken) = (run("free", GROWING), run("taken", CONVERGED));
-    daemon.stdout_of(&["adopt", "taken", "--label", "flowcon.weight=2"]);
+    daemon.carried_out(&["adopt", "taken", "--label", "flowcon.weight=2"]);
     let folder = daemon.socket().parent().unwrap().to_owned();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let programs = tempfile::tempdir().unwrap();
@@ -82,8 +83,16 @@ fn adopting_and_disowning_need_write_access() {
 
     let admin = (ADMIN.1, ADMIN.1);
     for words in [["adopt", "free"], ["disown", "free"], ["disown", "taken"]] {
-        let done = request(admin, &words);
-        assert!(done.status.success(), "{} may: {words:?}: {}", ADMIN.0, String::from_utf8_lossy(&done.stderr));
+        let mut is_late = false;
+        eventually(&format!("{} may: {words:?}", ADMIN.0), SOON, || {
+            let done = request(admin, &words);
+            let (is_done, stderr) = (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned());
+            // On a busy machine, a command can take longer than its reply may, and continues.
+            let was_done = is_late && CARRIED_OUT.iter().any(|text| stderr.contains(text));
+            is_late |= matches!(done.status.code(), Some(FAILED | TIMEOUT));
+            assert!(is_done || is_late, "{} may: {words:?}: {stderr}", ADMIN.0);
+            (is_done || was_done).then_some(())
+        });
     }
     assert!(daemon.jobs().is_empty());
 }
@@ -106,10 +115,16 @@ impl Step {
             Step::OriginalDeleted | Step::AdoptionDeleted => "fsync,fdatasync",
         }
     }
-}
 
-/// Delay of these calls on the journal, longer than it takes to detect a step, also on a busy machine.
-const DELAY: &str = "2500000us";
+    /// Delay of these calls on the journal, longer than it takes to detect the step, also on a busy machine. A commit has many writes and
+    /// one sync, and one sync must end before the last step is reached, within the time limit of the request.
+    fn delay(self) -> &'static str {
+        match self {
+            Step::LimitsRestored => "2500000us",
+            Step::OriginalDeleted | Step::AdoptionDeleted => "8000000us",
+        }
+    }
+}
 
 #[test]
 fn a_container_is_either_adopted_or_not_after_the_daemon_is_killed_while_disowning_it() {
@@ -124,7 +139,7 @@ fn a_container_is_either_adopted_or_not_after_the_daemon_is_killed_while_disowni
     daemon.wait_until_connected("docker");
     let limited = || eventually("flat is limited", SOON, || (engine.cpu_weight(&flat) < 150).then_some(()));
     for step in [Step::LimitsRestored, Step::OriginalDeleted, Step::AdoptionDeleted] {
-        daemon.stdout_of(&["adopt", "flat"]);
+        daemon.carried_out(&["adopt", "flat"]);
         limited();
         daemon.end("KILL");
         daemon.boot();
@@ -174,7 +189,7 @@ fn a_container_is_either_adopted_or_not_after_the_daemon_is_killed_while_disowni
             limited();
             let detail: Value = serde_json::from_str(&daemon.stdout_of(&["explain", "flat", "-o", "json"])).unwrap();
             assert_eq!(detail["explanation"]["limits"]["cpu_weight"]["original"], 200.0, "{step:?}");
-            daemon.stdout_of(&["disown", "flat"]);
+            daemon.carried_out(&["disown", "flat"]);
         }
         assert!(daemon.job("flat").is_none(), "{step:?}");
         assert_eq!((on_disk(&daemon, &flat), engine.cpu_weight(&flat)), ((0, 0), 200), "{step:?}: afterwards");
@@ -185,8 +200,8 @@ fn a_container_is_either_adopted_or_not_after_the_daemon_is_killed_while_disowni
 
 /// Delays system calls of the running daemon on its journal, which gives time to kill it after this step. Returns the tracer.
 fn slow_down(daemon: &Daemon, step: Step) -> Child {
-    let calls = step.delayed_calls();
-    let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={DELAY}"));
+    let (calls, delay) = (step.delayed_calls(), step.delay());
+    let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={delay}"));
     let mut strace = Command::new("strace");
     strace.args(["--follow-forks", "--quiet=all", "--output=/dev/null", "-e", &trace, "-e", &inject]);
     for name in ["flowcon.db", "flowcon.db-wal"] {

@@ -5,8 +5,8 @@
 mod support;
 
 use flowcon::host::docker::{
-    Conversion, Engine as Client, EngineAddress, EngineContainer, EngineError, EngineEvent, EngineName, LogFormat,
-    LogPosition, LogSource, Wanted, logs, watch,
+    Conversion, Engine as Client, EngineAddress, EngineContainer, EngineError, EngineEvent, EngineInfo, EngineName,
+    LogFormat, LogPosition, LogSource, Wanted, logs, watch,
 };
 use flowcon::model::{Bytes, ContainerId, CpuWeight, Quota, Setting};
 use futures_util::StreamExt;
@@ -23,6 +23,22 @@ const LABEL: &str = "flowcon.enable=true";
 
 fn client(address: &str) -> Client {
     Client::new(EngineAddress::parse(address).unwrap())
+}
+
+/// Repeats a call while the engine does not respond in time, as on a busy machine.
+async fn in_time<T>(mut call: impl AsyncFnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    for _ in 0..4 {
+        match call().await {
+            Err(EngineError::Timeout { .. }) => {}
+            result => return result,
+        }
+    }
+    call().await
+}
+
+/// Whether a connection was lost because the engine did not respond in time.
+fn is_late(reason: &str) -> bool {
+    reason.contains("no response within")
 }
 
 /// A running watcher and its events.
@@ -87,22 +103,38 @@ impl Watched {
         self.began.elapsed() >= RELIST_EVERY && matches!(event, EngineEvent::Listed(_))
     }
 
-    async fn connected(&mut self) {
-        let event = self.next().await;
-        assert!(matches!(event, EngineEvent::Connected(_)), "{event:?}");
-    }
-
-    async fn lost(&mut self, within: Duration) -> String {
-        match self.next_within(within).await {
-            EngineEvent::Lost(reason) => reason,
-            other => panic!("{other:?}"),
+    /// Waits for the connection, also after attempts in which the engine was late.
+    async fn connected(&mut self) -> EngineInfo {
+        loop {
+            match self.next().await {
+                EngineEvent::Connected(info) => return info,
+                EngineEvent::Lost(reason) if is_late(&reason) => {}
+                other => panic!("{other:?}"),
+            }
         }
     }
 
+    async fn lost(&mut self, within: Duration) -> String {
+        loop {
+            let event = self.next_within(within).await;
+            if self.is_relist(&event) {
+                continue;
+            }
+            match event {
+                EngineEvent::Lost(reason) => return reason,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The next list, also that of the next connection if the engine was late.
     async fn listed(&mut self) -> Vec<EngineContainer> {
-        match self.next().await {
-            EngineEvent::Listed(containers) => containers,
-            other => panic!("{other:?}"),
+        loop {
+            match self.next().await {
+                EngineEvent::Listed(containers) => return containers,
+                EngineEvent::Lost(reason) if is_late(&reason) => drop(self.connected().await),
+                other => panic!("{other:?}"),
+            }
         }
     }
 
@@ -110,9 +142,31 @@ impl Watched {
         self.listed().await.iter().map(|c| c.id.as_str().to_owned()).collect()
     }
 
+    /// The start of a container, after the end of its `earlier` run. A list between a start and its event replaces both events.
+    async fn next_start(&mut self, id: &ContainerId, earlier: Option<&EngineContainer>) -> EngineContainer {
+        let mut has_ended = earlier.is_none();
+        let is_new = |found: &EngineContainer| {
+            found.id == *id && earlier.is_none_or(|earlier| found.started_unix_ms > earlier.started_unix_ms)
+        };
+        loop {
+            match self.next().await {
+                EngineEvent::Listed(containers) if self.began.elapsed() >= RELIST_EVERY => {
+                    if let Some(started) = containers.into_iter().find(is_new) {
+                        return started;
+                    }
+                }
+                EngineEvent::Ended(ended, Some(0)) if !has_ended && ended == *id => has_ended = true,
+                EngineEvent::Started(started) if has_ended => return started,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     async fn assert_no_event_for(&mut self, duration: Duration) {
-        if let Ok(event) = timeout(duration, self.events.recv()).await {
-            panic!("{event:?}");
+        let until = Instant::now() + duration;
+        while let Ok(event) = timeout(until.saturating_duration_since(Instant::now()), self.events.recv()).await {
+            let event = event.expect("the watcher never ends");
+            assert!(self.is_relist(&event), "{event:?}");
         }
     }
 }
@@ -128,7 +182,7 @@ async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     engine.run(RunSpec { name: "stranger", ..RunSpec::default() });
     let mut watched = Watched::start(&engine.address());
 
-    let EngineEvent::Connected(info) = watched.next().await else { panic!("not connected first") };
+    let info = watched.connected().await;
     assert_eq!(info.name, EngineName::Docker);
     assert_eq!(info.cgroup_version, if Engine::is_cgroup_v1() { 1 } else { 2 });
     assert_eq!(info.version, engine.docker(&["version", "--format", "{{.Server.Version}}"]));
@@ -146,7 +200,7 @@ async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     assert!(path.exists(), "{}", path.display());
 
     let id = ContainerId::new(&engine.run(job("late")));
-    let EngineEvent::Started(started) = watched.next_change().await else { panic!("not started") };
+    let started = watched.next_start(&id, None).await;
     assert_eq!((&started.id, started.pid), (&id, engine.pid_of("late")));
     engine.pause("late");
     assert_eq!(watched.next_change().await, EngineEvent::Paused(id.clone(), true));
@@ -161,17 +215,14 @@ async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     engine.docker(&["kill", "--signal", "CONT", "later"]);
     assert_eq!(watched.next_signal().await, EngineEvent::Signalled(id.clone()));
     engine.docker(&["restart", "--time", "60", "later"]);
-    assert_eq!(watched.next_change().await, EngineEvent::Ended(id.clone(), Some(0)));
-    let EngineEvent::Started(again) = watched.next_change().await else { panic!("not started again") };
+    let again = watched.next_start(&id, Some(&started)).await;
     assert_eq!(again.id, id);
     assert!(again.started_unix_ms > started.started_unix_ms);
     assert_eq!(again.limits.cpu_shares, 512, "the engine keeps an update after a restart");
     engine.docker(&["rm", "--force", "later"]);
     assert_eq!(watched.next_change().await, EngineEvent::Ended(id, Some(137)));
     engine.docker(&["rm", "--force", "stranger"]);
-    if watched.began.elapsed() + Duration::from_secs(1) < RELIST_EVERY {
-        watched.assert_no_event_for(Duration::from_millis(300)).await;
-    }
+    watched.assert_no_event_for(Duration::from_millis(300)).await;
 }
 
 async fn watch_once(engine: &Engine) -> Vec<EngineContainer> {
@@ -210,7 +261,12 @@ async fn an_unknown_event_triggers_a_list_and_is_not_an_error() {
     for _ in 0..50 {
         proxy.inject(r#"{"Type":"container","Action":"teleport","Actor":{"ID":"0123456789ab"}}"#);
     }
-    assert_eq!(watched.listed_ids().await, [unseen]);
+    let mut listed = watched.listed_ids().await;
+    // On a busy machine, the list of a half minute can precede its start.
+    while listed.is_empty() && watched.began.elapsed() >= RELIST_EVERY {
+        listed = watched.listed_ids().await;
+    }
+    assert_eq!(listed, [unseen]);
     let lists = |proxy: &Proxy| proxy.requests().iter().filter(|r| r.contains("/containers/json")).count();
     assert!(lists(&proxy) <= 4, "50 unknown events cost {} lists", lists(&proxy));
 }
@@ -232,7 +288,7 @@ async fn events_dropped_by_the_engine_are_recovered_within_half_a_minute() {
 
     // On a slow machine, the first list can show the state between two commands.
     let all = loop {
-        let event = watched.next_within(Duration::from_secs(35)).await;
+        let event = watched.next_within(RELIST_EVERY + SOON).await;
         let EngineEvent::Listed(all) = event else { panic!("{event:?}") };
         if all.iter().any(|container| container.name == "renamed-unseen") {
             break all;
@@ -248,12 +304,24 @@ async fn events_dropped_by_the_engine_are_recovered_within_half_a_minute() {
         proxy.requests().iter().filter(|request| request.starts_with(&inspect)).count()
     };
     let inspected = [&same, &restarted, &paused, &renamed].map(inspections);
-    assert_eq!(inspected, [1, 2, 2, 2], "only changed containers are inspected again");
+    // A list during the restart inspects that container once more.
+    assert!(matches!(inspected, [1, 2 | 3, 2, 2]), "only changed containers are inspected again: {inspected:?}");
     engine.docker(&["unpause", "paused"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_ends_between_list_and_inspect_is_not_listed() {
+    for _ in 0..3 {
+        if is_removed_before_its_inspection().await {
+            return;
+        }
+    }
+    panic!("the engine never removed a container while the watcher waited");
+}
+
+/// Checks that a container which is removed before its inspection is not listed. Not conclusive (`false`) if the removal takes longer than
+/// the watcher waits for the inspection, as on a busy machine.
+async fn is_removed_before_its_inspection() -> bool {
     let engine = Arc::new(Engine::start());
     let dies = engine.run(job("dies"));
     let stays = engine.run(job("stays"));
@@ -268,9 +336,15 @@ async fn a_container_that_ends_between_list_and_inspect_is_not_listed() {
     let proxy = Proxy::start_with(&engine.dir().join("proxy.sock"), &engine.socket(), Arc::new(before));
     let mut watched = Watched::start(&proxy.address());
     watched.connected().await;
-    assert_eq!(watched.listed_ids().await, [stays]);
-    assert_eq!(watched.next().await, EngineEvent::Ended(ContainerId::new(&dies), Some(137)));
+    let listed = match watched.next().await {
+        EngineEvent::Lost(reason) if is_late(&reason) => return false,
+        EngineEvent::Listed(listed) => listed,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(listed.iter().map(|c| c.id.as_str()).collect::<Vec<_>>(), [stays]);
+    assert_eq!(watched.next_change().await, EngineEvent::Ended(ContainerId::new(&dies), Some(137)));
     drop(proxy);
+    true
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,7 +438,7 @@ async fn a_hanging_engine_is_reported_as_lost_and_then_reconnected() {
     let weight = Setting::CpuWeight(CpuWeight::clamped(50.0));
     let refused = client.update(&id, &limits, Conversion::Shares, &[weight]).await.unwrap_err();
     assert!(matches!(refused, EngineError::Timeout { .. }) && refused.is_engine_lost(), "{refused}");
-    let reason = watched.lost(Duration::from_secs(45)).await;
+    let reason = watched.lost(RELIST_EVERY + SOON).await;
     assert!(reason.contains("no response within 10 s"), "{reason}");
     engine.thaw();
     watched.connected().await;
@@ -384,17 +458,26 @@ mod updates {
         async fn start() -> Fixture {
             let engine = Engine::start();
             let client = client(&engine.address());
-            let conversion = client.info().await.unwrap().conversion;
+            let conversion = in_time(async || client.info().await).await.unwrap().conversion;
             Fixture { engine, client, conversion }
         }
 
         async fn run(&self, name: &str, options: &[&str]) -> EngineContainer {
             let id = ContainerId::new(&self.engine.run(RunSpec { options, ..job(name) }));
-            self.client.inspect(&id, EngineName::Docker).await.unwrap()
+            self.inspect(&id).await.unwrap()
+        }
+
+        async fn inspect(&self, id: &ContainerId) -> Result<EngineContainer, EngineError> {
+            in_time(async || self.client.inspect(id, EngineName::Docker).await).await
+        }
+
+        async fn update(&self, container: &EngineContainer, settings: &[Setting]) -> Result<Vec<Setting>, EngineError> {
+            let EngineContainer { id, limits, .. } = container;
+            in_time(async || self.client.update(id, limits, self.conversion, settings).await).await
         }
 
         async fn set(&self, container: &EngineContainer, settings: &[Setting]) -> Vec<Setting> {
-            self.client.update(&container.id, &container.limits, self.conversion, settings).await.unwrap()
+            self.update(container, settings).await.unwrap()
         }
 
         fn cpu_weight(&self, container: &EngineContainer) -> String {
@@ -487,15 +570,20 @@ mod updates {
             Setting::MemoryHigh(Some(Bytes(1 << 30))),
             Setting::IoWeight(100),
         ];
-        let not_by_engine =
-            through_proxy.update(&container.id, &container.limits, fixture.conversion, &settings).await.unwrap();
-        assert_eq!(proxy.requests().len(), 1);
+        let EngineContainer { id, limits, .. } = &container;
+        let mut tries = 0;
+        let update = async || {
+            tries += 1;
+            through_proxy.update(id, limits, fixture.conversion, &settings).await
+        };
+        let not_by_engine = in_time(update).await.unwrap();
+        assert_eq!(proxy.requests().len(), tries);
         assert_eq!(fixture.cpu_quota(&container), "25000");
         assert!(not_by_engine.contains(&settings[2]));
         let took_effect = io_weights(&fixture, &container) != io_weights_before;
         assert_eq!(not_by_engine.contains(&settings[3]), !took_effect, "{not_by_engine:?}");
-        through_proxy.update(&container.id, &container.limits, fixture.conversion, &settings[2..3]).await.unwrap();
-        assert_eq!(proxy.requests().len(), 1, "no request without supported limits");
+        through_proxy.update(id, limits, fixture.conversion, &settings[2..3]).await.unwrap();
+        assert_eq!(proxy.requests().len(), tries, "no request without supported limits");
     }
 
     /// The files available depend on the kernel; Docker 20.10 supports only `blkio.weight` and v2.
@@ -512,12 +600,12 @@ mod updates {
         let weight = [Setting::CpuWeight(CpuWeight::clamped(50.0))];
         fixture.engine.docker(&["update", "--cpus", "1", "plain"]);
         let quota = [Setting::CpuQuota(Some(Quota(250)))];
-        let refused = fixture.client.update(&plain.id, &plain.limits, fixture.conversion, &quota).await.unwrap_err();
+        let refused = fixture.update(&plain, &quota).await.unwrap_err();
         assert!(!refused.is_gone() && refused.to_string().contains("NanoCPUs"), "{refused}");
         fixture.engine.docker(&["rm", "--force", "plain"]);
-        let gone = fixture.client.update(&plain.id, &plain.limits, fixture.conversion, &weight).await.unwrap_err();
+        let gone = fixture.update(&plain, &weight).await.unwrap_err();
         assert!(gone.is_gone(), "{gone}");
-        assert!(fixture.client.inspect(&plain.id, EngineName::Docker).await.unwrap_err().is_gone());
+        assert!(fixture.inspect(&plain.id).await.unwrap_err().is_gone());
         let hostile = ContainerId::new("../../_ping?x=0123");
         assert!(fixture.client.inspect(&hostile, EngineName::Docker).await.unwrap_err().is_gone());
     }
@@ -599,7 +687,8 @@ mod output {
         let client = client(&engine.address());
         for (driver, wanted) in [("local", LogSource::Api { driver: "local".into() }), ("none", LogSource::None)] {
             let id = ContainerId::new(&engine.run(RunSpec { options: &["--log-driver", driver], ..job(driver) }));
-            assert_eq!(client.inspect(&id, EngineName::Docker).await.unwrap().log, wanted);
+            let inspected = in_time(async || client.inspect(&id, EngineName::Docker).await).await.unwrap();
+            assert_eq!(inspected.log, wanted);
         }
         let gone = logs(&client, &ContainerId::new(&"0".repeat(64)), FRAMED, LogPosition::default());
         let first = Box::pin(gone).next().await.unwrap();
@@ -660,9 +749,10 @@ mod broken_engines {
     async fn an_endless_reply_is_truncated() {
         static SPACES: [u8; 65_536] = [b' '; 65_536];
         let (_dir, address) = fake_engine(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", &SPACES);
-        let error = client(&address).list(LABEL).await.unwrap_err();
+        let client = client(&address);
+        let error = in_time(async || client.list(LABEL).await).await.unwrap_err();
         assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
-        let error = client(&address).info().await.unwrap_err();
+        let error = in_time(async || client.info().await).await.unwrap_err();
         assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
     }
 

@@ -160,8 +160,8 @@ fn start_two(stand_in: &StandIn, settings: &[&str]) -> (Daemon, [Job; 2]) {
     (daemon, jobs)
 }
 
-/// Process id of the daemon's guard, which freezes and thaws.
-fn guard(daemon: &Daemon) -> u32 {
+/// Process id of the daemon's guard, which freezes and thaws; `None` for some seconds after it was too slow and was killed.
+fn guard(daemon: &Daemon) -> Option<u32> {
     let is_guard = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -169,11 +169,17 @@ fn guard(daemon: &Daemon) -> u32 {
         words.ends_with(b"\0freezer\0") && parent == Some(daemon.pid())
     };
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.collect::<Vec<u32>>().into_iter().find(is_guard).expect("a guard process")
+    pids.collect::<Vec<u32>>().into_iter().find(is_guard)
 }
 
-fn kill(pid: u32, signal: &str) {
-    assert!(Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap().success());
+/// Sends a signal; returns whether there is such a process.
+fn signal(pid: u32, signal: &str) -> bool {
+    Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap().success()
+}
+
+/// Whether a process has ended, even if its parent has not noticed it yet.
+fn has_ended(pid: u32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty()
 }
 
 /// Checks that the job is not frozen for ten periods, and runs.
@@ -200,11 +206,15 @@ fn one_of_two_jobs_is_frozen_for_parts_of_the_time_which_is_reported_and_ends_wi
         assert!(!favoured.is_frozen(), "the favoured job is never frozen");
         sleep(Duration::from_millis(10));
     }
-    let explained = daemon.stdout_of(&["explain", &frozen.name]);
-    let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(explained.contains("of the time") && explained.contains("gpu.control"), "{explained}");
-    assert!(daemon.stdout_of(&["status"]).contains("frozen "), "{}", daemon.stdout_of(&["status"]));
-    assert!(daemon.stdout_of(&["metrics"]).contains("flowcon_container_frozen_ratio"));
+    // Nothing is frozen for some seconds after the guard was too slow.
+    eventually("it is explained", MEASURED, || {
+        let explained = daemon.stdout_of(&["explain", &frozen.name]);
+        let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
+        (explained.contains("of the time") && explained.contains("gpu.control")).then_some(())
+    });
+    for (command, text) in [("status", "frozen "), ("metrics", "flowcon_container_frozen_ratio")] {
+        eventually(text, MEASURED, || daemon.stdout_of(&[command]).contains(text).then_some(()));
+    }
     daemon.end("TERM");
     assert_stays_thawed(frozen);
 }
@@ -214,12 +224,12 @@ fn a_released_job_is_no_longer_frozen() {
     let stand_in = StandIn::of(&[]);
     let (daemon, jobs) = start_two(&stand_in, &[]);
     let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
-    daemon.stdout_of(&["release", &frozen.name]);
+    daemon.carried_out(&["release", &frozen.name]);
     eventually("it is no longer frozen", SOON, || (frozen_share(&daemon, frozen) == 0.0).then_some(()));
     assert_soon_stays_thawed(frozen);
-    daemon.stdout_of(&["govern", &frozen.name]);
+    daemon.carried_out(&["govern", &frozen.name]);
     wait_for_duty_cycle(&daemon, &jobs);
-    daemon.stdout_of(&["restore"]);
+    daemon.carried_out(&["restore"]);
     let none = || jobs.iter().all(|job| frozen_share(&daemon, job) == 0.0).then_some(());
     eventually("no job is frozen", SOON, none);
     jobs.iter().for_each(assert_soon_stays_thawed);
@@ -240,13 +250,16 @@ fn the_daemon_thaws_and_reports_it_if_the_guard_is_killed_during_a_freeze() {
     let stand_in = StandIn::of(&[]);
     let (daemon, jobs) = start_two(&stand_in, &["gpu.freeze-at-most=10s"]);
     let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
-    sleep(Duration::from_secs(12)); // the report must last as long for an old guard as for a new one
-    eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
-    kill(guard(&daemon), "KILL");
-    eventually("it is thawed", SOON, || (!frozen.is_frozen()).then_some(()));
-    eventually("it is reported, until the next guard starts", SOON, || {
-        daemon.stdout_of(&["status"]).contains("the process that freezes").then_some(())
+    sleep(Duration::from_secs(12)); // the end of an old guard is reported like that of a new one
+    let events = || daemon.stdout_of(&["events", "--no-follow", "-n", "1000"]);
+    let reports = || events().matches("the process that freezes jobs has ended").count();
+    let before = reports(); // of guards that were too slow
+    eventually("the guard is killed in the middle of a freeze", MEASURED, || {
+        let guard = frozen.is_frozen().then(|| guard(&daemon))??;
+        signal(guard, "KILL").then_some(())
     });
+    eventually("it is thawed", SOON, || (!frozen.is_frozen()).then_some(()));
+    eventually("it is reported", SOON, || (reports() > before).then_some(()));
     frozen.assert_progress();
 }
 
@@ -267,20 +280,21 @@ fn after_a_kill_of_daemon_and_guard_a_restore_or_the_next_daemon_thaws_the_job()
     let (mut daemon, jobs) = start_two(&stand_in, &["gpu.freeze-at-most=10s", "on-exit=keep"]);
     for by_restore in [true, false] {
         let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
-        let guard = guard(&daemon);
         // Stop both while the job is frozen, so that nothing can thaw it.
-        eventually("both are stopped in the middle of a freeze", MEASURED * 2, || {
+        let stopped = eventually("both are stopped in the middle of a freeze", MEASURED * 2, || {
             eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
-            kill(guard, "STOP");
+            let stopped = guard(&daemon)?;
+            signal(stopped, "STOP");
             daemon.signal("STOP");
-            let is_frozen = frozen.is_frozen();
+            // If the second signal is late, the daemon kills the guard and may have started another.
+            let is_frozen = frozen.is_frozen() && guard(&daemon) == Some(stopped);
             if !is_frozen {
-                kill(guard, "CONT");
+                signal(stopped, "CONT");
                 daemon.signal("CONT");
             }
-            is_frozen.then_some(())
+            is_frozen.then_some(stopped)
         });
-        kill(guard, "KILL");
+        assert!(signal(stopped, "KILL"));
         daemon.end("KILL");
         // `flowctl run` may still relay earlier output.
         let is_still = || frozen.makes_no_progress_for(Duration::from_millis(500)).then_some(());
@@ -331,14 +345,18 @@ fn an_engines_pause_is_never_undone_and_a_job_with_a_health_check_is_never_froze
     }
     eventually("a restore that keeps the engine's pause", MEASURED, || {
         engine.pause(&frozen.name);
+        let guard = guard(&daemon);
         daemon.end("KILL"); // probably before it knows the pause
+        eventually("the guard ends", SOON, || guard.is_none_or(has_ended).then_some(()));
+        // If the guard froze it at the same moment as the engine, it has thawed it: tried again.
+        let was_paused = frozen.is_frozen();
         let began = Instant::now();
         let restored = daemon.restore_command().args(["--set", &address]).status().unwrap();
         let may_be_unanswered = began.elapsed() >= ENGINE_ANSWERS_WITHIN;
-        assert!(restored.success());
+        assert!(restored.success() || may_be_unanswered);
         let is_kept = frozen.makes_no_progress_for(Duration::from_secs(1));
         // If the engine does not answer in time, a job may be thawed: tried again.
-        assert!(is_kept || may_be_unanswered, "a restore undid the engine's pause");
+        assert!(is_kept || may_be_unanswered || !was_paused, "a restore undid the engine's pause");
         if !is_kept {
             frozen.freezer().freeze().unwrap(); // the engine unpauses only what is frozen
         }
@@ -388,7 +406,7 @@ fn a_job_that_is_alone_on_the_gpu_is_not_frozen() {
     let stand_in = StandIn::of(&[]);
     let (daemon, jobs) = start_two(&stand_in, &[]);
     let (frozen, favoured) = wait_for_duty_cycle(&daemon, &jobs);
-    kill(favoured.pid, "KILL");
+    assert!(signal(favoured.pid, "KILL"));
     eventually("it ends", SOON, || daemon.job(&favoured.name).is_none().then_some(()));
     eventually("the other is no longer frozen", SOON, || (frozen_share(&daemon, frozen) == 0.0).then_some(()));
     assert_soon_stays_thawed(frozen);

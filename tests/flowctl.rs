@@ -8,6 +8,7 @@ use served::{READERS, Served, as_user, busy_node, idle_node, job};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use support::daemon::eventually;
 use support::program::public_flowctl;
 
 fn flowctl(served: &Served, arguments: &[&str]) -> Command {
@@ -315,12 +316,11 @@ fn events_are_piped_into_jq_one_by_one_and_end_with_it() {
     assert_eq!(lines.next().expect("printed immediately").expect("UTF-8"), "second");
     drop(lines);
     // jq's output is closed, and then flowctl's. A process that another test forks at this moment keeps the pipe open until it execs.
-    let ended = (3..200).any(|n| {
-        served.publish(n, "more");
-        std::thread::sleep(Duration::from_millis(50));
-        follows.try_wait().expect("a state").is_some()
+    let mut numbers = 3..;
+    eventually("the pipeline ends with its reader", Duration::from_secs(20), || {
+        served.publish(numbers.next()?, "more");
+        follows.try_wait().expect("a state")
     });
-    assert!(ended, "the pipeline did not end with its reader");
 
     // jq ends after one event; no other event follows.
     let began = Instant::now();

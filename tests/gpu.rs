@@ -11,7 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::daemon::{Daemon, eventually};
+use support::daemon::{Daemon, eventually, eventually_or};
 use support::gpu::StandIn;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -88,6 +88,12 @@ fn node_gpus(daemon: &Daemon, what: &str, condition: impl Fn(&[Value]) -> bool) 
     eventually(what, SOON, || Some(gpus(&status(daemon)["node"])).filter(|gpus| condition(gpus)))
 }
 
+/// Waits until the output of a command satisfies the condition: the GPUs are missing for a moment if a reading is late.
+fn wait_for_output(daemon: &Daemon, arguments: &[&str], what: &str, condition: impl Fn(&str) -> bool) {
+    let probe = || condition(&daemon.stdout_of(arguments)).then_some(());
+    eventually_or(what, SOON, probe, || daemon.stdout_of(arguments));
+}
+
 fn notices(daemon: &Daemon) -> String {
     status(daemon)["notices"].to_string()
 }
@@ -128,13 +134,15 @@ fn each_job_has_the_shares_and_memory_of_its_processes() {
     assert_eq!((&gpus[0]["temperature_celsius"], &gpus[0]["sm_clock_mhz"]), (&61.0.into(), &1410.0.into()));
     assert!(gpus[0]["age_s"].as_f64().is_some_and(|age| age < 60.0));
 
-    let wide = daemon.stdout_of(&["status", "-o", "wide"]);
-    assert!(wide.contains("GPU-MEM") && wide.contains("0 40%") && wide.contains("0 32%, 1 0%"), "{wide}");
-    let explained = unwrapped(&daemon.stdout_of(&["explain", &first.name]));
-    assert!(explained.contains("40% of its time, 4.0G of its memory, by 2 processes (GPU-aaaa)"), "{explained}");
-    let top = daemon.stdout_of(&["top", "--batch", "-n", "1"]);
-    assert!(top.contains("GPU 0 ████████░░  80% · 32.0G of 40.0G · 61 C · 212 of 400 W · 1410 MHz"), "{top}");
-    let metrics = daemon.stdout_of(&["metrics"]);
+    wait_for_output(&daemon, &["status", "-o", "wide"], "the shares of both jobs", |wide| {
+        wide.contains("GPU-MEM") && wide.contains("0 40%") && wide.contains("0 32%, 1 0%")
+    });
+    wait_for_output(&daemon, &["explain", &first.name], "its GPU", |explained| {
+        unwrapped(explained).contains("40% of its time, 4.0G of its memory, by 2 processes (GPU-aaaa)")
+    });
+    wait_for_output(&daemon, &["top", "--batch", "-n", "1"], "the GPU", |top| {
+        top.contains("GPU 0 ████████░░  80% · 32.0G of 40.0G · 61 C · 212 of 400 W · 1410 MHz")
+    });
     for line in [
         "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 80",
         "DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 32768",
@@ -142,7 +150,7 @@ fn each_job_has_the_shares_and_memory_of_its_processes() {
         "DCGM_FI_DEV_FB_FREE{gpu=\"0\",UUID=\"GPU-aaaa\",device=\"nvidia0\",modelName=\"NVIDIA A100-SXM4-40GB\"} 7680",
         &format!("name=\"{}\",gpu=\"0\",UUID=\"GPU-aaaa\"}} {}", first.name, 4_u64 << 30),
     ] {
-        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+        wait_for_output(&daemon, &["metrics"], line, |metrics| metrics.contains(line));
     }
     // It is not in the history before its first rows are written.
     let past = eventually("its GPUs in the history", Duration::from_secs(30), || {
@@ -157,8 +165,10 @@ fn each_job_has_the_shares_and_memory_of_its_processes() {
     });
     let listed = unwrapped(&daemon.stdout_of(&["history", &first.name]));
     assert!(listed.contains("GPUS GPU-MEM SHARE") && listed.contains(" 0.40 4.0G 50% "), "{listed}");
-    let doctor = String::from_utf8(daemon.flowctl(&["doctor"]).stdout).unwrap();
-    assert!(doctor.contains("2 GPUs"), "{doctor}");
+    eventually("doctor sees both", SOON, || {
+        let doctor = String::from_utf8(daemon.flowctl(&["doctor"]).stdout).unwrap();
+        doctor.contains("2 GPUs").then_some(())
+    });
 }
 
 #[test]
@@ -195,13 +205,12 @@ fn on_a_mig_gpu_each_job_has_its_instance() {
     let gpus = node_gpus(&daemon, "two instances", |gpus| gpus.len() == 2);
     assert_eq!(gpus[1]["instances"].as_array().unwrap().len(), 2);
     assert!(gpus[1]["busy"].is_null());
-    let wide = daemon.stdout_of(&["status", "-o", "wide"]);
-    assert!(wide.contains("1:0 ?") && wide.contains("1:2 ?"), "{wide}");
-    let explained = unwrapped(&daemon.stdout_of(&["explain", &second.name]));
-    assert!(
-        explained.contains("an unknown share of its time, 2.0M of its memory, by 1 process (MIG-two)"),
-        "{explained}"
-    );
+    wait_for_output(&daemon, &["status", "-o", "wide"], "both instances", |wide| {
+        wide.contains("1:0 ?") && wide.contains("1:2 ?")
+    });
+    wait_for_output(&daemon, &["explain", &second.name], "its instance", |explained| {
+        unwrapped(explained).contains("an unknown share of its time, 2.0M of its memory, by 1 process (MIG-two)")
+    });
 }
 
 #[test]
@@ -282,7 +291,7 @@ fn an_old_driver_gives_fewer_but_correct_values() {
     let gpus = node_gpus(&daemon, "both", |gpus| gpus.len() == 2);
     assert!(near(&gpus[0]["busy"], 0.8), "without samples, the driver's current value is used: {gpus:?}");
     assert!(gpus[0]["memory_used_bytes"].is_null() && gpus[0]["uncorrected_errors"] == 0, "{gpus:?}");
-    assert_eq!(status(&daemon)["notices"], Value::Array(Vec::new()));
+    eventually("no notice", SOON, || (notices(&daemon) == "[]").then_some(()));
 }
 
 #[test]
@@ -324,7 +333,7 @@ fn a_hanging_driver_does_not_block_the_daemon_and_its_values_are_missing() {
     eventually("a notice", SOON, || notices(&daemon).contains("the NVIDIA driver does not answer").then_some(()));
     stand_in.set_script(&format!("{TWO}process 0 {} 50 4096\n", job.pids[0]));
     job.wait_for_gpus(&daemon, "a GPU", |gpus| gpus.len() == 1);
-    assert!(!notices(&daemon).contains("does not answer"), "{}", notices(&daemon));
+    eventually("the notice is removed", SOON, || (!notices(&daemon).contains("does not answer")).then_some(()));
 }
 
 #[test]

@@ -42,6 +42,11 @@ fn run_to_end(daemon: &Daemon, name: &str, prints: u32) -> Value {
 /// Like [`run_to_end`], for a job with a number greater than `number`.
 fn run_to_end_after(daemon: &Daemon, name: &str, prints: u32, number: u64) -> Value {
     assert!(train(daemon, name, prints).wait().success());
+    ended_after(daemon, name, number)
+}
+
+/// Waits until the history contains the end of a job with a number greater than `number`.
+fn ended_after(daemon: &Daemon, name: &str, number: u64) -> Value {
     eventually("the history contains its end", Duration::from_secs(20), || {
         let output = daemon.flowctl(&["history", name, "-o", "json"]);
         let history = output.status.success().then(|| json(&String::from_utf8_lossy(&output.stdout)))?;
@@ -64,7 +69,7 @@ fn an_ended_job_and_its_decisions_can_be_queried() {
     assert_eq!(history["job"]["metric"], "loss");
 
     let listed = daemon.stdout_of(&["history"]);
-    assert!(listed.contains("brief") && listed.contains("exit 0"), "{listed}");
+    assert!(listed.contains("brief"), "{listed}");
     let rows = daemon.stdout_of(&["ps", "-a", "-o", "jsonl"]);
     assert!(rows.lines().any(|row| json(row)["name"] == "brief"), "one line for each job: {rows}");
     let middle = times[times.len() / 2];
@@ -85,26 +90,36 @@ fn an_ended_job_and_its_decisions_can_be_queried() {
     assert!(kinds.contains(&"started".to_owned()) && kinds.contains(&"ended".to_owned()), "{kinds:?}");
 }
 
+/// Runs jobs until one has ended with this exit code, and returns its name. The exit code of a job is unknown if its end is seen before it
+/// is reported: by a list of the engine's containers, or by an empty cgroup.
+fn with_exit_code(name: &str, code: u32, run: impl Fn(&str) -> Value) -> String {
+    let ended = |name: &String| {
+        let found = run(name)["job"]["exit_code"].clone();
+        assert!(found == code || found.is_null(), "{name}: {found}");
+        found == code
+    };
+    (0..5).map(|n| format!("{name}-{n}")).find(ended).expect("an exit code is reported")
+}
+
 #[test]
 fn an_end_is_recorded_with_its_exit_code() {
     let engine = Engine::start();
     let daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
-    for (name, code) in [("good", 0), ("bad", 3)] {
+    let in_container = |name: &str, code: u32| {
         let script = format!("until [ -e /go ]; do usleep 100000; done; exit {code}");
         engine.run(RunSpec { name, labels: &["flowcon.enable=true"], script: &script, ..RunSpec::default() });
         daemon.wait_for_job(name, "is found", Duration::from_secs(20), |_| true);
         engine.try_docker(&["exec", name, "sh", "-c", ": > /go"]); // may be killed by the end of the container
+        ended_after(&daemon, name, 0)
+    };
+    let good = with_exit_code("good", 0, |name| in_container(name, 0));
+    let bad = with_exit_code("bad", 3, |name| in_container(name, 3));
+    let command = with_exit_code("command", 0, |name| run_to_end(&daemon, name, 100)); // reported by `flowctl run`
+    let listed = daemon.stdout_of(&["history"]);
+    for (name, end) in [(good, "exit 0"), (bad, "exit 3"), (command, "exit 0")] {
+        let line = listed.lines().find(|line| line.starts_with(&name)).expect("it is listed");
+        assert!(line.trim_end().ends_with(end), "{listed}");
     }
-    let command = run_to_end(&daemon, "command", 100);
-    assert_eq!(command["job"]["exit_code"], 0, "reported by `flowctl run`");
-    let listed = eventually("both ends are in the history", Duration::from_secs(30), || {
-        let listed = daemon.stdout_of(&["history"]);
-        (listed.matches("exit 0").count() == 2 && listed.contains("exit 3")).then_some(listed)
-    });
-    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap().trim_end().to_owned();
-    assert!(line("good").ends_with("exit 0") && line("bad").ends_with("exit 3"), "{listed}");
-    assert!(line("command").ends_with("exit 0"), "{listed}");
-    assert_eq!(json(&daemon.stdout_of(&["history", "bad", "-o", "json"]))["job"]["exit_code"], 3);
     let page = daemon.stdout_of(&["report", "-o", "-"]);
     for end in ["exit 0", "exit 3"] {
         assert!(page.contains(&format!("<td class=\"left\">{end}</td>")), "{end}");

@@ -95,7 +95,7 @@ fn honest_jobs_keep_their_shares_next_to_hostile_ones_and_the_daemon_stays_small
     }
     for name in &honest {
         daemon.wait_for_job(name, "is read and governed", SOON, |job| {
-            job["metric"].is_object() && job["progress"].is_object()
+            job["metric"].is_object() && job["progress"].is_object() && job["share"].is_number()
         });
     }
 
@@ -103,14 +103,18 @@ fn honest_jobs_keep_their_shares_next_to_hostile_ones_and_the_daemon_stays_small
     let resident = resident_mib(daemon.pid());
     println!("the daemon used {:.1} % of a core and at most {resident} MiB", 100.0 * used);
 
-    let jobs = daemon.jobs();
-    let share = |name: &str| jobs.iter().find(|job| job["name"] == name).unwrap()["share"].as_f64().unwrap();
-    let equal = 1.0 / jobs.len() as f64;
-    for name in &honest {
-        assert!(share(name) >= 0.04 * equal, "{name} has {} of {equal}: {jobs:#?}", share(name));
-    }
-    let all: f64 = honest.iter().map(|name| share(name)).sum();
-    assert!(all >= 0.9 * HONEST as f64 * equal, "honest jobs have {all} of {}", HONEST as f64 * equal);
+    // A job that a busy machine does not let print for an interval has a smaller share for that time.
+    eventually("honest jobs have their shares", SOON, || {
+        let jobs = daemon.jobs();
+        let share = |name: &str| jobs.iter().find(|job| job["name"] == name).unwrap()["share"].as_f64().unwrap();
+        let equal = 1.0 / jobs.len() as f64;
+        for name in &honest {
+            assert!(share(name) >= 0.04 * equal, "{name} has {} of {equal}: {jobs:#?}", share(name));
+        }
+        let all: f64 = honest.iter().map(|name| share(name)).sum();
+        println!("honest jobs have {all:.3} of {:.3}", HONEST as f64 * equal);
+        (all >= 0.9 * HONEST as f64 * equal).then_some(())
+    });
     for arguments in
         [&["status", "-o", "json"][..], &["explain", "link", "-o", "json"], &["explain", "linked-folder", "-o", "json"]]
     {

@@ -29,6 +29,16 @@ async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
     }
 }
 
+/// Like [`next`], but skips the list of each half minute.
+async fn next_change(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
+    loop {
+        match next(events).await {
+            EngineEvent::Listed(_) => {}
+            event => return event,
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_are_listed_and_followed_until_they_end() {
     let podman = Podman::start();
@@ -46,25 +56,36 @@ async fn containers_are_listed_and_followed_until_they_end() {
     assert!(matches!(listed[0].log, LogSource::Api { .. }), "its json-file is not used: {:?}", listed[0].log);
 
     let id = ContainerId::new(&podman.run("late", LABEL, "sleep 1000"));
-    let EngineEvent::Started(started) = next(&mut events).await else { panic!("not started") };
+    let started = loop {
+        match next(&mut events).await {
+            EngineEvent::Started(started) => break started,
+            // A list between a start and its event replaces the event.
+            EngineEvent::Listed(listed) => {
+                if let Some(started) = listed.into_iter().find(|container| container.id == id) {
+                    break started;
+                }
+            }
+            other => panic!("not started: {other:?}"),
+        }
+    };
     assert_eq!((&started.id, started.name.as_str()), (&id, "late"));
     let cgroup = std::fs::read_to_string(format!("/proc/{}/cgroup", started.pid)).unwrap();
     assert!(cgroup.contains(id.as_str()), "{cgroup}");
     podman.pause("late");
-    assert_eq!(next(&mut events).await, EngineEvent::Paused(id.clone(), true));
+    assert_eq!(next_change(&mut events).await, EngineEvent::Paused(id.clone(), true));
     podman.podman(&["unpause", "late"]);
-    assert_eq!(next(&mut events).await, EngineEvent::Paused(id.clone(), false));
+    assert_eq!(next_change(&mut events).await, EngineEvent::Paused(id.clone(), false));
     podman.podman(&["rename", "late", "later"]);
-    assert_eq!(next(&mut events).await, EngineEvent::Renamed(id.clone(), "later".into()));
+    assert_eq!(next_change(&mut events).await, EngineEvent::Renamed(id.clone(), "later".into()));
 
     let weight = Setting::CpuWeight(CpuWeight::clamped(25.0));
     let not_by_engine = engine.update(&id, &started.limits, info.conversion, &[weight]).await.unwrap();
     let by_engine = not_by_engine.is_empty();
     assert!(by_engine || not_by_engine == [weight], "a Podman without update returns all settings");
     podman.podman(&["rm", "--force", "--time", "0", "later"]);
-    let mut ended = next(&mut events).await;
+    let mut ended = next_change(&mut events).await;
     if by_engine && ended == EngineEvent::Updated(id.clone()) {
-        ended = next(&mut events).await;
+        ended = next_change(&mut events).await;
     }
     assert_eq!(ended, EngineEvent::Ended(id.clone(), Some(137)));
     assert!(engine.inspect(&id, EngineName::Podman).await.unwrap_err().is_gone());
@@ -100,7 +121,7 @@ fn labelled_and_adopted_containers_are_governed_in_the_same_way() {
     let flat = podman.run("flat", "team=a", CONVERGED);
     let limited =
         |job: &serde_json::Value| job["cpu_weight"].as_u64().is_some_and(|weight| is_limited(weight as u32, 100));
-    daemon.stdout_of(&["adopt", "flat"]);
+    daemon.carried_out(&["adopt", "flat"]);
     assert_eq!(daemon.job("flat").unwrap()["id"], flat.as_str());
     daemon.wait_for_job("grow", "its log is parsed", SOON, |job| job["metric"]["name"] == "loss");
     daemon.wait_for_job("flat", "follows its growth", SOON, limited);
@@ -110,12 +131,12 @@ fn labelled_and_adopted_containers_are_governed_in_the_same_way() {
     daemon.wait_for_job("flat", "is found again", SOON, has_restarted);
     daemon.wait_for_job("flat", "follows its growth again", SOON, limited);
     let pid = podman.podman(&["inspect", "--format", "{{.State.Pid}}", "flat"]);
-    daemon.stdout_of(&["disown", "flat"]);
+    daemon.carried_out(&["disown", "flat"]);
     let cgroup = flowcon::host::cgroup::Cgroup::of_process(pid.parse().unwrap(), None).unwrap();
     assert_eq!(cgroup.limits().cpu_weight, Some(CpuWeight::DEFAULT));
     assert!(daemon.job("flat").is_none());
 
-    daemon.stdout_of(&["adopt", "flat"]);
+    daemon.carried_out(&["adopt", "flat"]);
     podman.podman(&["rm", "--force", "--time", "0", "flat"]);
     eventually("flat has ended", SOON, || daemon.job("flat").is_none().then_some(()));
     eventually("its adoption is deleted", SOON, || daemon.log().contains("flat was removed").then_some(()));

@@ -9,11 +9,11 @@ use support::engine::{Engine, RunSpec};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A script of 40 epochs, ten per second, with a loss that falls by a tenth each; it waits after the 20th until the file `go` exists. Its
-/// arguments are prepended.
+/// A script of 40 epochs, ten per second, with a loss that falls by a tenth each; it waits after the 20th until the file `go` exists, and
+/// at its end until the file `end` exists. Its arguments are prepended.
 const TRAINING: &str = "i=0; l=90000; while [ $i -lt 40 ]; do i=$((i+1)); l=$((l*9/10)); \
     echo \"epoch $i/40 loss: $((l/100)).$((l%100/10))$((l%10))\"; usleep 100000; \
-    [ $i -ne 20 ] || until [ -e /go ]; do usleep 100000; done; done";
+    [ $i -ne 20 ] || until [ -e /go ]; do usleep 100000; done; done; until [ -e /end ]; do usleep 100000; done";
 
 fn run(engine: &Engine, name: &str, script: &str) {
     engine.run(RunSpec { name, script, labels: &["flowcon.enable=true"], ..RunSpec::default() });
@@ -32,9 +32,16 @@ fn prior_runs_used(engine: &Engine, daemon: &Daemon, name: &str, script: &str) -
     eventually(&format!("{name} is read"), SOON, || prior_runs(daemon, name))
 }
 
-/// Lets a run finish, and waits until its last lines are read and so many prior runs are stored.
+/// Lets a run finish, waits until its last line is read, and lets it end.
 fn finish(engine: &Engine, daemon: &Daemon, name: &str, stored: u32) {
-    engine.try_docker(&["exec", name, "sh", "-c", ": > /go"]); // fails for the run that was killed
+    engine.docker(&["exec", name, "sh", "-c", ": > /go"]);
+    daemon.wait_for_job(name, "is read to its end", SOON, |job| job["progress"]["current"] == 40.0);
+    engine.try_docker(&["exec", name, "sh", "-c", ": > /end"]); // may be killed by the end of the container
+    assert_stored(daemon, name, stored);
+}
+
+/// Waits until a run has ended and so many prior runs are stored.
+fn assert_stored(daemon: &Daemon, name: &str, stored: u32) {
     eventually(&format!("{name} ends"), SOON, || daemon.job(name).is_none().then_some(()));
     let is_stored = || (daemon.count_in_journal("precedent", "true")? == stored).then_some(());
     eventually(&format!("{stored} runs are stored"), SOON, is_stored);
@@ -57,7 +64,7 @@ fn a_repeated_training_uses_only_its_own_prior_runs() {
 
     // A stopped run is not used, and would be stored before the next.
     engine.docker(&["kill", "again"]);
-    finish(&engine, &daemon, "again", 1);
+    assert_stored(&daemon, "again", 1);
     finish(&engine, &daemon, "other", 2);
     assert_eq!(prior_runs_used(&engine, &daemon, "third", &with("--seed 9 --lr=1e-3")), 1);
     finish(&engine, &daemon, "third", 3);

@@ -19,17 +19,17 @@ use support::program::public_flowctl;
 struct Place {
     dir: tempfile::TempDir,
     socket: PathBuf,
-    test: &'static str,
+    test: String,
 }
 
 impl Place {
     /// A socket path without a daemon.
-    fn of(test: &'static str) -> Place {
+    fn of(test: &str) -> Place {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        Place { socket: dir.path().join("flowcond.sock"), dir, test }
+        Place { socket: dir.path().join("flowcond.sock"), dir, test: test.to_owned() }
     }
 
-    fn at(daemon: &Daemon, test: &'static str) -> Place {
+    fn at(daemon: &Daemon, test: &str) -> Place {
         Place { socket: daemon.socket(), ..Place::of(test) }
     }
 
@@ -95,6 +95,17 @@ fn start(mut command: Command, place: &Place) -> (Running, BufReader<std::proces
     (Running { child, cgroups: place.cgroups() }, stdout)
 }
 
+/// Runs a command until the daemon answers in time, which it may not do on a busy machine; each time with another name.
+fn answered(daemon: &Daemon, test: &str, run: impl Fn(&Place) -> Output) -> (Place, Output) {
+    let mut outputs = (1..=5).map(|number| {
+        let place = Place::at(daemon, &format!("{test}-{number}"));
+        let output = run(&place);
+        (place, output)
+    });
+    let is_answered = |(_, output): &(Place, Output)| !text(&output.stderr).contains("no flowcond answers");
+    outputs.find(is_answered).expect("an answer in time")
+}
+
 /// A running `flowctl run`; all its processes are killed when dropped, also in a failed test.
 struct Running {
     child: Child,
@@ -155,9 +166,9 @@ fn output_and_exit_code_are_those_of_the_command_and_nothing_is_left_behind() {
 #[test]
 fn the_command_is_governed_before_it_runs_and_its_end_is_recorded() {
     let daemon = Daemon::start("off", &[]);
-    let place = Place::at(&daemon, "before");
     let flowctl = env!("CARGO_BIN_EXE_flowctl");
-    let out = place.output(&format!("{flowctl} --socket {} ps -o json; exit 3", place.socket.display()));
+    let ps = format!("{flowctl} --socket {} --timeout 120 ps -o json", daemon.socket().display());
+    let (place, out) = answered(&daemon, "before", |place| place.output(&format!("{ps}; exit 3")));
     assert_eq!(out.status.code(), Some(3));
     assert_eq!(text(&out.stderr), "");
     // The registration is an event before its reply; the published status follows.
@@ -174,8 +185,9 @@ fn the_command_is_governed_before_it_runs_and_its_end_is_recorded() {
 #[test]
 fn an_exit_code_that_is_reported_a_little_later_is_recorded() {
     let daemon = Daemon::start("off", &["policy.interval=1s"]);
-    let exit_code_of = |test: &'static str, other: &'static str| {
-        let (place, other) = (Place::at(&daemon, test), Place::at(&daemon, other));
+    let exit_code_of = |number: u32| {
+        let at = |test: &str| Place::at(&daemon, &format!("{test}-{number}"));
+        let (place, other) = (at("late"), at("other"));
         let wait_for = |file: &Path| format!("until [ -e {} ]; do sleep 0.05; done", file.display());
         let (go, other_go) = (place.dir.path().join("go"), other.dir.path().join("go"));
         let (mut flowctl, _stdout) = place.start(&format!("{}; exit 3", wait_for(&go)));
@@ -198,8 +210,7 @@ fn an_exit_code_that_is_reported_a_little_later_is_recorded() {
         })
     };
     // The daemon waits for two seconds, which may pass on a busy machine.
-    let tries = [("late-1", "other-1"), ("late-2", "other-2"), ("late-3", "other-3"), ("late-4", "other-4")];
-    assert!(tries.into_iter().any(|(test, other)| exit_code_of(test, other) == Some(3)));
+    assert!((1..=10).any(|number| exit_code_of(number) == Some(3)));
 }
 
 #[test]
@@ -305,7 +316,8 @@ fn the_daemon_reads_its_output_and_governs_it() {
     let place = Place::at(&daemon, "governed");
     let (mut flowctl, _stdout) =
         place.start("for i in 1 2 3; do echo epoch $i loss: 0.$((9-i)); done; exec sleep 1000");
-    daemon.wait_for_job(&place.name(), "its metric is read", SOON, |job| job["metric"]["name"] == "loss");
+    let is_read = |job: &serde_json::Value| job["metric"]["name"] == "loss" && job["metric"]["value"] == 0.6;
+    daemon.wait_for_job(&place.name(), "its metric is read", SOON, is_read);
     let logged = daemon.stdout_of(&["logs", &place.name(), "--json"]);
     assert!(logged.contains("0.6"), "{logged}");
     let weight = Setting::CpuWeight(CpuWeight::clamped(40.0));
@@ -383,7 +395,7 @@ fn a_command_whose_processes_are_in_a_child_of_its_cgroup_is_governed_again_and_
     let step = |job: &serde_json::Value| job["progress"]["current"].as_f64();
     let before = daemon.job(&moved.name()).as_ref().and_then(step);
     daemon.wait_for_job(&moved.name(), "its output is read", SOON, |job| step(job) > before);
-    assert_ne!(weight(), Some(CpuWeight::DEFAULT));
+    eventually("it has a larger share again", SOON, changed);
     daemon.end("KILL");
     let restored = daemon.restore();
     assert_eq!(weight(), Some(CpuWeight::DEFAULT), "{restored}");
@@ -417,9 +429,9 @@ fn a_configured_log_file_is_read_after_rotation() {
 #[test]
 fn labels_above_the_size_limit_are_rejected_before_the_command_runs() {
     let daemon = Daemon::start("off", &[]);
-    let place = Place::at(&daemon, "bytes");
     let label = format!("note={}", "x".repeat(40_000));
-    let out = place.labelled(&[&label], "echo ran").output().unwrap();
+    let run = |place: &Place| place.labelled(&[&label], "echo ran").output().unwrap();
+    let (place, out) = answered(&daemon, "bytes", run);
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(6), String::new()));
     assert!(text(&out.stderr).contains("bytes"), "{}", text(&out.stderr));
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
@@ -483,12 +495,12 @@ fn a_client_that_requests_its_jobs_gets_only_its_own() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let request = || {
         runtime.block_on(async {
-            let mut session = Session::open(&socket_of(&place.socket)).await.expect("a daemon");
-            session.jobs().await.expect("a reply")
+            let mut session = Session::open(&socket_of(&place.socket)).await.ok()?;
+            session.jobs().await.ok()
         })
     };
     let own = eventually("it is published", SOON, || {
-        Some(request()["containers"].clone()).filter(|jobs| jobs[0]["name"].is_string())
+        Some(request()?["containers"].clone()).filter(|jobs| jobs[0]["name"].is_string())
     });
     assert_eq!(own[0]["name"], place.name());
     assert_eq!(own.as_array().map(Vec::len), Some(1));

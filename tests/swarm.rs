@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::daemon::eventually_or;
-use support::swarm::{IMAGE, TestSwarm, assert_one_writer};
+use support::swarm::{IMAGE, TestSwarm, assert_one_writer, has_progress};
 
 const LONG: u32 = 100_000;
 const SOON: Duration = Duration::from_secs(30);
@@ -40,8 +40,7 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     let carried = (1..=3).find(|moves| {
         let target = other(source);
         let evaluations_before = swarm.evaluations("train", source, 50);
-        swarm.stdout_of(&["move", "train", target]);
-        let moved = swarm.running_on("train", target);
+        let moved = swarm.move_to("train", target);
         assert_eq!((moved["moves"].as_u64(), moved["mark"].as_str()), (Some(*moves), None));
         assert!(assert_one_writer(&beats) > moved["units"].as_f64().unwrap_or(1.0) as u32 / 2);
         source = target;
@@ -114,7 +113,7 @@ fn reservations_of_other_services_are_not_free() {
     assert_eq!(waits["state"], "waiting");
     // Docker 20.10 leaves the task of a removed global-job running, so its reservation stays in use.
     swarm.docker(1, &["service", "rm", "global"]);
-    swarm.wait("train", "running", |job| job["state"] == "running");
+    swarm.wait("train", "running, with progress", has_progress);
     assert!(assert_one_writer(&beats) > 0);
 }
 
@@ -128,7 +127,7 @@ fn a_manually_created_service_gets_the_stop_grace_of_its_label() {
         while true; do i=$((i+1)); echo \"epoch $i/100000 loss $((100000-i))\"; sleep 0.2; done";
     let shared = format!("type=bind,source={},target=/beats", beats.display());
     let options = ["--detach", "--no-resolve-image", "--name", "slow", "--replicas", "0", "--mount", &shared];
-    let labels = ["--label", "flowcon.queue=true", "--label", "flowcon.stop-grace=40s"];
+    let labels = ["--label", "flowcon.queue=true", "--label", "flowcon.stop-grace=90s"];
     let rest = ["--restart-condition", "on-failure", "--container-label", "flowcon.enable=true", IMAGE];
     swarm.docker(1, &[&["service", "create"][..], &options, &labels, &rest, &["sh", "-c", script]].concat());
     swarm.coordinate();
@@ -143,16 +142,17 @@ fn a_move_is_continued_after_the_coordinator_dies_in_any_phase() {
     let mut swarm = TestSwarm::start(3);
     let beats = swarm.submit("train", LONG, &[]);
     swarm.coordinate();
-    swarm.wait("train", "running", |job| job["state"] == "running");
+    swarm.wait("train", "running, with progress", has_progress);
     for phase in ["stopping", "carrying", "starting"] {
         let at = swarm.wait("train", "running", |job| job["state"] == "running");
         let target = other(at["node"].as_str().unwrap());
-        swarm.stdout_of(&["move", "train", target]);
+        let moves = || swarm.flowctl(&["move", "train", target]).status.success().then_some(());
+        eventually_or("the target accepts the job", SOON, moves, || swarm.end_of_log());
         swarm.wait("train", phase, |job| job["state"] == phase || job["node"] == target);
         swarm.kill_coordinator();
         std::thread::sleep(Duration::from_secs(1));
         swarm.coordinate();
-        swarm.running_on("train", target);
+        swarm.move_to("train", target);
         assert_one_writer(&beats);
     }
 }
@@ -172,7 +172,7 @@ fn a_disconnected_node_keeps_its_job_and_no_other_node_gets_it() {
     let beats = swarm.submit("train", LONG, &["flowcon.priority=10"]);
     assert!(!swarm.doctor(1).0, "no coordinator runs yet");
     swarm.coordinate();
-    swarm.wait("train", "placed", |job| job["state"] == "running");
+    swarm.wait("train", "placed", has_progress);
     let checks = doctor(&swarm, 1, "succeeds", |succeeds, _| succeeds);
     let names: Vec<&str> = checks.iter().filter_map(|check| check["name"].as_str()).collect();
     assert_eq!(names, ["swarm", "coordinator", "certificate", "agent", "agent", "agent"]);
@@ -182,8 +182,7 @@ fn a_disconnected_node_keeps_its_job_and_no_other_node_gets_it() {
     let placed = swarm.wait("train", "running", |job| job["state"] == "running");
     let mut node = placed["node"].as_str().unwrap().to_owned();
     if node == "node-1" {
-        swarm.stdout_of(&["move", "train", "node-2"]);
-        node = swarm.running_on("train", "node-2")["node"].as_str().unwrap().to_owned();
+        node = swarm.move_to("train", "node-2")["node"].as_str().unwrap().to_owned();
     }
     let number = node.trim_start_matches("node-").parse().unwrap();
     swarm.cut(number, true);
@@ -196,7 +195,8 @@ fn a_disconnected_node_keeps_its_job_and_no_other_node_gets_it() {
         !succeeds && failed.and_then(|check| check["found"].as_str()).is_some_and(|found| found.contains(&node))
     });
     // node-is-off is rejected for a node that replies.
-    assert_eq!(swarm.flowctl(&["node-is-off", "train", "node-1"]).status.code(), Some(6));
+    let off = || swarm.flowctl(&["node-is-off", "train", "node-1"]);
+    eventually_or("it is refused", SOON, || (off().status.code() == Some(6)).then_some(()), || format!("{:?}", off()));
     swarm.cut(number, false);
     swarm.wait("train", "running again", |job| job["state"] == "running");
     assert_one_writer(&beats);
@@ -261,15 +261,18 @@ fn a_job_that_ignores_sigterm_is_attested_as_alive_until_it_is_killed() {
     let stopped = Instant::now();
     swarm.docker(1, &["service", "scale", "--detach", "deaf=0"]);
     loop {
-        assert_eq!(attest(Millis(0)), Ok(Attestation::Alive(1)), "{:?} after the stop request", stopped.elapsed());
+        let attested = attest(Millis(0)); // an agent that does not reply attests nothing
+        let is_early = stopped.elapsed() < GRACE;
+        assert!(attested != Ok(Attestation::Gone) || !is_early, "{:?} after the stop request", stopped.elapsed());
         if stopped.elapsed() >= GRACE / 4 {
             break;
         }
     }
     // The agent waits for the end of the job.
-    let gone = (0..10).any(|_| attest(Millis::from_secs(5)) == Ok(Attestation::Gone));
+    let gone = || (attest(Millis::from_secs(5)) == Ok(Attestation::Gone)).then_some(());
+    eventually_or("it is gone", SOON, gone, || format!("{:?}", attest(Millis(0))));
     let (waited, written) = (stopped.elapsed(), length());
-    assert!(gone && waited >= GRACE, "{waited:?}");
+    assert!(waited >= GRACE, "{waited:?}");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(length(), written, "it wrote after it was attested as gone");
 }
@@ -287,8 +290,8 @@ fn agents_reply_only_to_managers_of_their_swarm() {
         eventually_or("the agent replies", SOON, replies, || format!("{:?}", report(of(1), id(node), address)));
     }
 
-    let worker = report(of(2), id(1), "10.213.0.1").unwrap_err();
-    assert!(worker.contains("is a worker"), "{worker}");
+    let refused = || report(of(2), id(1), "10.213.0.1").expect_err("of a worker");
+    eventually_or("a worker is refused", SOON, || refused().contains("is a worker").then_some(()), refused);
     // The node that replies is not the intended one.
     assert!(report(of(1), id(1), "10.213.0.2").is_err());
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use support::daemon::eventually;
-use support::swarm::{TestSwarm, assert_one_writer};
+use support::swarm::{TestSwarm, assert_one_writer, has_progress};
 
 const AGENTS: &str = "localhost:1/agents:1";
 /// Filter for the container started by the service's task.
@@ -61,8 +61,7 @@ fn the_stack_of_agents_works_and_leaves_nothing_behind() {
 
     let beats = swarm.submit("train", 100_000, &[]);
     swarm.coordinate();
-    let runs = |job: &serde_json::Value| job["state"] == "running";
-    swarm.wait("train", "running", runs);
+    swarm.wait("train", "running, with progress", has_progress);
     let agent = || {
         let id = swarm.docker(1, &["ps", "--quiet", "--filter", BESIDE]);
         Some(id).filter(|id| !id.is_empty())
@@ -73,7 +72,7 @@ fn the_stack_of_agents_works_and_leaves_nothing_behind() {
     swarm.stdout_of(&["pause", "train"]);
     swarm.wait("train", "paused", |job| job["state"] == "paused");
     swarm.stdout_of(&["resume", "train"]);
-    swarm.wait("train", "running again", runs);
+    swarm.wait("train", "running again", |job| job["state"] == "running");
     assert!(assert_one_writer(&beats) > 0);
 
     // A killed task leaves its container; the next task starts a new one.

@@ -6,9 +6,12 @@ mod support;
 
 use serde_json::Value;
 use std::path::PathBuf;
-use support::swarm::{TestSwarm, assert_one_writer};
+use std::time::Duration;
+use support::daemon::eventually;
+use support::swarm::{TestSwarm, assert_one_writer, has_progress};
 
 const LONG: u32 = 100_000;
+const SOON: Duration = Duration::from_secs(30);
 
 /// Submits the workers of a gang, each a service that reserves `memory` bytes.
 fn gang(swarm: &TestSwarm, name: &str, workers: u32, units: u32, memory: u64, labels: &[&str]) -> Vec<PathBuf> {
@@ -43,7 +46,7 @@ fn elastic_workers_are_scaled_down_for_a_gang_and_up_again() {
     let elastic = gang(&swarm, "elastic", 3, LONG, most, &["flowcon.workers-min=1", "flowcon.workers-max=3"]);
     swarm.coordinate();
     swarm.wait_for_all("scaled up, with progress that can be saved", |jobs| {
-        count(jobs, "elastic", "running") == 3 && jobs.iter().all(|job| job["units"].as_f64() >= Some(1.0))
+        count(jobs, "elastic", "running") == 3 && jobs.iter().all(has_progress)
     });
     let release = swarm.hold(&["two-1", "two-2"]);
     let two = gang(&swarm, "two", 2, 25, most, &["flowcon.priority=50", "flowcon.workers-min=2"]);
@@ -65,6 +68,7 @@ fn elastic_workers_are_scaled_down_for_a_gang_and_up_again() {
 fn two_gangs_that_do_not_fit_together_run_in_turn_and_are_never_partly_placed() {
     let mut swarm = TestSwarm::start(3);
     let most = memory(&swarm, 0.6);
+    let release = swarm.hold(&["one-1", "one-2"]);
     let beats = ["one", "other"].map(|name| gang(&swarm, name, 2, 25, most, &["flowcon.workers-min=2"]));
     swarm.coordinate();
     let is_up =
@@ -74,6 +78,7 @@ fn two_gangs_that_do_not_fit_together_run_in_turn_and_are_never_partly_placed() 
         job["state"] == "waiting" && job["why"]["text"].as_str().is_some_and(|why| why.contains("no node has room"))
     });
     assert!(waiting["node"].is_null(), "{waiting}");
+    release();
     swarm.wait_for_all("done, one after the other", |jobs| {
         // As soon as one worker is done, two of the three nodes have room for the other gang.
         let is_one_done = count(jobs, "one", "done") + count(jobs, "other", "done") > 0;
@@ -92,7 +97,9 @@ fn a_gang_with_higher_priority_reclaims_a_whole_gang_that_later_continues_withou
     let most = memory(&swarm, 0.6);
     swarm.coordinate_with("[cluster]\nreclaim = true\n");
     let low = gang(&swarm, "low", 3, LONG, most, &["flowcon.workers-min=3"]);
-    swarm.wait_for_all("running", |jobs| count(jobs, "low", "running") == 3);
+    swarm.wait_for_all("running, with progress", |jobs| {
+        count(jobs, "low", "running") == 3 && jobs.iter().all(has_progress)
+    });
     let release = swarm.hold(&["high-1", "high-2"]);
     let high = gang(&swarm, "high", 2, 25, most, &["flowcon.priority=90", "flowcon.workers-min=2"]);
     swarm.wait_for_all("reclaimed as a whole", |jobs| {
@@ -133,7 +140,9 @@ fn an_idle_rented_node_is_closed_and_opened_again_for_a_waiting_job() {
     assert_eq!(assert_all_one_writer(&beats), 45);
     // The node has the only copy of a saved state until the job is done; then it can be closed.
     swarm.wait_for_nodes("closed again", |nodes| nodes.iter().any(|node| node["state"] == "closed"));
-    let ran = std::fs::read_to_string(&ran).unwrap();
+    // The state is shown before the command has run.
+    let all_ran = || std::fs::read_to_string(&ran).ok().filter(|ran| ran.lines().count() >= 3);
+    let ran = eventually("the commands have run", SOON, all_ran);
     assert_eq!(ran.lines().collect::<Vec<_>>()[..3], ["close node-2", "open node-2", "close node-2"]);
 }
 

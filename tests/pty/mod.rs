@@ -12,12 +12,17 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// Number of bytes after which the screen is searched for an awaited text; more are drawn while a message is shown.
+const PIECE: usize = 64;
+
 /// A terminal that runs `flowctl`; its settings are recorded before and after.
 pub struct Pty {
     child: Child,
     keys: ChildStdin,
     parser: Arc<Mutex<vt100::Parser>>,
     written: Arc<AtomicU64>,
+    /// A text that has not been on the screen yet.
+    awaited: Arc<Mutex<Option<String>>>,
     dir: tempfile::TempDir,
 }
 
@@ -65,15 +70,22 @@ impl Pty {
         let seen = parser.clone();
         let written = Arc::new(AtomicU64::new(0));
         let counted = written.clone();
+        let awaited = Arc::new(Mutex::new(None::<String>));
+        let wanted = awaited.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 65_536];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 counted.fetch_add(count as u64, Ordering::Relaxed);
-                seen.lock().expect("whole").process(&bytes[..count]);
+                let (mut parser, mut wanted) = (seen.lock().expect("whole"), wanted.lock().expect("whole"));
+                let at_once = if wanted.is_some() { PIECE } else { count };
+                for piece in bytes[..count].chunks(at_once) {
+                    parser.process(piece);
+                    wanted.take_if(|words| parser.screen().contents().contains(words.as_str()));
+                }
             }
         });
         let keys = child.stdin.take().expect("piped");
-        Pty { child, keys, parser, written, dir }
+        Pty { child, keys, parser, written, awaited, dir }
     }
 
     /// Number of bytes written to the terminal so far.
@@ -106,6 +118,13 @@ impl Pty {
     pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal is open");
         self.keys.flush().expect("the terminal is open");
+    }
+
+    /// Types keys and waits until the screen has contained these words, even if they are on it only for seconds.
+    pub fn press_and_see(&mut self, keys: &str, words: &str) {
+        *self.awaited.lock().expect("whole") = Some(words.to_owned());
+        self.press(keys);
+        self.eventually(words, |_| self.awaited.lock().expect("whole").is_none());
     }
 
     /// Waits until the screen satisfies the condition, and returns it.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 use serde_json::Value;
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,12 @@ use std::time::{Duration, Instant};
 
 /// Factor by which timeouts are extended for busy machines; it costs nothing if the awaited condition occurs.
 pub const BUSY_FACTOR: u32 = 6;
+
+/// `flowctl`'s exit codes for a command that takes longer than its reply may, and continues.
+pub const FAILED: i32 = 1;
+pub const TIMEOUT: i32 = 7;
+/// What it reports about an adopted or disowned container if the command is repeated.
+pub const CARRIED_OUT: [&str; 2] = ["is already adopted", "no governed container"];
 
 /// Polls until `probe` returns a value; panics with `what` after `within * BUSY_FACTOR`.
 pub fn eventually<T>(what: &str, within: Duration, probe: impl FnMut() -> Option<T>) -> T {
@@ -153,9 +160,10 @@ impl Daemon {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// Runs `flowctl` with this daemon.
+    /// Runs `flowctl` with this daemon, for which a busy machine has time.
     pub fn flowctl(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_flowctl")).arg("--socket").arg(self.socket()).args(arguments).output().unwrap()
+        let mut flowctl = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        flowctl.arg("--socket").arg(self.socket()).args(["--timeout", "120"]).args(arguments).output().unwrap()
     }
 
     /// Runs `flowctl`, which must succeed, and returns its standard output.
@@ -163,6 +171,26 @@ impl Daemon {
         let output = self.flowctl(arguments);
         assert!(output.status.success(), "flowctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a command that releases, governs, restores, adopts or disowns, until it has been carried out. If the engine takes some seconds,
+    /// as on a busy machine, the daemon reports that and continues. Returns the standard output, or nothing if it was done meanwhile.
+    pub fn carried_out(&self, arguments: &[&str]) -> String {
+        let (mut is_late, why) = (false, RefCell::new(String::new()));
+        let probe = || {
+            let output = self.flowctl(arguments);
+            if output.status.success() {
+                return Some(String::from_utf8(output.stdout).unwrap());
+            }
+            *why.borrow_mut() = String::from_utf8_lossy(&output.stderr).into_owned();
+            if is_late && CARRIED_OUT.iter().any(|text| why.borrow().contains(text)) {
+                return Some(String::new());
+            }
+            is_late |= matches!(output.status.code(), Some(FAILED | TIMEOUT));
+            assert!(is_late, "flowctl {arguments:?}: {}", why.borrow());
+            None
+        };
+        eventually_or(&format!("{arguments:?} is carried out"), Duration::from_secs(30), probe, || why.borrow().clone())
     }
 
     /// All governed containers as reported by the API.
@@ -219,9 +247,14 @@ impl Daemon {
         child.wait().unwrap();
     }
 
-    /// Runs `flowcond restore` with its state, as the unit does after a crash.
+    /// Runs `flowcond restore` with its state, as the unit does after a crash. Repeated while the engine does not respond in time, as on a
+    /// busy machine: what is not restored stays in the journal.
     pub fn restore(&self) -> String {
-        let output = self.restore_command().output().unwrap();
+        let run = || self.restore_command().output().unwrap();
+        let is_late = |output: &Output| {
+            !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("no response within")
+        };
+        let output = (0..5).map(|_| run()).find(|output| !is_late(output)).unwrap_or_else(run);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         text

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 /// Called with each request's first line before the engine; if it returns a body, this is the reply instead of the engine's.
 type Before = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// A fault injected into all open connections.
+/// A fault sent to all open connections.
 #[derive(Clone, Debug)]
 enum Fault {
     Cut,
@@ -62,7 +62,7 @@ impl Proxy {
         let _ = self.faults.send(Fault::Swallow);
     }
 
-    /// Injects a chunk into the engine's replies on open connections; endless replies are chunked.
+    /// Injects a chunk into the engine's replies on open connections for events; these endless replies are chunked.
     pub fn inject(&self, line: &str) {
         let _ = self.faults.send(Fault::Inject(format!("{:x}\r\n{line}\n\r\n", line.len() + 1)));
     }
@@ -106,13 +106,19 @@ async fn pass(
     if server.write_all(&request[..length]).await.is_err() {
         return;
     }
-    let mut swallowing = false;
+    let (mut swallowing, follows_events) = (false, first.contains("/events"));
     let (mut up, mut down) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
         tokio::select! {
+            // A fault precedes data that arrives after it.
+            biased;
             fault = faults.recv() => match fault {
                 Ok(Fault::Swallow) => swallowing = true,
-                Ok(Fault::Inject(chunk)) => if client.write_all(chunk.as_bytes()).await.is_err() { return },
+                Ok(Fault::Inject(chunk)) => {
+                    if follows_events && client.write_all(chunk.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
                 _ => return,
             },
             read = server.read(&mut down) => match read {

@@ -1,7 +1,7 @@
 //! A Docker Swarm for one test: engines in network namespaces, a flowcond and an agent on each node, and a coordinator.
 #![allow(dead_code)] // each test binary needs only a part of it
 
-use super::daemon::eventually_or;
+use super::daemon::{TIMEOUT, eventually_or};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +20,7 @@ pub const IMAGE: &str = "localhost:1/job:1";
 
 /// Restart and stop options of a job's service.
 pub const RESTARTS: [&str; 6] =
-    ["--restart-condition", "on-failure", "--restart-max-attempts", "2", "--stop-grace-period", "20s"];
+    ["--restart-condition", "on-failure", "--restart-max-attempts", "2", "--stop-grace-period", "60s"];
 
 pub struct TestSwarm {
     _alone: MutexGuard<'static, ()>,
@@ -133,7 +133,7 @@ impl TestSwarm {
         let log =
             fs::OpenOptions::new().create(true).append(true).open(self.dir.join("coordinator.log")).expect("a log");
         let config = self.dir.join("flowcoord.toml");
-        let times = "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"6s\"\n";
+        let times = "[times]\nlook-every = \"500ms\"\npoll-every = \"1s\"\nheard-within = \"30s\"\n";
         fs::write(&config, format!("{times}{lines}")).expect("written");
         let mut command = self.inside(1, env!("CARGO_BIN_EXE_flowcoord"));
         command.arg("run").arg("--config").arg(config).stderr(log);
@@ -179,9 +179,16 @@ impl TestSwarm {
         (output.status.success(), report["checks"].as_array().expect("checks").clone())
     }
 
-    /// Runs `flowctl cluster` on the manager, which must succeed, and returns its standard output.
+    /// Runs `flowctl cluster` on the manager, which must succeed, and returns its standard output. Repeated if the coordinator does not
+    /// reply in time, as on a busy machine: its commands can be repeated, except for `submit`.
     pub fn stdout_of(&self, arguments: &[&str]) -> String {
-        let output = self.flowctl(arguments);
+        let mut output = self.flowctl(arguments);
+        for _ in 0..10 {
+            if output.status.code() != Some(TIMEOUT) || arguments[0] == "submit" {
+                break;
+            }
+            output = self.flowctl(arguments);
+        }
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     }
@@ -200,6 +207,20 @@ impl TestSwarm {
 
     pub fn running_on(&self, name: &str, node: &str) -> Value {
         self.wait(name, &format!("running on {node}"), |job| job["state"] == "running" && job["node"] == node)
+    }
+
+    /// Moves a job, and waits until it is running on a node. Repeated, because a node that has not replied for some seconds accepts no
+    /// jobs, and a move to it turns back.
+    pub fn move_to(&self, name: &str, node: &str) -> Value {
+        let arrived = || {
+            let job = self.job(name).filter(|job| job["state"] == "running")?;
+            if job["node"] == node {
+                return Some(job);
+            }
+            self.flowctl(&["move", name, node]);
+            None
+        };
+        eventually_or(&format!("{name} is running on {node}"), SOON * 2, arrived, || self.end_of_log())
     }
 
     /// Waits until the flowcond of a node such as `node-2` has `at_least` evaluations of a job, and returns their number.
@@ -266,7 +287,7 @@ impl TestSwarm {
             "i=$(cat /saved/i 2>/dev/null || echo 0); trap 'echo $i >/saved/i; exit 143' TERM; \
              while [ $i -lt {units} ]; do \
              while [ -e /beats/{name}.hold ] && [ $((i+1)) -ge {units} ]; do sleep 0.2; done; \
-             i=$((i+1)); echo \"$(hostname) $i\" >>/beats/{name}; \
+             echo \"$(hostname) $((i+=1))\" >>/beats/{name}; \
              echo \"epoch $i/{units} loss $((100000-i))\"; sleep 0.2; done"
         );
         let (checkpoint, saved) =
@@ -279,7 +300,7 @@ impl TestSwarm {
             "--label",
             "flowcon.queue=true",
             "--label",
-            "flowcon.stop-grace=20s",
+            "flowcon.stop-grace=60s",
             "--label",
             &checkpoint,
         ]);
@@ -318,10 +339,15 @@ impl TestSwarm {
     }
 
     /// The last lines of the coordinator's log, the newest first.
-    fn end_of_log(&self) -> String {
+    pub fn end_of_log(&self) -> String {
         let log = fs::read_to_string(self.dir.join("coordinator.log")).unwrap_or_default();
         log.lines().rev().take(40).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Whether a job runs and has done units: it has replaced the default action of SIGTERM, and its flowcond reads its log.
+pub fn has_progress(job: &Value) -> bool {
+    job["state"] == "running" && job["units"].as_f64() >= Some(1.0)
 }
 
 /// Checks in the heartbeats that there were never two writers and no unit was lost or repeated; returns the last unit.

@@ -18,8 +18,9 @@ use tokio::time::timeout;
 
 /// Timeout of a status request.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout for starting and stopping, which normally take milliseconds; a hanging engine must not block the trial.
-const START_STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout for starting and stopping, which normally take milliseconds, and longer on a busy disk; a hanging engine must not block the
+/// trial.
+const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Owns the running governor, so that it can be stopped however the run ends.
 #[derive(Default)]
