@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::daemon::{CARRIED_OUT, Daemon, FAILED, TIMEOUT, eventually};
+use support::daemon::{Daemon, carried_out, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
 use support::program::public_flowctl;
 
@@ -83,16 +83,7 @@ fn adopting_and_disowning_need_write_access() {
 
     let admin = (ADMIN.1, ADMIN.1);
     for words in [["adopt", "free"], ["disown", "free"], ["disown", "taken"]] {
-        let mut is_late = false;
-        eventually(&format!("{} may: {words:?}", ADMIN.0), SOON, || {
-            let done = request(admin, &words);
-            let (is_done, stderr) = (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned());
-            // On a busy machine, a command can take longer than its reply may, and continues.
-            let was_done = is_late && CARRIED_OUT.iter().any(|text| stderr.contains(text));
-            is_late |= matches!(done.status.code(), Some(FAILED | TIMEOUT));
-            assert!(is_done || is_late, "{} may: {words:?}: {stderr}", ADMIN.0);
-            (is_done || was_done).then_some(())
-        });
+        carried_out(&format!("{} may: {words:?}", ADMIN.0), || request(admin, &words));
     }
     assert!(daemon.jobs().is_empty());
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use support::daemon::{Daemon, eventually, eventually_or};
+use support::daemon::{Daemon, carried_out, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, IMAGE, RunSpec, is_limited};
 
 const SOON: Duration = Duration::from_secs(40);
@@ -198,10 +198,9 @@ impl Machine {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs a command until it succeeds: on a busy machine its work can take longer than the reply to it may.
+    /// Runs a command until it has been carried out, for which the engine may need longer than the reply to it may take.
     fn run_until_ok(&self, command: &str, names: &[(&str, &str)]) {
-        let run = || self.bash(command, names).output().unwrap();
-        eventually_or(command, SOON, || run().status.success().then_some(()), || text_of(&run()));
+        carried_out(command, || self.bash(command, names).output().unwrap());
     }
 
     /// Runs a command that must fail, and returns its output.
@@ -384,16 +383,13 @@ fn operator_commands_have_their_documented_effect() {
         machine.daemon.wait_for_job(name, "is no longer pinned", SOON, |job| job["pinned_share"].is_null());
     }
 
-    // On a busy machine the command can take longer than the reply to it may.
-    let is_governed = || machine.daemon.job("free").is_some();
-    machine.run_any("flowctl adopt NAME --label flowcon.weight=2", &[("NAME", "free")]);
-    eventually("it is adopted", SOON, || is_governed().then_some(()));
+    machine.run_until_ok("flowctl adopt NAME --label flowcon.weight=2", &[("NAME", "free")]);
+    machine.daemon.wait_for_job("free", "is adopted", SOON, |_| true);
     assert_eq!(machine.explained("free")["weight"], 2.0);
-    machine.run_any("flowctl disown NAME", &[("NAME", "free")]);
-    eventually("it is disowned", SOON, || (!is_governed()).then_some(()));
-    assert_eq!(machine.engine.cpu_weight(&free), 100);
-    machine.run_any("flowctl adopt NAME", &[("NAME", "free")]);
-    eventually("it is adopted again", SOON, || is_governed().then_some(()));
+    machine.run_until_ok("flowctl disown NAME", &[("NAME", "free")]);
+    assert!(machine.daemon.job("free").is_none() && machine.engine.cpu_weight(&free) == 100);
+    machine.run_until_ok("flowctl adopt NAME", &[("NAME", "free")]);
+    machine.daemon.wait_for_job("free", "is adopted again", SOON, |_| true);
 
     machine.run_ok("flowctl policy balanced --objective 1", &[]);
     let status = json(&machine.run_ok("flowctl status -o json", &[]));

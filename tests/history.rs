@@ -58,7 +58,8 @@ fn ended_after(daemon: &Daemon, name: &str, number: u64) -> Value {
 #[test]
 fn an_ended_job_and_its_decisions_can_be_queried() {
     let daemon = daemon(&[]);
-    let history = run_to_end(&daemon, "brief", 3_000);
+    let name = with_exit_code("brief", 0, |name| run_to_end(&daemon, name, 3_000));
+    let history = json(&daemon.stdout_of(&["history", &name, "-o", "json"]));
     let samples = history["samples"].as_array().expect("samples");
     assert!(samples.len() >= 2, "{history:#}");
     let times: Vec<u64> = samples.iter().map(|sample| sample["unix_ms"].as_u64().expect("a time")).collect();
@@ -69,23 +70,23 @@ fn an_ended_job_and_its_decisions_can_be_queried() {
     assert_eq!(history["job"]["metric"], "loss");
 
     let listed = daemon.stdout_of(&["history"]);
-    assert!(listed.contains("brief"), "{listed}");
+    assert!(listed.contains(&name) && listed.contains("exit 0"), "{listed}");
     let rows = daemon.stdout_of(&["ps", "-a", "-o", "jsonl"]);
-    assert!(rows.lines().any(|row| json(row)["name"] == "brief"), "one line for each job: {rows}");
+    assert!(rows.lines().any(|row| json(row)["name"] == *name), "one line for each job: {rows}");
     let middle = times[times.len() / 2];
     let middle = flowcon::model::time::utc(middle).replace('Z', &format!(".{:03}Z", middle % 1000));
-    let explained = daemon.stdout_of(&["explain", "brief", "--at", &middle]);
+    let explained = daemon.stdout_of(&["explain", &name, "--at", &middle]);
     assert!(explained.contains("Decision in force") && explained.contains("why"), "{explained}");
-    let document = json(&daemon.stdout_of(&["explain", "brief", "--at", &middle, "-o", "json"]));
-    assert_eq!(document["job"]["name"], "brief");
+    let document = json(&daemon.stdout_of(&["explain", &name, "--at", &middle, "-o", "json"]));
+    assert_eq!(document["job"]["name"], *name);
 
-    let early = daemon.flowctl(&["explain", "brief", "--at", "1h ago"]);
+    let early = daemon.flowctl(&["explain", &name, "--at", "1h ago"]);
     assert_eq!(early.status.code(), Some(4));
     let text = String::from_utf8_lossy(&early.stderr).into_owned();
-    assert!(text.contains("the history of brief begins at"), "{text}");
+    assert!(text.contains(&format!("the history of {name} begins at")), "{text}");
     let unknown = daemon.flowctl(&["history", "nobody"]);
     assert_eq!(unknown.status.code(), Some(4), "{}", String::from_utf8_lossy(&unknown.stderr));
-    let events = daemon.stdout_of(&["history", "--events", "brief", "-o", "jsonl"]);
+    let events = daemon.stdout_of(&["history", "--events", &name, "-o", "jsonl"]);
     let kinds: Vec<String> = events.lines().map(|line| json(line)["kind"].as_str().unwrap_or("").to_owned()).collect();
     assert!(kinds.contains(&"started".to_owned()) && kinds.contains(&"ended".to_owned()), "{kinds:?}");
 }

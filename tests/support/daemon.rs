@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 pub const BUSY_FACTOR: u32 = 6;
 
 /// `flowctl`'s exit codes for a command that takes longer than its reply may, and continues.
-pub const FAILED: i32 = 1;
+const FAILED: i32 = 1;
 pub const TIMEOUT: i32 = 7;
 /// What it reports about an adopted or disowned container if the command is repeated.
-pub const CARRIED_OUT: [&str; 2] = ["is already adopted", "no governed container"];
+const CARRIED_OUT: [&str; 2] = ["is already adopted", "no governed container"];
 
 /// Polls until `probe` returns a value; panics with `what` after `within * BUSY_FACTOR`.
 pub fn eventually<T>(what: &str, within: Duration, probe: impl FnMut() -> Option<T>) -> T {
@@ -41,6 +41,26 @@ pub fn eventually_or<T>(
         assert!(Instant::now() < until, "not within {within:?}: {what}\n{}", diagnostics());
         sleep(Duration::from_millis(100));
     }
+}
+
+/// Runs a command that releases, governs, restores, adopts or disowns, until it has been carried out. If the engine takes some seconds, as
+/// on a busy machine, the daemon reports that and continues. Returns the standard output, or nothing if it was done meanwhile.
+pub fn carried_out(what: &str, run: impl Fn() -> Output) -> String {
+    let (mut is_late, why) = (false, RefCell::new(String::new()));
+    let probe = || {
+        let output = run();
+        if output.status.success() {
+            return Some(String::from_utf8(output.stdout).unwrap());
+        }
+        *why.borrow_mut() = String::from_utf8_lossy(&output.stderr).into_owned();
+        if is_late && CARRIED_OUT.iter().any(|text| why.borrow().contains(text)) {
+            return Some(String::new());
+        }
+        is_late |= matches!(output.status.code(), Some(FAILED | TIMEOUT));
+        assert!(is_late, "{what}: {}", why.borrow());
+        None
+    };
+    eventually_or(&format!("{what} is carried out"), Duration::from_secs(30), probe, || why.borrow().clone())
 }
 
 /// A running daemon with a private socket and state directory.
@@ -173,24 +193,9 @@ impl Daemon {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs a command that releases, governs, restores, adopts or disowns, until it has been carried out. If the engine takes some seconds,
-    /// as on a busy machine, the daemon reports that and continues. Returns the standard output, or nothing if it was done meanwhile.
+    /// Runs `flowctl` with such a command until it has been [carried out](carried_out).
     pub fn carried_out(&self, arguments: &[&str]) -> String {
-        let (mut is_late, why) = (false, RefCell::new(String::new()));
-        let probe = || {
-            let output = self.flowctl(arguments);
-            if output.status.success() {
-                return Some(String::from_utf8(output.stdout).unwrap());
-            }
-            *why.borrow_mut() = String::from_utf8_lossy(&output.stderr).into_owned();
-            if is_late && CARRIED_OUT.iter().any(|text| why.borrow().contains(text)) {
-                return Some(String::new());
-            }
-            is_late |= matches!(output.status.code(), Some(FAILED | TIMEOUT));
-            assert!(is_late, "flowctl {arguments:?}: {}", why.borrow());
-            None
-        };
-        eventually_or(&format!("{arguments:?} is carried out"), Duration::from_secs(30), probe, || why.borrow().clone())
+        carried_out(&format!("flowctl {arguments:?}"), || self.flowctl(arguments))
     }
 
     /// All governed containers as reported by the API.

@@ -182,13 +182,9 @@ impl TestSwarm {
     /// Runs `flowctl cluster` on the manager, which must succeed, and returns its standard output. Repeated if the coordinator does not
     /// reply in time, as on a busy machine: its commands can be repeated, except for `submit`.
     pub fn stdout_of(&self, arguments: &[&str]) -> String {
-        let mut output = self.flowctl(arguments);
-        for _ in 0..10 {
-            if output.status.code() != Some(TIMEOUT) || arguments[0] == "submit" {
-                break;
-            }
-            output = self.flowctl(arguments);
-        }
+        let run = || self.flowctl(arguments);
+        let is_late = |output: &Output| output.status.code() == Some(TIMEOUT) && arguments[0] != "submit";
+        let output = (0..10).map(|_| run()).find(|output| !is_late(output)).unwrap_or_else(run);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     }
