@@ -247,6 +247,20 @@ fn signals_reach_the_command_and_its_exit_code_is_returned() {
 }
 
 #[test]
+fn a_signal_that_arrives_before_the_command_starts_ends_it_and_leaves_no_cgroup_behind() {
+    let place = Place::of("early");
+    let flowctl = place.command("sleep 60");
+    let mut strace = Command::new("strace");
+    // Sent while the first directory of the cgroup is created.
+    strace.args(["--follow-forks", "--quiet=all", "--output=/dev/null", "-e", "trace=/^mkdir"]);
+    strace.args(["-e", "inject=/^mkdir:signal=TERM:when=1"]);
+    strace.arg(flowctl.get_program()).args(flowctl.get_args()).stdin(Stdio::null());
+    let out = strace.output().unwrap();
+    assert_eq!(out.status.code(), Some(128 + 15), "{out:?}");
+    assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn a_stopped_flowctl_stops_the_command_and_continues_with_it() {
     let place = Place::of("stop");
     let (mut flowctl, _stdout) = place.start("exec sleep 1000");

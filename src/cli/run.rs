@@ -162,8 +162,10 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
         Some(name) => ScopeName::new(name)?,
         None => ScopeName::of_command(&args.command[0].to_string_lossy(), std::process::id()),
     };
+    // From now on, a signal does not end this process, which would leave an empty cgroup behind.
+    let signals = Signals::listen()?;
     let place = Place::for_scope(&name)?;
-    let outcome = run_in(&place, &name, &args, socket).await;
+    let outcome = run_in(&place, &name, &args, signals, socket).await;
     if place.is_empty() {
         place.remove();
     } else {
@@ -172,10 +174,15 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     outcome
 }
 
-async fn run_in(place: &Place, name: &ScopeName, args: &RunArgs, socket: &Path) -> anyhow::Result<u8> {
+async fn run_in(
+    place: &Place,
+    name: &ScopeName,
+    args: &RunArgs,
+    mut signals: Signals,
+    socket: &Path,
+) -> anyhow::Result<u8> {
     let output = Output::create(OUTPUT_KEPT).context("cannot allocate memory for the command's output")?;
     let handshake = HandshakeSocket::open()?;
-    let mut signals = Signals::listen()?;
     let mut child = exec_wrapper(&handshake, args, &signals).context("cannot start a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
     let (admitted, registered) = match prepare(place, (name, args, socket), &output, handshake, pid).await {
