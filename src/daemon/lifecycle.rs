@@ -82,6 +82,7 @@ impl Governing {
         if self.jobs.get(id).is_some_and(|job| !job.was_published) && self.jobs.len() <= SHORT_ONES_AMONG {
             self.publish();
         }
+        self.publisher.exited(id, exit_code);
         self.publisher.readable(id, None);
         let job = self.dismiss(id, "ended");
         self.handle_limits(machine::Event::Ended(id.clone()));
@@ -139,5 +140,29 @@ impl Governing {
         {
             tracing::warn!(id = %job.id(), "the curve of a completed training was not saved; only this daemon knows it");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeCgroup, TestDaemon, id};
+    use crate::host::store::history::HistoryReader;
+    use crate::model::{Runtime, Span};
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_exit_code_of_a_job_that_ends_before_any_snapshot_includes_it_is_kept() {
+        let mut daemon = TestDaemon::with_history();
+        daemon.add(&id(1), "short", &FakeCgroup::new(), Runtime::Docker);
+        assert!(!daemon.governing.jobs[&id(1)].was_published);
+        daemon.governing.end(&id(1), Some(3));
+        let state = daemon.stop();
+        let all = Span { since: 0, until: u64::MAX };
+        let exit_code = || {
+            let jobs = HistoryReader::open(state.path(), Duration::from_secs(5)).ok()?.jobs(all, None, 0, 10).ok()?;
+            jobs.first().filter(|(job, _)| job.ended_unix_ms.is_some()).map(|(job, _)| job.exit_code)
+        };
+        let looks = std::iter::repeat_with(exit_code).inspect(|_| std::thread::sleep(Duration::from_millis(20)));
+        assert_eq!(looks.take(3_000).flatten().next(), Some(Some(3)));
     }
 }

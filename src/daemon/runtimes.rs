@@ -18,10 +18,7 @@ impl Governing {
             EngineEvent::Lost(text) => self.engine_lost(&text),
             EngineEvent::Listed(containers) => self.listed(&containers),
             EngineEvent::Started(container) => self.found(&container),
-            EngineEvent::Ended(id, exit_code) => {
-                self.publisher.exited(&id, exit_code);
-                self.end(&id, exit_code);
-            }
+            EngineEvent::Ended(id, exit_code) => self.end(&id, exit_code),
             EngineEvent::Removed(id) => {
                 self.end(&id, None);
                 self.handle_limits(machine::Event::Removed(id));
@@ -58,10 +55,7 @@ impl Governing {
                     self.logs.follow(&id, feed, job.place);
                 }
             }
-            ScopeEvent::Ended(id, exit_code) => {
-                self.publisher.exited(&id, exit_code);
-                self.end(&id, exit_code);
-            }
+            ScopeEvent::Ended(id, exit_code) => self.end(&id, exit_code),
         }
     }
 

@@ -175,17 +175,26 @@ pub(super) struct TestDaemon {
     pub governing: Governing,
     pub inbox: mpsc::Receiver<Event>,
     pub events: mpsc::Sender<Event>,
-    _state: TempDir,
+    state: TempDir,
 }
 
 impl TestDaemon {
     pub fn new(engine: Option<&FakeEngine>) -> TestDaemon {
+        TestDaemon::start(engine, false)
+    }
+
+    /// Without an engine.
+    pub fn with_history() -> TestDaemon {
+        TestDaemon::start(None, true)
+    }
+
+    fn start(engine: Option<&FakeEngine>, keeps_history: bool) -> TestDaemon {
         let state = TempDir::new().unwrap();
         let settings = Settings {
             state_dir: state.path().to_owned(),
             engine: EngineChoice::Off,
             scopes: false,
-            history: HistorySettings { enabled: false, ..HistorySettings::default() },
+            history: HistorySettings { enabled: keeps_history, ..HistorySettings::default() },
             ..Settings::default()
         };
         let (journal, remembered) = Journal::open(state.path()).unwrap();
@@ -209,7 +218,12 @@ impl TestDaemon {
         let gpus = Gpus::start(None, engine_link.events.clone());
         let governing =
             Governing::new(settings, reread, remembered, actuator, (logs, reader, gpus), engine_link, publisher);
-        TestDaemon { governing, inbox, events, _state: state }
+        TestDaemon { governing, inbox, events, state }
+    }
+
+    /// Ends the loop, and returns the state directory.
+    pub fn stop(self) -> TempDir {
+        self.state
     }
 
     /// Begins to govern a job whose cgroup is this folder.

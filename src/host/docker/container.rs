@@ -4,7 +4,7 @@ use super::EngineName;
 use super::log_pieces::LogFormat;
 use crate::model::time::unix_nanos;
 use crate::model::{ContainerId, EngineLimits, TrainingId};
-use bollard::models::{ContainerInspectResponse, DeviceRequest, HostConfig, MountPoint};
+use bollard::models::{ContainerInspectResponse, ContainerState, DeviceRequest, HostConfig, MountPoint};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -149,6 +149,12 @@ impl EngineContainer {
     }
 }
 
+/// Returns the exit code of a container that has ended, even if the engine is about to start it again.
+pub(super) fn exit_code(state: &ContainerState) -> Option<i32> {
+    let has_ended = state.pid == Some(0);
+    state.exit_code.filter(|_| has_ended).and_then(|code| i32::try_from(code).ok())
+}
+
 fn unix_ms(time: Option<&str>) -> u64 {
     time.and_then(unix_nanos).unwrap_or(0) / 1_000_000
 }
@@ -262,6 +268,15 @@ mod tests {
         assert_eq!(parsed(json!({"State": {"Running": false, "Pid": 0}})), Err(NotGoverned::NotRunning));
         assert_eq!(parsed(json!({"State": {"Pid": 0}})), Err(NotGoverned::NotRunning));
         assert_eq!(parsed(json!({"State": null})), Err(NotGoverned::NotRunning));
+    }
+
+    #[test]
+    fn only_a_container_without_a_process_has_an_exit_code() {
+        let of = |state: serde_json::Value| exit_code(&serde_json::from_value(state).unwrap());
+        assert_eq!(of(json!({"Running": false, "Pid": 0, "ExitCode": 3})), Some(3));
+        assert_eq!(of(json!({"Running": true, "Restarting": true, "Pid": 0, "ExitCode": 1})), Some(1));
+        assert_eq!(of(json!({"Running": true, "Pid": 4711, "ExitCode": 0})), None);
+        assert_eq!(of(json!({"ExitCode": 0})), None);
     }
 
     #[test]

@@ -153,6 +153,14 @@ impl Engine {
         Ok((container::limits(&found.host_config.unwrap_or_default()), runs))
     }
 
+    /// Returns the exit code of a container that has ended; `None` if it has not.
+    pub(super) async fn exit_code(&self, id: &ContainerId) -> Result<Option<i32>, EngineError> {
+        let operation = format!("inspect container {id}");
+        checked_id(&operation, id)?;
+        let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
+        Ok(found.state.and_then(|state| container::exit_code(&state)))
+    }
+
     /// Finds a container by name, id, or prefix of an id; [`EngineError::Gone`] if there is none or it is not running.
     pub async fn find(&self, name: &str, engine: EngineName) -> Result<EngineContainer, EngineError> {
         let operation = format!("find container {}", shortened(name));

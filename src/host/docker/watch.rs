@@ -265,8 +265,22 @@ impl Watcher {
         for id in readable {
             self.report_readable(id).await?;
         }
+        self.report_exit_codes(|id| !containers.contains_key(id)).await?;
         self.known = containers;
         self.send(EngineEvent::Listed(self.known.values().map(|known| known.container.clone()).collect())).await?;
+        Ok(())
+    }
+
+    /// Reports the ends of known containers that are `gone` from the list, with the exit codes. Their events may have been sent while there
+    /// was no connection.
+    async fn report_exit_codes(&self, gone: impl Fn(&ContainerId) -> bool) -> Result<(), ConnectionEnd> {
+        for id in self.known.keys().filter(|id| gone(id)) {
+            match self.current.exit_code(id).await {
+                Ok(Some(exit_code)) => self.send(EngineEvent::Ended(id.clone(), Some(exit_code))).await?,
+                Err(error) if error.is_engine_lost() => return Err(error.into()),
+                Ok(None) | Err(_) => {} // it has started again or was removed
+            }
+        }
         Ok(())
     }
 

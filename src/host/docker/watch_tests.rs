@@ -14,20 +14,38 @@ use tokio::time::timeout;
 
 const ID: &str = "449e1d56655b86cfb98f8a89e3609ecfab2019fc1609fbc25ceea3c54f9cbd3c";
 
-/// An engine without labelled containers, until it is dropped.
+/// What an engine answers.
+#[derive(Clone)]
+struct Answers {
+    id: &'static str,
+    /// Its list of adopted containers.
+    existing: String,
+    /// Its list of labelled containers.
+    labelled: String,
+    /// The description of any container.
+    inspected: String,
+}
+
+impl Answers {
+    /// Without containers.
+    fn of(id: &'static str) -> Answers {
+        Answers { id, existing: "[]".to_owned(), labelled: "[]".to_owned(), inspected: "{}".to_owned() }
+    }
+}
+
+/// An engine, until it is dropped.
 struct FakeEngine {
     socket: PathBuf,
     accepting: JoinHandle<()>,
 }
 
 impl FakeEngine {
-    /// `existing`: its list of adopted containers.
-    fn start(socket: &Path, id: &'static str, existing: String) -> FakeEngine {
+    fn start(socket: &Path, answers: Answers) -> FakeEngine {
         let listener = UnixListener::bind(socket).unwrap();
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(answer(stream, id, existing.clone()));
+                connections.spawn(answer(stream, answers.clone()));
             }
         });
         FakeEngine { socket: socket.to_owned(), accepting }
@@ -41,7 +59,7 @@ impl Drop for FakeEngine {
     }
 }
 
-async fn answer(mut stream: UnixStream, id: &'static str, existing: String) {
+async fn answer(mut stream: UnixStream, answers: Answers) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let Ok(byte) = stream.read_u8().await else { return };
@@ -50,14 +68,15 @@ async fn answer(mut stream: UnixStream, id: &'static str, existing: String) {
     let head = String::from_utf8_lossy(&head).into_owned();
     let body = match head.split_whitespace().nth(1).unwrap_or("") {
         path if path.ends_with("/version") => r#"{"Version":"28.0","ApiVersion":"1.48"}"#.to_owned(),
-        path if path.ends_with("/info") => format!(r#"{{"ID":"{id}"}}"#),
+        path if path.ends_with("/info") => format!(r#"{{"ID":"{}"}}"#, answers.id),
         path if path.contains("/events?") => {
             let endless = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
             let _ = stream.write_all(endless.as_bytes()).await; // the watcher may be gone
             return std::future::pending().await;
         }
-        path if path.contains("all=true") => existing,
-        _ => "[]".to_owned(),
+        path if path.contains("all=true") => answers.existing,
+        path if path.contains("/containers/json") => answers.labelled,
+        _ => answers.inspected,
     };
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
     let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
@@ -89,13 +108,13 @@ async fn lost(events: &mut mpsc::Receiver<EngineEvent>) {
 async fn all_calls_go_to_the_engine_of_the_connection_even_if_the_socket_of_another_appears() {
     let dir = TempDir::new().unwrap();
     let (engine, first, second) = client(&dir);
-    let two = FakeEngine::start(&second, "two", "[]".to_owned());
+    let two = FakeEngine::start(&second, Answers::of("two"));
     let (sender, mut events) = mpsc::channel(16);
     tokio::spawn(watch(engine.clone(), Wanted::labelled("flowcon.enable=true"), sender));
     assert_eq!(connected(&mut events).await.as_deref(), Some("two"));
     assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
 
-    let _one = FakeEngine::start(&first, "one", "[]".to_owned());
+    let _one = FakeEngine::start(&first, Answers::of("one"));
     assert_eq!(engine.info().await.unwrap().mark.id.as_deref(), Some("two"));
     assert_eq!(engine.socket(), second);
 
@@ -109,8 +128,8 @@ async fn all_calls_go_to_the_engine_of_the_connection_even_if_the_socket_of_anot
 async fn an_adopted_container_of_an_engine_that_is_gone_is_not_reported_as_removed_by_another() {
     let dir = TempDir::new().unwrap();
     let (engine, first, second) = client(&dir);
-    let exists = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"exited"}}]"#);
-    let one = FakeEngine::start(&first, "one", exists);
+    let existing = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"exited"}}]"#);
+    let one = FakeEngine::start(&first, Answers { existing, ..Answers::of("one") });
     let (sender, mut events) = mpsc::channel(16);
     let (_adoptions, adopted) = tokio::sync::watch::channel(BTreeSet::from([ContainerId::new(ID)]));
     tokio::spawn(watch(engine, Wanted { label: "flowcon.enable=true".to_owned(), adopted }, sender));
@@ -118,14 +137,38 @@ async fn an_adopted_container_of_an_engine_that_is_gone_is_not_reported_as_remov
     assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
 
     drop(one);
-    let two = FakeEngine::start(&second, "two", "[]".to_owned());
+    let two = FakeEngine::start(&second, Answers::of("two"));
     lost(&mut events).await;
     assert_eq!(connected(&mut events).await.as_deref(), Some("two"));
     assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()), "not Removed");
 
     drop(two);
-    let _one = FakeEngine::start(&first, "one", "[]".to_owned());
+    let _one = FakeEngine::start(&first, Answers::of("one"));
     lost(&mut events).await;
     assert_eq!(connected(&mut events).await.as_deref(), Some("one"));
     assert_eq!(next(&mut events).await, EngineEvent::Removed(ContainerId::new(ID)), "its own engine does not have it");
+}
+
+#[tokio::test]
+async fn the_exit_code_of_a_container_that_ended_between_two_connections_is_asked_for() {
+    let dir = TempDir::new().unwrap();
+    let (engine, socket, _) = client(&dir);
+    let state = |state: &str| {
+        let inspected = format!(r#"{{"Id":"{ID}","Name":"/job","State":{state}}}"#);
+        Answers { inspected, ..Answers::of("one") }
+    };
+    let labelled = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"running"}}]"#);
+    let runs = Answers { labelled, ..state(r#"{"Running":true,"Pid":4194304}"#) };
+    let before = FakeEngine::start(&socket, runs);
+    let (sender, mut events) = mpsc::channel(16);
+    tokio::spawn(watch(engine, Wanted::labelled("flowcon.enable=true"), sender));
+    connected(&mut events).await;
+    assert!(matches!(next(&mut events).await, EngineEvent::Listed(found) if found.len() == 1));
+
+    drop(before);
+    let _after = FakeEngine::start(&socket, state(r#"{"Running":false,"Pid":0,"ExitCode":3}"#));
+    lost(&mut events).await;
+    connected(&mut events).await;
+    assert_eq!(next(&mut events).await, EngineEvent::Ended(ContainerId::new(ID), Some(3)));
+    assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
 }
