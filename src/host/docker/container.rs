@@ -4,7 +4,9 @@ use super::EngineName;
 use super::log_pieces::LogFormat;
 use crate::model::time::unix_nanos;
 use crate::model::{ContainerId, EngineLimits, TrainingId};
-use bollard::models::{ContainerInspectResponse, ContainerState, DeviceRequest, HostConfig, MountPoint};
+use bollard::models::{
+    ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, DeviceRequest, HostConfig, MountPoint,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -149,9 +151,10 @@ impl EngineContainer {
     }
 }
 
-/// Returns the exit code of a container that has ended, even if the engine is about to start it again.
+/// Returns the exit code of a container that has ended, even if the engine is about to start it again. Podman recreates it then, and
+/// reports 0 until its start.
 pub(super) fn exit_code(state: &ContainerState) -> Option<i32> {
-    let has_ended = state.pid == Some(0);
+    let has_ended = state.pid == Some(0) && state.status != Some(ContainerStateStatusEnum::CREATED);
     state.exit_code.filter(|_| has_ended).and_then(|code| i32::try_from(code).ok())
 }
 
@@ -276,6 +279,7 @@ mod tests {
         assert_eq!(of(json!({"Running": false, "Pid": 0, "ExitCode": 3})), Some(3));
         assert_eq!(of(json!({"Running": true, "Restarting": true, "Pid": 0, "ExitCode": 1})), Some(1));
         assert_eq!(of(json!({"Running": true, "Pid": 4711, "ExitCode": 0})), None);
+        assert_eq!(of(json!({"Status": "created", "Running": false, "Pid": 0, "ExitCode": 0})), None);
         assert_eq!(of(json!({"ExitCode": 0})), None);
     }
 
