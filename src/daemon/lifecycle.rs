@@ -156,11 +156,11 @@ mod tests {
         daemon.add(&id(1), "short", &FakeCgroup::new(), Runtime::Docker);
         assert!(!daemon.governing.jobs[&id(1)].was_published);
         daemon.governing.end(&id(1), Some(3));
-        let state = daemon.stop();
         let all = Span { since: 0, until: u64::MAX };
         let exit_code = || {
-            let jobs = HistoryReader::open(state.path(), Duration::from_secs(5)).ok()?.jobs(all, None, 0, 10).ok()?;
-            jobs.first().filter(|(job, _)| job.ended_unix_ms.is_some()).map(|(job, _)| job.exit_code)
+            let history = HistoryReader::open(daemon.state.path(), Duration::from_secs(5)).ok()?;
+            let jobs = history.lived(all, None, 0, 10).ok()?;
+            jobs.first().filter(|job| job.ended_unix_ms.is_some()).map(|job| job.exit_code)
         };
         let looks = std::iter::repeat_with(exit_code).inspect(|_| std::thread::sleep(Duration::from_millis(20)));
         assert_eq!(looks.take(3_000).flatten().next(), Some(Some(3)));

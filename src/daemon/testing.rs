@@ -175,7 +175,7 @@ pub(super) struct TestDaemon {
     pub governing: Governing,
     pub inbox: mpsc::Receiver<Event>,
     pub events: mpsc::Sender<Event>,
-    state: TempDir,
+    pub state: TempDir,
 }
 
 impl TestDaemon {
@@ -219,11 +219,6 @@ impl TestDaemon {
         let governing =
             Governing::new(settings, reread, remembered, actuator, (logs, reader, gpus), engine_link, publisher);
         TestDaemon { governing, inbox, events, state }
-    }
-
-    /// Ends the loop, and returns the state directory.
-    pub fn stop(self) -> TempDir {
-        self.state
     }
 
     /// Begins to govern a job whose cgroup is this folder.

@@ -11,7 +11,7 @@ use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
 use super::update::UpdateBody;
 use super::{CALL_TIMEOUT, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
 use crate::model::{ContainerId, EngineLimits, EngineMark, Setting};
-use bollard::models::SystemVersion;
+use bollard::models::{ContainerInspectResponse, SystemVersion};
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -146,19 +146,22 @@ impl Engine {
     /// Returns the limits in the engine's record of a container, and whether it is running. While it waits for its next restart, it is
     /// not: it has no process, and an update changes only the record.
     pub async fn record(&self, id: &ContainerId) -> Result<(EngineLimits, bool), EngineError> {
-        let operation = format!("inspect container {id}");
-        checked_id(&operation, id)?;
-        let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
+        let found = self.description(id).await?;
         let runs = found.state.is_some_and(|state| state.running == Some(true) && state.restarting != Some(true));
         Ok((container::limits(&found.host_config.unwrap_or_default()), runs))
     }
 
     /// Returns the exit code of a container that has ended; `None` if it has not.
     pub(super) async fn exit_code(&self, id: &ContainerId) -> Result<Option<i32>, EngineError> {
+        let found = self.description(id).await?;
+        Ok(found.state.and_then(|state| container::exit_code(&state)))
+    }
+
+    /// Returns what the engine knows of a container, running or not.
+    async fn description(&self, id: &ContainerId) -> Result<ContainerInspectResponse, EngineError> {
         let operation = format!("inspect container {id}");
         checked_id(&operation, id)?;
-        let found = self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await?;
-        Ok(found.state.and_then(|state| container::exit_code(&state)))
+        self.typed(&operation, self.bollard.inspect_container(id.as_str(), None)).await
     }
 
     /// Finds a container by name, id, or prefix of an id; [`EngineError::Gone`] if there is none or it is not running.
