@@ -220,7 +220,7 @@ async fn the_loop_handles_events_while_it_restores_and_stops_on_a_hung_engine() 
     }
     engine.set_mode(HANGS);
     let TestDaemon { mut governing, mut inbox, events, .. } = daemon;
-    let status = governing.publisher.feed().status;
+    let mut status = governing.publisher.feed().status;
     let (mut requests, client) = client_requests();
     let (control, mut signals) = mpsc::channel(1);
     let running = tokio::spawn(async move { governing.run(&mut inbox, &mut requests, &mut signals, None).await });
@@ -233,7 +233,7 @@ async fn the_loop_handles_events_while_it_restores_and_stops_on_a_hung_engine() 
 
     control.send(Control::Stop).await.unwrap();
     timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop handles events during the stop");
-    assert!(status.borrow().paused);
+    timeout(Duration::from_secs(30), status.wait_for(|status| status.paused)).await.expect("a pause").unwrap();
     running.abort();
 }
 

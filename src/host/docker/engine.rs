@@ -9,7 +9,7 @@ use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_
 use super::error::{EngineError, shortened};
 use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
 use super::update::UpdateBody;
-use super::{CALL_TIMEOUT, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
+use super::{CALL_TIMEOUT, CALL_TIMEOUT_MOST, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
 use crate::model::{ContainerId, EngineLimits, EngineMark, Setting};
 use bollard::models::{ContainerInspectResponse, SystemVersion};
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
@@ -23,6 +23,7 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Description of an engine.
@@ -60,6 +61,8 @@ pub struct Engine {
     /// The socket of the engine to which the watcher connected last, shared by all clones.
     pinned: Pinned,
     bollard: Docker,
+    /// Time limit of each call of this clone.
+    pub(super) time_limit: Duration,
     permits: Arc<Semaphore>,
 }
 
@@ -83,16 +86,18 @@ impl Engine {
         let bollard = Docker::connect_with_custom_transport(
             transport,
             Some("http://engine"),
-            CALL_TIMEOUT.as_secs(),
+            CALL_TIMEOUT_MOST.as_secs(), // each call has its own limit
             API_DEFAULT_VERSION,
         )
         .expect("a custom transport does not connect yet, so it cannot fail");
-        Engine { address, pinned, bollard, permits: Arc::new(Semaphore::new(CALLS_AT_ONCE)) }
+        let permits = Arc::new(Semaphore::new(CALLS_AT_ONCE));
+        Engine { address, pinned, bollard, time_limit: CALL_TIMEOUT, permits }
     }
 
     /// Creates a client for the engine whose socket is the first candidate now; it stays with that engine.
     pub(super) fn resolved(&self) -> Engine {
-        Engine { permits: self.permits.clone(), ..Engine::new(self.address.resolved()) }
+        let (permits, time_limit) = (self.permits.clone(), self.time_limit);
+        Engine { permits, time_limit, ..Engine::new(self.address.resolved()) }
     }
 
     /// Directs all clones of this client to the socket of `connected` from now on.
@@ -270,7 +275,7 @@ impl Engine {
             Error::DockerResponseServerError { status_code, message } => {
                 EngineError::from_status(operation, status_code, message.as_bytes())
             }
-            Error::RequestTimeoutError => EngineError::Timeout { operation: operation.to_owned() },
+            Error::RequestTimeoutError => self.timed_out(operation),
             Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => {
                 EngineError::InvalidResponse { operation: operation.to_owned(), why: shortened(&error.to_string()) }
             }
@@ -287,8 +292,11 @@ impl Engine {
     }
 
     pub(super) async fn in_time<T>(&self, operation: &str, call: impl Future<Output = T>) -> Result<T, EngineError> {
-        let timeout = |_| EngineError::Timeout { operation: operation.to_owned() };
-        tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(timeout)
+        tokio::time::timeout(self.time_limit, call).await.map_err(|_| self.timed_out(operation))
+    }
+
+    fn timed_out(&self, operation: &str) -> EngineError {
+        EngineError::Timeout { operation: operation.to_owned(), limit: self.time_limit }
     }
 
     pub(super) fn unreachable(&self, operation: &str, error: &(dyn std::error::Error + 'static)) -> EngineError {

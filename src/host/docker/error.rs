@@ -1,7 +1,7 @@
 //! Errors of calls to an engine; each message ends with the next step. Imports: std only.
 
-use super::CALL_TIMEOUT;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A failed call to the engine: the operation, the cause, and the next step.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +20,13 @@ pub enum EngineError {
         /// Error of the operating system.
         why: String,
     },
-    /// The engine did not respond within [`CALL_TIMEOUT`].
-    #[error("{operation}: no response within {} s; the engine hangs or is overloaded: see its log", CALL_TIMEOUT.as_secs())]
+    /// The engine did not respond in time.
+    #[error("{operation}: no response within {} s; the engine hangs or is overloaded: see its log", limit.as_secs())]
     Timeout {
         /// The operation.
         operation: String,
+        /// The time limit of the call.
+        limit: Duration,
     },
     /// The container does not exist or is not running any more.
     #[error("{operation}: the container has ended ({why}); no action is needed")]

@@ -41,8 +41,11 @@ pub enum EngineName {
     Podman,
 }
 
-/// Timeout of a single call.
+/// Time limit of a single call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time limit of a single call of the watcher to an engine that is too slow for [`CALL_TIMEOUT`].
+const CALL_TIMEOUT_MOST: Duration = Duration::from_secs(120);
 
 /// Maximum number of concurrent calls.
 const CALLS_AT_ONCE: usize = 8;

@@ -7,13 +7,13 @@
 //! events can be repeated and late ([`watch`] drops the end of an earlier run of the same container); a list is older than the events
 //! that follow it.
 
-use super::EngineName;
 use super::container::{EngineContainer, Listed};
 use super::engine::{Engine, EngineInfo};
 use super::error::EngineError;
 use super::event_stream::{EventStream, next_of_either};
 use super::events::Change;
 use super::seen_on::SeenOn;
+use super::{CALL_TIMEOUT_MOST, EngineName};
 use crate::model::{ContainerId, EngineMark};
 use futures_util::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,12 +99,15 @@ impl From<EngineError> for ConnectionEnd {
 }
 
 /// Watches the wanted containers until the receiver of `sender` is dropped.
+///
+/// After a call that took too long, the time limit is doubled for the next connection: Podman's service ends five seconds after its last
+/// request, so an engine that is slower than the limit would do the same work for each connection, in vain.
 pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEvent>) {
     let (current, seen) = (engine.resolved(), SeenOn::default());
     let (known, unreadable) = (BTreeMap::new(), BTreeMap::new());
     let mut watcher = Watcher { engine, current, wanted, sender, known, unreadable, seen };
-    let mut loss_reported = false;
-    let mut back_off = BACK_OFF_FIRST;
+    let (mut loss_reported, mut back_off) = (false, BACK_OFF_FIRST);
+    let first_limit = watcher.engine.time_limit;
     loop {
         let began = Instant::now();
         let mut connected = false;
@@ -119,7 +122,10 @@ pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEv
             }
         }
         if began.elapsed() >= GOOD_CONNECTION && connected {
-            back_off = BACK_OFF_FIRST;
+            (back_off, watcher.engine.time_limit) = (BACK_OFF_FIRST, first_limit);
+        }
+        if let EngineError::Timeout { limit, .. } = error {
+            watcher.engine.time_limit = (limit * 2).min(CALL_TIMEOUT_MOST);
         }
         tokio::select! {
             () = sleep(back_off) => {}

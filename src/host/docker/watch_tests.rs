@@ -1,6 +1,6 @@
-//! The watcher on two engines whose sockets come and go.
+//! The watcher on engines whose sockets come and go, and on a slow one.
 
-use super::{Engine, EngineAddress, EngineEvent, Wanted, watch};
+use super::{Engine, EngineAddress, EngineError, EngineEvent, EngineName, Wanted, watch};
 use crate::model::ContainerId;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 const ID: &str = "449e1d56655b86cfb98f8a89e3609ecfab2019fc1609fbc25ceea3c54f9cbd3c";
 
@@ -24,12 +24,15 @@ struct Answers {
     labelled: String,
     /// The description of any container.
     inspected: String,
+    /// Time until each answer.
+    delay: Duration,
 }
 
 impl Answers {
     /// Without containers.
     fn of(id: &'static str) -> Answers {
-        Answers { id, existing: "[]".to_owned(), labelled: "[]".to_owned(), inspected: "{}".to_owned() }
+        let (existing, labelled, inspected) = ("[]".to_owned(), "[]".to_owned(), "{}".to_owned());
+        Answers { id, existing, labelled, inspected, delay: Duration::ZERO }
     }
 }
 
@@ -66,6 +69,7 @@ async fn answer(mut stream: UnixStream, answers: Answers) {
         head.push(byte);
     }
     let head = String::from_utf8_lossy(&head).into_owned();
+    sleep(answers.delay).await;
     let body = match head.split_whitespace().nth(1).unwrap_or("") {
         path if path.ends_with("/version") => r#"{"Version":"28.0","ApiVersion":"1.48"}"#.to_owned(),
         path if path.ends_with("/info") => format!(r#"{{"ID":"{}"}}"#, answers.id),
@@ -171,4 +175,19 @@ async fn the_exit_code_of_a_container_that_ended_between_two_connections_is_aske
     connected(&mut events).await;
     assert_eq!(next(&mut events).await, EngineEvent::Ended(ContainerId::new(ID), Some(3)));
     assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
+}
+
+#[tokio::test]
+async fn the_time_limit_grows_until_a_slow_engine_meets_it() {
+    let dir = TempDir::new().unwrap();
+    let (mut engine, socket, _) = client(&dir);
+    engine.time_limit = Duration::from_millis(200);
+    let _slow = FakeEngine::start(&socket, Answers { delay: Duration::from_millis(500), ..Answers::of("slow") });
+    let (sender, mut events) = mpsc::channel(16);
+    tokio::spawn(watch(engine.clone(), Wanted::labelled("flowcon.enable=true"), sender));
+    lost(&mut events).await;
+    assert_eq!(connected(&mut events).await.as_deref(), Some("slow"));
+    assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
+    let of_others = engine.inspect(&ContainerId::new(ID), EngineName::Docker).await.unwrap_err();
+    assert!(matches!(of_others, EngineError::Timeout { limit, .. } if limit == engine.time_limit), "{of_others}");
 }

@@ -137,6 +137,7 @@ mod tests {
     use super::super::super::Verdict;
     use super::*;
     use crate::host::docker::Conversion;
+    use std::time::Duration;
 
     fn docker(version: &str, driver: &str, log_driver: &str) -> EngineInfo {
         EngineInfo {
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_engine_that_only_the_daemon_reaches_is_no_problem() {
-        let error = EngineError::Timeout { operation: "info".to_owned() };
+        let error = EngineError::Timeout { operation: "info".to_owned(), limit: Duration::from_secs(10) };
         let verdict = |obstacle, reported| no_engine(&error, obstacle, reported).verdict;
         let connected = no_engine(&error, Obstacle::NoResponse, Some("docker: connected (28.2.2)"));
         assert_eq!(connected.verdict, Verdict::Ok);
