@@ -7,6 +7,7 @@
 
 use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
+use super::sent_updates::SentUpdates;
 use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
 use super::update::UpdateBody;
 use super::{CALL_TIMEOUT, CALL_TIMEOUT_MOST, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
@@ -15,7 +16,7 @@ use bollard::models::{ContainerInspectResponse, SystemVersion};
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -64,6 +65,7 @@ pub struct Engine {
     /// Time limit of each call of this clone.
     pub(super) time_limit: Duration,
     permits: Arc<Semaphore>,
+    sent: SentUpdates,
 }
 
 type Pinned = Arc<Mutex<Option<PathBuf>>>;
@@ -91,7 +93,7 @@ impl Engine {
         )
         .expect("a custom transport does not connect yet, so it cannot fail");
         let permits = Arc::new(Semaphore::new(CALLS_AT_ONCE));
-        Engine { address, pinned, bollard, time_limit: CALL_TIMEOUT, permits }
+        Engine { address, pinned, bollard, time_limit: CALL_TIMEOUT, permits, sent: SentUpdates::default() }
     }
 
     /// Creates a client for the engine whose socket is the first candidate now; it stays with that engine.
@@ -118,7 +120,7 @@ impl Engine {
     /// Requests a description of the engine.
     pub async fn info(&self) -> Result<EngineInfo, EngineError> {
         let version = self.typed("query the engine's version", self.bollard.version()).await?;
-        let info: Info = self.call("query the engine's info", Method::GET, "/info", None).await?;
+        let info: Info = self.call("query the engine's info", "/info").await?;
         let mut described = describe(version, info);
         let socket = self.socket();
         described.mark.socket = socket.canonicalize().unwrap_or(socket).display().to_string();
@@ -137,7 +139,7 @@ impl Engine {
 
     async fn list_filtered(&self, which: &str, filters: &serde_json::Value) -> Result<Vec<Listed>, EngineError> {
         let path = format!("/containers/json?{which}filters={}", percent_encoded(&filters.to_string()));
-        let listed: Vec<Listed> = self.call("list containers", Method::GET, &path, None).await?;
+        let listed: Vec<Listed> = self.call("list containers", &path).await?;
         Ok(listed.into_iter().filter(|listed| is_container_id(listed.id.as_str())).collect())
     }
 
@@ -197,7 +199,8 @@ impl Engine {
     /// Applies `settings` in one update, and returns those that the engine cannot update or discarded: write them to the cgroup.
     ///
     /// `original`: the container's limits before our first change; a setting equal to one of them is restored exactly. An update persists
-    /// across restarts of the container and changes the output of `inspect`. Only reading the cgroup back shows the result.
+    /// across restarts of the container and changes the output of `inspect`. Only reading the cgroup back shows the result. After a
+    /// timeout the update goes on: see [`SentUpdates`].
     pub async fn update(
         &self,
         id: &ContainerId,
@@ -218,9 +221,11 @@ impl Engine {
         if by_engine.is_empty() {
             return Ok(not_by_engine);
         }
-        let body = serde_json::to_vec(&body).expect("numbers always serialize");
-        let path = format!("/containers/{}/update", id.as_str());
-        let answer: Answer = match self.call(&operation, Method::POST, &path, Some(body)).await {
+        let json = serde_json::to_vec(&body).expect("numbers always serialize");
+        let exchange = self.exchange(Method::POST, &format!("/containers/{}/update", id.as_str()), json);
+        let answered = self.in_turn(&operation, self.sent.send(id, body, exchange)).await?;
+        let (status, text) = answered.map_err(|error| self.unreachable(&operation, &*error))?;
+        let answer: Answer = match decoded(&operation, status, &text) {
             // Podman before 4.6 does not support this call.
             Err(EngineError::Refused { status: 404 | 405 | 501, .. }) => return Ok(settings.to_vec()),
             answer => answer?,
@@ -234,7 +239,7 @@ impl Engine {
     /// Opens an endless response: events or logs.
     pub(super) async fn open(&self, operation: &str, path: &str) -> Result<Response<Incoming>, EngineError> {
         let socket = self.socket();
-        let opened = transport::send(&socket, request(Method::GET, path, None), ENDLESS);
+        let opened = transport::send(&socket, request(Method::GET, path, Vec::new()), ENDLESS);
         let response = self.in_time(operation, opened).await?.map_err(|error| self.unreachable(operation, &error))?;
         if response.status().is_success() {
             return Ok(response);
@@ -244,25 +249,25 @@ impl Engine {
         Err(EngineError::from_status(operation, status, &body))
     }
 
-    async fn call<T: for<'de> Deserialize<'de>>(
-        &self,
-        operation: &str,
-        method: Method,
-        path: &str,
-        body: Option<Vec<u8>>,
-    ) -> Result<T, EngineError> {
-        let exchange = async {
-            let response = transport::send(&self.socket(), request(method, path, body), LARGEST_RESPONSE).await?;
-            let status = response.status();
-            io::Result::Ok((status, transport::whole_body(response).await?))
-        };
+    async fn call<T: for<'de> Deserialize<'de>>(&self, operation: &str, path: &str) -> Result<T, EngineError> {
+        let exchange = self.exchange(Method::GET, path, Vec::new());
         let (status, body) =
             self.in_turn(operation, exchange).await?.map_err(|error| self.unreachable(operation, &error))?;
-        if !status.is_success() {
-            return Err(EngineError::from_status(operation, status.as_u16(), &body));
+        decoded(operation, status, &body)
+    }
+
+    /// Sends a request and returns the status and the body of the response, without a time limit.
+    fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> impl Future<Output = io::Result<(StatusCode, Bytes)>> + use<> {
+        let (socket, request) = (self.socket(), request(method, path, body));
+        async move {
+            let response = transport::send(&socket, request, LARGEST_RESPONSE).await?;
+            Ok((response.status(), transport::whole_body(response).await?))
         }
-        serde_json::from_slice(&body)
-            .map_err(|error| EngineError::InvalidResponse { operation: operation.to_owned(), why: error.to_string() })
     }
 
     async fn typed<T>(
@@ -359,12 +364,20 @@ fn checked_id(operation: &str, id: &ContainerId) -> Result<(), EngineError> {
     Err(EngineError::Gone { operation: operation.to_owned(), why: "not a valid container id".to_owned() })
 }
 
-fn request(method: Method, path: &str, body: Option<Vec<u8>>) -> Request<Full<Bytes>> {
+fn decoded<T: for<'de> Deserialize<'de>>(operation: &str, status: StatusCode, body: &[u8]) -> Result<T, EngineError> {
+    if !status.is_success() {
+        return Err(EngineError::from_status(operation, status.as_u16(), body));
+    }
+    serde_json::from_slice(body)
+        .map_err(|error| EngineError::InvalidResponse { operation: operation.to_owned(), why: error.to_string() })
+}
+
+fn request(method: Method, path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
     Request::builder()
         .method(method)
         .uri(path)
         .header(hyper::header::CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(body.unwrap_or_default())))
+        .body(Full::new(Bytes::from(body)))
         .expect("paths are built from checked ids and percent-encoded text")
 }
 

@@ -14,6 +14,7 @@ mod log_messages;
 mod log_pieces;
 mod logs;
 mod seen_on;
+mod sent_updates;
 mod transport;
 mod update;
 mod watch;
@@ -44,7 +45,7 @@ pub enum EngineName {
 /// Time limit of a single call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time limit of a single call of the watcher to an engine that is too slow for [`CALL_TIMEOUT`].
+/// Time limit of a single call of the watcher to an engine that is too slow for [`CALL_TIMEOUT`], and of an update that nobody waits for.
 const CALL_TIMEOUT_MOST: Duration = Duration::from_secs(120);
 
 /// Maximum number of concurrent calls.

@@ -1,7 +1,7 @@
-//! The watcher on engines whose sockets come and go, and on a slow one.
+//! The watcher on engines whose sockets come and go, and calls to a slow one.
 
-use super::{Engine, EngineAddress, EngineError, EngineEvent, EngineName, Wanted, watch};
-use crate::model::ContainerId;
+use super::{Conversion, Engine, EngineAddress, EngineError, EngineEvent, EngineName, Wanted, watch};
+use crate::model::{ContainerId, CpuWeight, EngineLimits, Setting};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -190,4 +190,19 @@ async fn the_time_limit_grows_until_a_slow_engine_meets_it() {
     assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
     let of_others = engine.inspect(&ContainerId::new(ID), EngineName::Docker).await.unwrap_err();
     assert!(matches!(of_others, EngineError::Timeout { limit, .. } if limit == engine.time_limit), "{of_others}");
+}
+
+#[tokio::test]
+async fn an_update_that_takes_longer_than_its_time_limit_succeeds_when_it_is_repeated() {
+    let dir = TempDir::new().unwrap();
+    let (mut engine, socket, _) = client(&dir);
+    engine.time_limit = Duration::from_millis(200);
+    let _slow = FakeEngine::start(&socket, Answers { delay: Duration::from_millis(500), ..Answers::of("slow") });
+    let (id, original) = (ContainerId::new(ID), EngineLimits::default());
+    let weight = [Setting::CpuWeight(CpuWeight::DEFAULT)];
+    let update = || engine.update(&id, &original, Conversion::Shares, &weight);
+    assert!(matches!(update().await.unwrap_err(), EngineError::Timeout { .. }));
+    while let Err(error) = update().await {
+        assert!(matches!(error, EngineError::Timeout { .. }), "{error}");
+    }
 }
