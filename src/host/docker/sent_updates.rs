@@ -1,8 +1,8 @@
 //! Updates of containers that were sent and may not be answered yet.
 //!
 //! An update that is not answered in time goes on: an engine carries it out all the same. The next update of its container waits for it,
-//! so that updates neither overtake each other nor queue up at a slow engine, which would make it slower still; a repetition gets its
-//! answer. Imports: model, hyper, tokio.
+//! so that updates neither overtake each other nor queue up at a slow engine, which would make it slower still. A repetition gets its
+//! answer, which is as good as its own: the caller reads the result back in any case. Imports: model, hyper, tokio.
 
 use super::CALL_TIMEOUT_MOST;
 use super::update::UpdateBody;
@@ -37,7 +37,7 @@ struct SentUpdate {
 
 impl SentUpdates {
     /// Sends an update and returns its answer. `exchange` sends `body`; it is not polled before the last update of this container is
-    /// answered, nor if that was the same. Can be dropped at any time: the next call goes on from there.
+    /// answered, nor if that was the same and succeeded. Can be dropped at any time: the next call goes on from there.
     pub async fn send(
         &self,
         id: &ContainerId,
@@ -46,7 +46,8 @@ impl SentUpdates {
     ) -> Answered {
         if let Some(earlier) = self.last_of(id) {
             let answered = self.answer_of(id, earlier.answer).await;
-            if earlier.body == body && answered.is_ok() {
+            let succeeded = answered.as_ref().is_ok_and(|(status, _)| status.is_success());
+            if succeeded && earlier.body == body {
                 return answered;
             }
         }
