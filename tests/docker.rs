@@ -445,6 +445,35 @@ async fn a_hanging_engine_is_reported_as_lost_and_then_reconnected() {
     assert_eq!(watched.listed_ids().await, [id.as_str()]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_whose_runtime_hangs_does_not_hide_the_others() {
+    let engine = Engine::start();
+    let (hung, other) = (engine.run(job("hung")), engine.run(job("other")));
+    let hanging = engine.hang(&hung);
+    let mut watched = Watched::start(&engine.address());
+    let others_are_listed = async {
+        loop {
+            match watched.next().await {
+                EngineEvent::Listed(found) => break found,
+                EngineEvent::Unreadable(id, why) => assert!(id.as_str() == hung && why.contains("hangs"), "{why}"),
+                EngineEvent::Connected(_) | EngineEvent::Lost(_) => {}
+                event => panic!("{event:?}"),
+            }
+        }
+    };
+    let found = timeout(4 * SOON, others_are_listed).await.expect("a list in time");
+    assert_eq!(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [other]);
+
+    drop(hanging);
+    loop {
+        match watched.next().await {
+            EngineEvent::Started(found) => break assert_eq!(found.id.as_str(), hung),
+            EngineEvent::Readable(_) | EngineEvent::Paused(..) | EngineEvent::Listed(_) => {}
+            event => panic!("{event:?}"),
+        }
+    }
+}
+
 mod updates {
     use super::*;
 

@@ -291,6 +291,29 @@ impl Engine {
         self.signal("CONT");
     }
 
+    /// Suspends the runtime of a container while it is paused: until the guard is dropped, the engine holds the container's lock and
+    /// answers no inspection of it, as with a stuck device or file system.
+    pub fn hang(&self, id: &str) -> Hanging {
+        let shim = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+            let arguments = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            let is_shim = arguments.contains("containerd-shim") && arguments.contains(id);
+            is_shim.then(|| entry.file_name().to_string_lossy().parse::<u32>().unwrap())
+        });
+        let shim = shim.expect("the container's shim runs");
+        send("STOP", shim);
+        let hanging = Hanging { shim, pausing: self.command(&["pause", id]).stdout(Stdio::null()).spawn().unwrap() };
+        let inspected_in_time = || {
+            let mut inspecting = self.command(&["inspect", id]).stdout(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_secs(1));
+            let answered = inspecting.try_wait().unwrap().is_some();
+            let _ = inspecting.kill(); // it may have ended
+            inspecting.wait().unwrap();
+            answered
+        };
+        eventually("no inspection is answered", Duration::from_secs(60), || (!inspected_in_time()).then_some(()));
+        hanging
+    }
+
     fn signal(&self, name: &str) {
         send(name, self.dockerd.as_ref().expect("dockerd was started").id());
     }
@@ -353,6 +376,19 @@ impl Drop for Engine {
             eprintln!("dockerd's log ends in:\n{}", self.log_tail());
         }
         sweep(self.dir.path(), &self.cgroup_parent);
+    }
+}
+
+/// A container that hangs until this is dropped.
+pub struct Hanging {
+    shim: u32,
+    pausing: Child,
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        send("CONT", self.shim);
+        let _ = self.pausing.wait(); // it may have failed
     }
 }
 

@@ -102,6 +102,11 @@ impl Engine {
         Engine { permits, time_limit, ..Engine::new(self.address.resolved()) }
     }
 
+    /// Creates a client for calls that may take long. They have their own `permits`, so that they leave the others theirs.
+    pub(super) fn patient(&self, permits: Arc<Semaphore>) -> Engine {
+        Engine { permits, time_limit: CALL_TIMEOUT_MOST, ..self.clone() }
+    }
+
     /// Directs all clones of this client to the socket of `connected` from now on.
     pub(super) fn pin(&self, connected: &Engine) {
         *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = Some(connected.socket());

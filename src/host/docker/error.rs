@@ -21,7 +21,7 @@ pub enum EngineError {
         why: String,
     },
     /// The engine did not respond in time.
-    #[error("{operation}: no response within {} s; the engine hangs or is overloaded: see its log", limit.as_secs())]
+    #[error("{operation}: no response within {} s; the engine is overloaded, or it or a container hangs: see its log", limit.as_secs())]
     Timeout {
         /// The operation.
         operation: String,

@@ -8,18 +8,13 @@ mod container;
 mod cpu_shares;
 mod engine;
 mod error;
-mod event_stream;
-mod events;
 mod log_messages;
 mod log_pieces;
 mod logs;
-mod seen_on;
 mod sent_updates;
 mod transport;
 mod update;
 mod watch;
-#[cfg(test)]
-mod watch_tests;
 
 pub use address::{AddressError, EngineAddress};
 pub use container::{EngineContainer, EngineMount, Listed, LogSource};
@@ -45,8 +40,12 @@ pub enum EngineName {
 /// Time limit of a single call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time limit of a single call of the watcher to an engine that is too slow for [`CALL_TIMEOUT`], and of an update that nobody waits for.
+/// Time limit of a single call of the watcher to an engine that is too slow for [`CALL_TIMEOUT`]; time after which an update or an
+/// inspection that goes on without its caller is given up.
 const CALL_TIMEOUT_MOST: Duration = Duration::from_secs(120);
 
 /// Maximum number of concurrent calls.
 const CALLS_AT_ONCE: usize = 8;
+
+/// Maximum number of concurrent inspections by the watcher.
+const INSPECTS_AT_ONCE: usize = 4;

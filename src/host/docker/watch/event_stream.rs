@@ -1,8 +1,8 @@
 //! An open stream of events of one engine. Imports: hyper.
 
-use super::engine::{Engine, percent_encoded};
-use super::error::EngineError;
-use super::events::{Change, Lines, parse};
+use super::super::engine::{Engine, percent_encoded};
+use super::super::error::EngineError;
+use super::change::{Change, Lines, parse};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 

@@ -3,22 +3,33 @@
 //! Guarantees: it subscribes before it lists, and lists again every 30 s and after every unknown event, so a container is missed for at
 //! most 30 s. It runs until the receiver is dropped, and never panics. Because an inspection costs the engine far more than an entry of its
 //! list, a known container is inspected again only after an unknown event, or if its entry or its first process differs. A connection keeps
-//! to the engine that it began with, and only the engine in which an adopted container was seen reports that it was removed. Caveats:
-//! events can be repeated and late ([`watch`] drops the end of an earlier run of the same container); a list is older than the events
-//! that follow it.
+//! to the engine that it began with, and only the engine in which an adopted container was seen reports that it was removed. A container
+//! that hangs holds up the others only until it is known to hang. Caveats: events can be repeated and late ([`watch`] drops the end of an
+//! earlier run of the same container); a list is older than the events that follow it.
+
+mod change;
+mod event;
+mod event_stream;
+mod hung;
+mod known;
+mod seen_on;
+#[cfg(test)]
+mod tests;
+
+pub use event::EngineEvent;
 
 use super::container::{EngineContainer, Listed};
-use super::engine::{Engine, EngineInfo};
+use super::engine::Engine;
 use super::error::EngineError;
-use super::event_stream::{EventStream, next_of_either};
-use super::events::Change;
-use super::seen_on::SeenOn;
-use super::{CALL_TIMEOUT_MOST, EngineName};
+use super::{CALL_TIMEOUT_MOST, EngineName, INSPECTS_AT_ONCE};
 use crate::model::{ContainerId, EngineMark};
+use change::Change;
+use event_stream::{EventStream, next_of_either};
 use futures_util::StreamExt;
+use hung::{Hung, Inspected};
+use known::Known;
+use seen_on::SeenOn;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -30,36 +41,6 @@ const BACK_OFF_FIRST: Duration = Duration::from_millis(250);
 const BACK_OFF_MOST: Duration = Duration::from_secs(10);
 /// A connection that lasted this long resets the back-off.
 const GOOD_CONNECTION: Duration = Duration::from_secs(10);
-const INSPECTS_AT_ONCE: usize = 4;
-
-/// Events from the engine's watcher to the daemon.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EngineEvent {
-    /// Connected or reconnected. A [`EngineEvent::Listed`] follows.
-    Connected(EngineInfo),
-    /// The connection was lost or could not be established; sent once until the next `Connected`. The message includes the next step.
-    Lost(String),
-    /// All wanted containers that are running or paused. A container that is missing has ended.
-    Listed(Vec<EngineContainer>),
-    /// A container started, possibly again with a known id.
-    Started(EngineContainer),
-    /// A container ended, with this exit code if the engine reported it.
-    Ended(ContainerId, Option<i32>),
-    /// A container was paused (`true`) or resumed.
-    Paused(ContainerId, bool),
-    /// A container was renamed.
-    Renamed(ContainerId, String),
-    /// A container's limits were changed through the engine, by someone else or by our own update.
-    Updated(ContainerId),
-    /// The engine sent a signal to a container, as it does before it stops one. Podman may report only the end.
-    Signalled(ContainerId),
-    /// An adopted container does not exist any more.
-    Removed(ContainerId),
-    /// A wanted container is running but cannot be inspected; sent once per error. A list still has it as it was last inspected.
-    Unreadable(ContainerId, String),
-    /// A container that could not be inspected can be inspected again, or has ended.
-    Readable(ContainerId),
-}
 
 /// Selects the containers to watch.
 #[derive(Clone, Debug)]
@@ -104,8 +85,8 @@ impl From<EngineError> for ConnectionEnd {
 /// request, so an engine that is slower than the limit would do the same work for each connection, in vain.
 pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEvent>) {
     let (current, seen) = (engine.resolved(), SeenOn::default());
-    let (known, unreadable) = (BTreeMap::new(), BTreeMap::new());
-    let mut watcher = Watcher { engine, current, wanted, sender, known, unreadable, seen };
+    let (known, unreadable, hung) = (BTreeMap::new(), BTreeMap::new(), Hung::new());
+    let mut watcher = Watcher { engine, current, wanted, sender, known, unreadable, hung, seen };
     let (mut loss_reported, mut back_off) = (false, BACK_OFF_FIRST);
     let first_limit = watcher.engine.time_limit;
     loop {
@@ -115,6 +96,7 @@ pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEv
             ConnectionEnd::ReceiverDropped => return,
             ConnectionEnd::Lost(error) => error,
         };
+        watcher.hung.disconnected();
         if connected || !loss_reported {
             loss_reported = true;
             if watcher.send(EngineEvent::Lost(error.to_string())).await.is_err() {
@@ -146,27 +128,8 @@ struct Watcher {
     known: BTreeMap<ContainerId, Known>,
     /// Errors that were reported, so that each is reported once.
     unreadable: BTreeMap<ContainerId, String>,
+    hung: Hung,
     seen: SeenOn,
-}
-
-/// A container as last inspected.
-struct Known {
-    container: EngineContainer,
-    /// `/proc/PID/stat` of its first process, which stays readable as long as the process exists, even if its id is reused; `None` if the
-    /// process is not visible.
-    process: Option<File>,
-}
-
-impl Known {
-    fn new(container: EngineContainer) -> Known {
-        Known { process: File::open(format!("/proc/{}/stat", container.pid)).ok(), container }
-    }
-
-    /// Whether it is the same run in the known state.
-    fn is_still(&self, listed: &Listed) -> bool {
-        let lives = |process: &File| process.read_at(&mut [0], 0).is_ok_and(|read| read > 0);
-        listed.agrees_with(&self.container) && self.process.as_ref().is_some_and(lives)
-    }
 }
 
 impl Watcher {
@@ -206,6 +169,12 @@ impl Watcher {
                     next_list = Instant::now() + RELIST_EVERY;
                     earliest_relist = Instant::now() + UNCERTAIN_RELIST_AFTER;
                 }
+                answered = self.hung.next() => {
+                    if let (id, Ok(container)) = answered {
+                        self.inspected(id, container).await?;
+                    }
+                    next_list = next_list.min(earliest_relist);
+                }
                 changes = next_of_either(&mut events, &mut of_adopted) => {
                     for change in changes? {
                         if self.handle(change, name).await? == Certainty::Uncertain {
@@ -235,57 +204,64 @@ impl Watcher {
     async fn list(&mut self, name: EngineName, mark: &EngineMark, certainty: Certainty) -> Result<(), ConnectionEnd> {
         let mut listed = self.current.list(&self.wanted.label).await?;
         listed.extend(self.list_adopted(&listed, mark).await?);
-        let (mut same, mut to_inspect) = (Vec::new(), Vec::new());
+        let (mut present, mut unread, mut to_inspect) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for row in listed {
-            let is_same =
-                certainty == Certainty::Certain && self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
-            if is_same { same.push(row.id) } else { to_inspect.push(row.id) }
+            let is_same = || self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
+            if self.hung.is_asked(&row.id) {
+                unread.insert(row.id.clone());
+            } else if certainty == Certainty::Uncertain || !is_same() {
+                to_inspect.push(row.id.clone());
+            }
+            present.insert(row.id);
         }
-        let engine = &self.current;
-        let inspected: Vec<(ContainerId, Result<EngineContainer, EngineError>)> =
-            futures_util::stream::iter(to_inspect)
-                .map(|id| async move { (id.clone(), engine.inspect(&id, name).await) })
-                .buffered(INSPECTS_AT_ONCE)
-                .collect()
-                .await;
-        let mut containers: BTreeMap<ContainerId, Known> =
-            same.into_iter().filter_map(|id| self.known.remove_entry(&id)).collect();
-        let mut failed = BTreeSet::new();
-        for (id, result) in inspected {
-            match result {
-                Ok(container) => {
-                    containers.insert(id, Known::new(container));
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        for (id, answer) in self.inspect(to_inspect, name).await? {
+            match answer {
+                Ok(container) => found.push((id, container)),
+                Err(error) if error.is_gone() => {
+                    present.remove(&id);
                 }
-                Err(error) if error.is_gone() => {}
-                Err(error) if error.is_engine_lost() => return Err(error.into()),
-                Err(error) => {
-                    if let Some(before) = self.known.remove(&id) {
-                        containers.insert(id.clone(), before);
-                    }
-                    failed.insert(id.clone());
-                    self.report_unreadable(id, error).await?;
-                }
+                Err(error) => failed.push((id, error)),
             }
         }
-        let readable: Vec<ContainerId> = self.unreadable.keys().filter(|id| !failed.contains(*id)).cloned().collect();
+        self.report_exit_codes(&present).await?;
+        self.known.retain(|id, _| present.contains(id));
+        self.known.extend(found.into_iter().map(|(id, container)| (id, Known::new(container))));
+        for (id, error) in failed {
+            unread.insert(id.clone());
+            self.report_unreadable(id, error, name).await?;
+        }
+        let readable: Vec<ContainerId> = self.unreadable.keys().filter(|id| !unread.contains(*id)).cloned().collect();
         for id in readable {
             self.report_readable(id).await?;
         }
-        self.report_exit_codes(|id| !containers.contains_key(id)).await?;
-        self.known = containers;
+        self.hung.retain(&present);
         self.send(EngineEvent::Listed(self.known.values().map(|known| known.container.clone()).collect())).await?;
         Ok(())
     }
 
-    /// Reports the ends of known containers that are `gone` from the list, with the exit codes. Their events may have been sent while there
-    /// was no connection.
-    async fn report_exit_codes(&self, gone: impl Fn(&ContainerId) -> bool) -> Result<(), ConnectionEnd> {
-        for id in self.known.keys().filter(|id| gone(id)) {
-            match self.current.exit_code(id).await {
-                Ok(Some(exit_code)) => self.send(EngineEvent::Ended(id.clone(), Some(exit_code))).await?,
-                Err(error) if error.is_engine_lost() => return Err(error.into()),
-                Ok(None) | Err(_) => {} // it has started again or was removed
-            }
+    /// Inspects containers. All answers are judged before one of them ends the connection.
+    async fn inspect(&mut self, ids: Vec<ContainerId>, name: EngineName) -> Result<Vec<Inspected>, EngineError> {
+        let engine = &self.current;
+        let answers: Vec<Inspected> = futures_util::stream::iter(ids)
+            .map(|id| async move { (id.clone(), engine.inspect(&id, name).await) })
+            .buffered(INSPECTS_AT_ONCE)
+            .collect()
+            .await;
+        let judged: Vec<Result<Inspected, EngineError>> =
+            answers.into_iter().map(|(id, answer)| Ok((id.clone(), self.hung.judge(&id, answer)?))).collect();
+        judged.into_iter().collect()
+    }
+
+    /// Reports the ends of known containers that are not `present` any more, with the exit codes. Their events may have been sent while
+    /// there was no connection.
+    async fn report_exit_codes(&mut self, present: &BTreeSet<ContainerId>) -> Result<(), ConnectionEnd> {
+        let gone: Vec<ContainerId> = self.known.keys().filter(|id| !present.contains(*id)).cloned().collect();
+        for id in gone {
+            let exit_code = self.current.exit_code(&id).await;
+            if let Ok(Some(exit_code)) = self.hung.judge(&id, exit_code)? {
+                self.send(EngineEvent::Ended(id, Some(exit_code))).await?;
+            } // otherwise it has started again, was removed, or hangs
         }
         Ok(())
     }
@@ -334,23 +310,27 @@ impl Watcher {
     }
 
     async fn started(&mut self, id: ContainerId, name: EngineName) -> Result<Certainty, ConnectionEnd> {
-        match self.current.inspect(&id, name).await {
-            // It was already listed.
-            Ok(container) if self.known.get(&id).is_some_and(|known| known.container == container) => {}
-            Ok(container) => {
-                self.report_readable(id.clone()).await?;
-                self.known.insert(id, Known::new(container.clone()));
-                self.send(EngineEvent::Started(container)).await?;
-            }
+        let answer = self.current.inspect(&id, name).await;
+        match self.hung.judge(&id, answer)? {
+            Ok(container) => self.inspected(id, container).await?,
             // It has ended already; its end is the next event.
             Err(error) if error.is_gone() => {}
-            Err(error) if error.is_engine_lost() => return Err(error.into()),
             Err(error) => {
-                self.report_unreadable(id, error).await?;
+                self.report_unreadable(id, error, name).await?;
                 return Ok(Certainty::Uncertain);
             }
         }
         Ok(Certainty::Certain)
+    }
+
+    /// Reports a container that is running, unless it was already listed as it is.
+    async fn inspected(&mut self, id: ContainerId, container: EngineContainer) -> Result<(), ReceiverDropped> {
+        if self.known.get(&id).is_some_and(|known| known.container == container) {
+            return Ok(());
+        }
+        self.report_readable(id.clone()).await?;
+        self.known.insert(id, Known::new(container.clone()));
+        self.send(EngineEvent::Started(container)).await
     }
 
     /// An end before the known start belongs to an earlier run.
@@ -364,7 +344,16 @@ impl Watcher {
         self.send(EngineEvent::Ended(id, exit_code)).await
     }
 
-    async fn report_unreadable(&mut self, id: ContainerId, error: EngineError) -> Result<(), ReceiverDropped> {
+    /// Reports why a container cannot be inspected. One that hangs is inspected until the engine answers.
+    async fn report_unreadable(
+        &mut self,
+        id: ContainerId,
+        error: EngineError,
+        name: EngineName,
+    ) -> Result<(), ReceiverDropped> {
+        if matches!(error, EngineError::Timeout { .. }) {
+            self.hung.ask(&self.current, &id, name);
+        }
         let text = error.to_string();
         if self.unreadable.insert(id.clone(), text.clone()).as_ref() == Some(&text) {
             return Ok(());

@@ -1,9 +1,12 @@
 //! The watcher on engines whose sockets come and go, and calls to a slow one.
 
-use super::{Conversion, Engine, EngineAddress, EngineError, EngineEvent, EngineName, Wanted, watch};
+use super::{Wanted, watch};
+use crate::host::docker::{Conversion, Engine, EngineAddress, EngineError, EngineEvent, EngineName};
 use crate::model::{ContainerId, CpuWeight, EngineLimits, Setting};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,6 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 const ID: &str = "449e1d56655b86cfb98f8a89e3609ecfab2019fc1609fbc25ceea3c54f9cbd3c";
+const OTHER_ID: &str = "addb68f853682d870631ee2eb0443118099f93c685592c6cad081bcddbe9f8ab";
 
 /// What an engine answers.
 #[derive(Clone)]
@@ -22,17 +26,19 @@ struct Answers {
     existing: String,
     /// Its list of labelled containers.
     labelled: String,
-    /// The description of any container.
+    /// The description of any container; `ID` stands for the requested one.
     inspected: String,
     /// Time until each answer.
     delay: Duration,
+    /// Whether [`ID`] cannot be inspected, because it hangs.
+    hangs: Arc<AtomicBool>,
 }
 
 impl Answers {
     /// Without containers.
     fn of(id: &'static str) -> Answers {
         let (existing, labelled, inspected) = ("[]".to_owned(), "[]".to_owned(), "{}".to_owned());
-        Answers { id, existing, labelled, inspected, delay: Duration::ZERO }
+        Answers { id, existing, labelled, inspected, delay: Duration::ZERO, hangs: Arc::default() }
     }
 }
 
@@ -80,7 +86,13 @@ async fn answer(mut stream: UnixStream, answers: Answers) {
         }
         path if path.contains("all=true") => answers.existing,
         path if path.contains("/containers/json") => answers.labelled,
-        _ => answers.inspected,
+        path => {
+            let requested = path.split('/').find(|part| part.len() == ID.len()).unwrap_or("");
+            while requested == ID && answers.hangs.load(Ordering::Relaxed) {
+                sleep(Duration::from_millis(20)).await;
+            }
+            answers.inspected.replace("ID", requested)
+        }
     };
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
     let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
@@ -90,6 +102,18 @@ async fn answer(mut stream: UnixStream, answers: Answers) {
 fn client(dir: &TempDir) -> (Engine, PathBuf, PathBuf) {
     let (first, second) = (dir.path().join("first.sock"), dir.path().join("second.sock"));
     (Engine::new(EngineAddress::of_sockets(vec![first.clone(), second.clone()])), first, second)
+}
+
+/// An engine with these answers, and a client that waits for each of them only so long.
+fn impatient_client(dir: &TempDir, time_limit: Duration, answers: Answers) -> (Engine, FakeEngine) {
+    let (mut engine, socket, _) = client(dir);
+    engine.time_limit = time_limit;
+    (engine, FakeEngine::start(&socket, answers))
+}
+
+fn slow_engine(dir: &TempDir) -> (Engine, FakeEngine) {
+    let answers = Answers { delay: Duration::from_millis(500), ..Answers::of("slow") };
+    impatient_client(dir, Duration::from_millis(200), answers)
 }
 
 async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
@@ -158,7 +182,7 @@ async fn the_exit_code_of_a_container_that_ended_between_two_connections_is_aske
     let dir = TempDir::new().unwrap();
     let (engine, socket, _) = client(&dir);
     let state = |state: &str| {
-        let inspected = format!(r#"{{"Id":"{ID}","Name":"/job","State":{state}}}"#);
+        let inspected = format!(r#"{{"Id":"ID","Name":"/job","State":{state}}}"#);
         Answers { inspected, ..Answers::of("one") }
     };
     let labelled = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"running"}}]"#);
@@ -178,11 +202,37 @@ async fn the_exit_code_of_a_container_that_ended_between_two_connections_is_aske
 }
 
 #[tokio::test]
+async fn a_container_that_hangs_does_not_hide_the_others() {
+    let dir = TempDir::new().unwrap();
+    let hangs = Arc::new(AtomicBool::new(true));
+    let row = |id: &str| format!(r#"{{"Id":"{id}","Names":["/job"],"State":"running"}}"#);
+    let answers = Answers {
+        labelled: format!("[{},{}]", row(ID), row(OTHER_ID)),
+        inspected: r#"{"Id":"ID","Name":"/job","State":{"Running":true,"Pid":4194304}}"#.to_owned(),
+        hangs: hangs.clone(),
+        ..Answers::of("one")
+    };
+    let (engine, _engine) = impatient_client(&dir, Duration::from_secs(1), answers);
+    let (sender, mut events) = mpsc::channel(16);
+    tokio::spawn(watch(engine, Wanted::labelled("flowcon.enable=true"), sender));
+    connected(&mut events).await;
+    lost(&mut events).await;
+    connected(&mut events).await;
+    let hung = ContainerId::new(ID);
+    assert!(matches!(next(&mut events).await, EngineEvent::Unreadable(id, why) if id == hung && why.contains("hangs")));
+    let EngineEvent::Listed(found) = next(&mut events).await else { panic!("not listed") };
+    assert_eq!(found.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), [OTHER_ID]);
+
+    hangs.store(false, Ordering::Relaxed);
+    assert_eq!(next(&mut events).await, EngineEvent::Readable(hung.clone()));
+    assert!(matches!(next(&mut events).await, EngineEvent::Started(found) if found.id == hung));
+    assert!(matches!(next(&mut events).await, EngineEvent::Listed(found) if found.len() == 2));
+}
+
+#[tokio::test]
 async fn the_time_limit_grows_until_a_slow_engine_meets_it() {
     let dir = TempDir::new().unwrap();
-    let (mut engine, socket, _) = client(&dir);
-    engine.time_limit = Duration::from_millis(200);
-    let _slow = FakeEngine::start(&socket, Answers { delay: Duration::from_millis(500), ..Answers::of("slow") });
+    let (engine, _slow) = slow_engine(&dir);
     let (sender, mut events) = mpsc::channel(16);
     tokio::spawn(watch(engine.clone(), Wanted::labelled("flowcon.enable=true"), sender));
     lost(&mut events).await;
@@ -195,9 +245,7 @@ async fn the_time_limit_grows_until_a_slow_engine_meets_it() {
 #[tokio::test]
 async fn an_update_that_takes_longer_than_its_time_limit_succeeds_when_it_is_repeated() {
     let dir = TempDir::new().unwrap();
-    let (mut engine, socket, _) = client(&dir);
-    engine.time_limit = Duration::from_millis(200);
-    let _slow = FakeEngine::start(&socket, Answers { delay: Duration::from_millis(500), ..Answers::of("slow") });
+    let (engine, _slow) = slow_engine(&dir);
     let (id, original) = (ContainerId::new(ID), EngineLimits::default());
     let weight = [Setting::CpuWeight(CpuWeight::DEFAULT)];
     let update = || engine.update(&id, &original, Conversion::Shares, &weight);
