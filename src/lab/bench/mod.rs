@@ -26,6 +26,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use list::RunParams;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 use summary::Bench;
 use variant::{FAIR, Variant};
@@ -100,13 +101,14 @@ impl List {
 
 /// Opens the backend, runs all policies, and cleans up in any case, also on Ctrl-C.
 async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) -> Result<(), Failure> {
+    let mut interruption = pin!(trial::interrupted());
     let temp_dir = TempDir::new()?;
-    let backend = Backend::open(args.runtime, &temp_dir, cores).await?;
+    let backend = Backend::open(args.runtime, &temp_dir, cores, interruption.as_mut()).await?;
     let governing = GovernorSlot::default();
     let view = ProgressView::on_stdout();
     let ended = tokio::select! {
         runs = run_all(args, list, &temp_dir, &backend, &governing, &view) => runs.map_err(ended_early),
-        interruption = trial::interrupted() => Err(interruption),
+        interruption = interruption => Err(interruption),
     };
     let runtime = backend.name();
     backend.close().await;

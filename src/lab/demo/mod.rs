@@ -24,6 +24,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use comparison::Comparison;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 /// Arguments of `flowctl demo`.
@@ -84,8 +85,9 @@ struct Demo<'a> {
 
 /// Opens the backend, runs the comparison, and cleans up in any case, also on Ctrl-C.
 async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Failure> {
+    let mut interruption = pin!(trial::interrupted());
     let temp_dir = TempDir::new()?;
-    let backend = Backend::open(args.runtime, &temp_dir, cores).await?;
+    let backend = Backend::open(args.runtime, &temp_dir, cores, interruption.as_mut()).await?;
     let demo = Demo {
         args,
         screen,
@@ -97,7 +99,7 @@ async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Fai
     };
     let ended = tokio::select! {
         ended = demo.play() => ended,
-        interruption = trial::interrupted() => Err(interruption),
+        interruption = interruption => Err(interruption),
     };
     demo.backend.close().await;
     demo.governing.stop().await;

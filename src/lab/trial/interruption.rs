@@ -5,19 +5,18 @@
 use crate::term::exit::{Exit, Failure};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for SIGINT, SIGTERM or SIGHUP.
-pub async fn interrupted() -> Failure {
-    let ended = |code, name: &str| {
-        Failure::new(code, format!("interrupted by {name}; everything was removed"), "start it again")
+/// Returns a future that waits for SIGINT, SIGTERM or SIGHUP. A signal counts from this call on, also before the future is polled.
+pub fn interrupted() -> impl Future<Output = Failure> {
+    let ended = |name: &str| {
+        Failure::new(Exit::Failed, format!("interrupted by {name}; everything was removed"), "start it again")
     };
-    let (Ok(mut int), Ok(mut term), Ok(mut hup)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = int.recv() => ended(Exit::Failed, "Ctrl-C"),
-        _ = term.recv() => ended(Exit::Failed, "SIGTERM"),
-        _ = hup.recv() => ended(Exit::Failed, "SIGHUP"),
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    async move {
+        let [Ok(mut int), Ok(mut term), Ok(mut hup)] = signals else { return std::future::pending().await };
+        tokio::select! {
+            _ = int.recv() => ended("Ctrl-C"),
+            _ = term.recv() => ended("SIGTERM"),
+            _ = hup.recv() => ended("SIGHUP"),
+        }
     }
 }

@@ -1,13 +1,12 @@
 //! Backends that run jobs: containers of an engine, or commands in separate cgroups.
 //!
-//! Imports: the two backends in this folder, the trial's signals, host's cgroups and engine address, rustix.
+//! Imports: the two backends in this folder, host's cgroups and engine address, rustix.
 
 mod docker;
 pub mod image;
 mod scope;
 
 use super::confine::Cores;
-use super::interruption::interrupted;
 use super::job::Job;
 use super::temp_dir::TempDir;
 use crate::host::cgroup::Cgroup;
@@ -19,7 +18,7 @@ pub use docker::DockerBackend;
 pub use scope::ScopeBackend;
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 /// The requested runtime.
@@ -73,13 +72,17 @@ pub enum Started {
 }
 
 impl Backend {
-    /// Opens the requested runtime, or the best available one. It waits for signals itself, because a runtime that is being opened must be
-    /// closed, too: do not drop the future.
+    /// Opens the requested runtime, or the best available one. It waits for the `interruption` itself, because a runtime that is being
+    /// opened must be closed, too: do not drop the future.
     ///
     /// # Errors
-    /// The runtime is not available; the message says what is missing and what to do. Or a signal arrived.
-    pub async fn open(choice: RuntimeChoice, temp_dir: &TempDir, cores: &Cores) -> Result<Backend, Failure> {
-        let mut interruption = pin!(interrupted());
+    /// The runtime is not available; the message says what is missing and what to do. Or it was interrupted.
+    pub async fn open(
+        choice: RuntimeChoice,
+        temp_dir: &TempDir,
+        cores: &Cores,
+        mut interruption: Pin<&mut impl Future<Output = Failure>>,
+    ) -> Result<Backend, Failure> {
         let engine = tokio::select! {
             engine = engine_for(choice) => engine?,
             interruption = &mut interruption => return Err(interruption),
