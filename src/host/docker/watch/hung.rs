@@ -76,9 +76,9 @@ impl Hung {
         self.inspections.spawn(inspection);
     }
 
-    /// Whether an inspection of this container goes on.
-    pub fn is_asked(&self, id: &ContainerId) -> bool {
-        self.asked.contains(id)
+    /// Returns the containers whose inspection goes on.
+    pub fn asked(&self) -> &BTreeSet<ContainerId> {
+        &self.asked
     }
 
     /// Returns the next answer; waits for ever if no inspection goes on. Cancel safe.

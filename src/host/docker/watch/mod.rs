@@ -204,12 +204,11 @@ impl Watcher {
     async fn list(&mut self, name: EngineName, mark: &EngineMark, certainty: Certainty) -> Result<(), ConnectionEnd> {
         let mut listed = self.current.list(&self.wanted.label).await?;
         listed.extend(self.list_adopted(&listed, mark).await?);
-        let (mut present, mut unread, mut to_inspect) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        let mut unread = self.hung.asked().clone();
+        let (mut present, mut to_inspect) = (unread.clone(), Vec::new());
         for row in listed {
             let is_same = || self.known.get(&row.id).is_some_and(|known| known.is_still(&row));
-            if self.hung.is_asked(&row.id) {
-                unread.insert(row.id.clone());
-            } else if certainty == Certainty::Uncertain || !is_same() {
+            if !unread.contains(&row.id) && (certainty == Certainty::Uncertain || !is_same()) {
                 to_inspect.push(row.id.clone());
             }
             present.insert(row.id);
@@ -224,7 +223,8 @@ impl Watcher {
                 Err(error) => failed.push((id, error)),
             }
         }
-        self.report_exit_codes(&present).await?;
+        failed.extend(self.report_exit_codes(&present).await?);
+        present.extend(failed.iter().map(|(id, _)| id.clone()));
         self.known.retain(|id, _| present.contains(id));
         self.known.extend(found.into_iter().map(|(id, container)| (id, Known::new(container))));
         for (id, error) in failed {
@@ -254,16 +254,22 @@ impl Watcher {
     }
 
     /// Reports the ends of known containers that are not `present` any more, with the exit codes. Their events may have been sent while
-    /// there was no connection.
-    async fn report_exit_codes(&mut self, present: &BTreeSet<ContainerId>) -> Result<(), ConnectionEnd> {
+    /// there was no connection. Returns those about which the engine did not answer, with the errors.
+    async fn report_exit_codes(
+        &mut self,
+        present: &BTreeSet<ContainerId>,
+    ) -> Result<Vec<(ContainerId, EngineError)>, ConnectionEnd> {
         let gone: Vec<ContainerId> = self.known.keys().filter(|id| !present.contains(*id)).cloned().collect();
+        let mut unanswered = Vec::new();
         for id in gone {
             let exit_code = self.current.exit_code(&id).await;
-            if let Ok(Some(exit_code)) = self.hung.judge(&id, exit_code)? {
-                self.send(EngineEvent::Ended(id, Some(exit_code))).await?;
-            } // otherwise it has started again, was removed, or hangs
+            match self.hung.judge(&id, exit_code)? {
+                Ok(Some(exit_code)) => self.send(EngineEvent::Ended(id, Some(exit_code))).await?,
+                Err(error @ EngineError::Timeout { .. }) => unanswered.push((id, error)),
+                Ok(None) | Err(_) => {} // it has started again or was removed
+            }
         }
-        Ok(())
+        Ok(unanswered)
     }
 
     /// Lists adopted containers that are alive and not listed yet, and reports those of this engine that do not exist any more.

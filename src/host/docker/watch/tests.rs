@@ -116,6 +116,13 @@ fn slow_engine(dir: &TempDir) -> (Engine, FakeEngine) {
     impatient_client(dir, Duration::from_millis(200), answers)
 }
 
+/// The events of a watcher of labelled containers.
+fn watched(engine: Engine) -> mpsc::Receiver<EngineEvent> {
+    let (sender, events) = mpsc::channel(16);
+    tokio::spawn(watch(engine, Wanted::labelled("flowcon.enable=true"), sender));
+    events
+}
+
 async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
     timeout(Duration::from_secs(60), events.recv()).await.expect("an event in time").expect("the watcher never ends")
 }
@@ -137,8 +144,7 @@ async fn all_calls_go_to_the_engine_of_the_connection_even_if_the_socket_of_anot
     let dir = TempDir::new().unwrap();
     let (engine, first, second) = client(&dir);
     let two = FakeEngine::start(&second, Answers::of("two"));
-    let (sender, mut events) = mpsc::channel(16);
-    tokio::spawn(watch(engine.clone(), Wanted::labelled("flowcon.enable=true"), sender));
+    let mut events = watched(engine.clone());
     assert_eq!(connected(&mut events).await.as_deref(), Some("two"));
     assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
 
@@ -177,24 +183,29 @@ async fn an_adopted_container_of_an_engine_that_is_gone_is_not_reported_as_remov
     assert_eq!(next(&mut events).await, EngineEvent::Removed(ContainerId::new(ID)), "its own engine does not have it");
 }
 
-#[tokio::test]
-async fn the_exit_code_of_a_container_that_ended_between_two_connections_is_asked_for() {
-    let dir = TempDir::new().unwrap();
-    let (engine, socket, _) = client(&dir);
-    let state = |state: &str| {
+/// An engine's answers while its container runs, and after this has ended with code 3.
+fn before_and_after_an_end() -> (Answers, Answers) {
+    let with_state = |state: &str| {
         let inspected = format!(r#"{{"Id":"ID","Name":"/job","State":{state}}}"#);
         Answers { inspected, ..Answers::of("one") }
     };
     let labelled = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"running"}}]"#);
-    let runs = Answers { labelled, ..state(r#"{"Running":true,"Pid":4194304}"#) };
+    let runs = Answers { labelled, ..with_state(r#"{"Running":true,"Pid":4194304}"#) };
+    (runs, with_state(r#"{"Running":false,"Pid":0,"ExitCode":3}"#))
+}
+
+#[tokio::test]
+async fn the_exit_code_of_a_container_that_ended_between_two_connections_is_asked_for() {
+    let dir = TempDir::new().unwrap();
+    let (engine, socket, _) = client(&dir);
+    let (runs, has_ended) = before_and_after_an_end();
     let before = FakeEngine::start(&socket, runs);
-    let (sender, mut events) = mpsc::channel(16);
-    tokio::spawn(watch(engine, Wanted::labelled("flowcon.enable=true"), sender));
+    let mut events = watched(engine);
     connected(&mut events).await;
     assert!(matches!(next(&mut events).await, EngineEvent::Listed(found) if found.len() == 1));
 
     drop(before);
-    let _after = FakeEngine::start(&socket, state(r#"{"Running":false,"Pid":0,"ExitCode":3}"#));
+    let _after = FakeEngine::start(&socket, has_ended);
     lost(&mut events).await;
     connected(&mut events).await;
     assert_eq!(next(&mut events).await, EngineEvent::Ended(ContainerId::new(ID), Some(3)));
@@ -213,8 +224,7 @@ async fn a_container_that_hangs_does_not_hide_the_others() {
         ..Answers::of("one")
     };
     let (engine, _engine) = impatient_client(&dir, Duration::from_secs(1), answers);
-    let (sender, mut events) = mpsc::channel(16);
-    tokio::spawn(watch(engine, Wanted::labelled("flowcon.enable=true"), sender));
+    let mut events = watched(engine);
     connected(&mut events).await;
     lost(&mut events).await;
     connected(&mut events).await;
@@ -230,11 +240,37 @@ async fn a_container_that_hangs_does_not_hide_the_others() {
 }
 
 #[tokio::test]
+async fn the_exit_code_of_a_container_that_hangs_is_reported_once_the_engine_answers() {
+    let dir = TempDir::new().unwrap();
+    let (runs, has_ended) = before_and_after_an_end();
+    let (engine, before) = impatient_client(&dir, Duration::from_secs(1), runs);
+    let (socket, hangs) = (engine.socket(), has_ended.hangs.clone());
+    let mut events = watched(engine);
+    connected(&mut events).await;
+    assert!(matches!(next(&mut events).await, EngineEvent::Listed(found) if found.len() == 1));
+
+    drop(before);
+    hangs.store(true, Ordering::Relaxed);
+    let _after = FakeEngine::start(&socket, has_ended);
+    for _ in 0..2 {
+        lost(&mut events).await;
+        connected(&mut events).await;
+    }
+    let hung = ContainerId::new(ID);
+    assert!(matches!(next(&mut events).await, EngineEvent::Unreadable(id, _) if id == hung));
+    assert!(matches!(next(&mut events).await, EngineEvent::Listed(found) if found.len() == 1), "as last described");
+
+    hangs.store(false, Ordering::Relaxed);
+    assert_eq!(next(&mut events).await, EngineEvent::Ended(hung.clone(), Some(3)));
+    assert_eq!(next(&mut events).await, EngineEvent::Readable(hung));
+    assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
+}
+
+#[tokio::test]
 async fn the_time_limit_grows_until_a_slow_engine_meets_it() {
     let dir = TempDir::new().unwrap();
     let (engine, _slow) = slow_engine(&dir);
-    let (sender, mut events) = mpsc::channel(16);
-    tokio::spawn(watch(engine.clone(), Wanted::labelled("flowcon.enable=true"), sender));
+    let mut events = watched(engine.clone());
     lost(&mut events).await;
     assert_eq!(connected(&mut events).await.as_deref(), Some("slow"));
     assert_eq!(next(&mut events).await, EngineEvent::Listed(Vec::new()));
