@@ -261,6 +261,15 @@ fn a_signal_that_arrives_before_the_command_starts_ends_it_and_leaves_no_cgroup_
 }
 
 #[test]
+fn processes_that_end_a_little_later_than_the_command_leave_no_cgroup_behind() {
+    let place = Place::of("lingers");
+    let (mut flowctl, _stdout) = place.start("sleep 0.5 >/dev/null 2>&1 & exec sleep 1000");
+    signal(place.pid(), "KILL");
+    assert_eq!(flowctl.wait().unwrap().code(), Some(128 + 9));
+    assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn a_stopped_flowctl_stops_the_command_and_continues_with_it() {
     let place = Place::of("stop");
     let (mut flowctl, _stdout) = place.start("exec sleep 1000");
