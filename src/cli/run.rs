@@ -25,15 +25,15 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::process::{Child, Command};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Bytes of a command's output kept in memory for the daemon and for `flowctl logs`.
 const OUTPUT_KEPT: u64 = 4 << 20;
 /// Timeout for showing what the command wrote before its end, if a signal asks us to end.
 const LAST_OUTPUT: Duration = Duration::from_millis(200);
-/// Timeout for the end of a command's other processes.
+/// Timeout for the end of a command's other processes, which often end a little later.
 const LAST_PROCESSES: Duration = Duration::from_secs(1);
 
 /// Run a command in its own cgroup, governed like a container.
@@ -169,23 +169,18 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     let signals = Signals::listen()?;
     let place = Place::for_scope(&name)?;
     let outcome = run_in(&place, &name, &args, signals, socket).await;
-    if !is_removed_soon(&place).await {
-        message::warn(format_args!("processes of {name} are still running; flowcond cleans up when they end"));
+    let emptied = async {
+        while !place.is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    match timeout(LAST_PROCESSES, emptied).await {
+        Ok(()) => place.remove(),
+        Err(_) => {
+            message::warn(format_args!("processes of {name} are still running; flowcond cleans up when they end"))
+        }
     }
     outcome
-}
-
-/// Removes the cgroup as soon as it is empty: processes of a command often end a little later than the command. Returns whether it was.
-async fn is_removed_soon(place: &Place) -> bool {
-    let until = Instant::now() + LAST_PROCESSES;
-    while !place.is_empty() {
-        if Instant::now() >= until {
-            return false;
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-    place.remove();
-    true
 }
 
 async fn run_in(
@@ -295,7 +290,7 @@ async fn wait(
             signal = signals.next() => match status {
                 None => signals.pass_on(signal, pid),
                 Some(status) if Signals::asks_to_end(signal) => {
-                    let _ = tokio::time::timeout(LAST_OUTPUT, &mut output).await;
+                    let _ = timeout(LAST_OUTPUT, &mut output).await;
                     return Ok(status);
                 }
                 Some(_) => {}

@@ -294,11 +294,11 @@ impl Engine {
     /// Suspends the runtime of a container while it is paused: until the guard is dropped, the engine holds the container's lock and
     /// answers no inspection of it, as with a stuck device or file system.
     pub fn hang(&self, id: &str) -> Hanging {
-        let shim = fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
-            let arguments = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-            let is_shim = arguments.contains("containerd-shim") && arguments.contains(id);
-            is_shim.then(|| entry.file_name().to_string_lossy().parse::<u32>().unwrap())
-        });
+        let is_its_shim = |pid: &u32| {
+            let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments.contains("containerd-shim") && arguments.contains(id)
+        };
+        let shim = processes(self.dir.path(), &self.cgroup_parent).into_iter().find(is_its_shim);
         let shim = shim.expect("the container's shim runs");
         send("STOP", shim);
         let hanging = Hanging { shim, pausing: self.command(&["pause", id]).stdout(Stdio::null()).spawn().unwrap() };

@@ -1,6 +1,6 @@
 //! The event stream of the engine: bytes → lines of limited length → a closed set of events. Pure. Imports: model.
 
-use super::super::container::{is_container_id, plain_name};
+use crate::host::docker::container::{is_container_id, plain_name};
 use crate::model::ContainerId;
 use serde::Deserialize;
 use std::collections::BTreeMap;

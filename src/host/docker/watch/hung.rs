@@ -45,17 +45,13 @@ impl Hung {
         id: &ContainerId,
         answer: Result<T, EngineError>,
     ) -> Result<Result<T, EngineError>, EngineError> {
-        let is_engine_lost = match &answer {
-            Err(EngineError::Timeout { .. }) => self.late.insert(id.clone()),
-            Err(error) if error.is_engine_lost() => true,
-            _ => {
-                self.late.remove(id);
-                false
-            }
-        };
         match answer {
-            Err(error) if is_engine_lost => Err(error),
-            answer => Ok(answer),
+            Err(error @ EngineError::Timeout { .. }) if !self.late.insert(id.clone()) => Ok(Err(error)),
+            Err(error) if error.is_engine_lost() => Err(error),
+            answer => {
+                self.late.remove(id);
+                Ok(answer)
+            }
         }
     }
 

@@ -42,6 +42,16 @@ impl Answers {
     }
 }
 
+/// An entry of an engine's list.
+fn row(id: &str, state: &str) -> String {
+    format!(r#"{{"Id":"{id}","Names":["/job"],"State":"{state}"}}"#)
+}
+
+/// Describes every container as one in this state.
+fn in_state(state: &str) -> Answers {
+    Answers { inspected: format!(r#"{{"Id":"ID","Name":"/job","State":{state}}}"#), ..Answers::of("one") }
+}
+
 /// An engine, until it is dropped.
 struct FakeEngine {
     socket: PathBuf,
@@ -162,7 +172,7 @@ async fn all_calls_go_to_the_engine_of_the_connection_even_if_the_socket_of_anot
 async fn an_adopted_container_of_an_engine_that_is_gone_is_not_reported_as_removed_by_another() {
     let dir = TempDir::new().unwrap();
     let (engine, first, second) = client(&dir);
-    let existing = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"exited"}}]"#);
+    let existing = format!("[{}]", row(ID, "exited"));
     let one = FakeEngine::start(&first, Answers { existing, ..Answers::of("one") });
     let (sender, mut events) = mpsc::channel(16);
     let (_adoptions, adopted) = tokio::sync::watch::channel(BTreeSet::from([ContainerId::new(ID)]));
@@ -185,13 +195,9 @@ async fn an_adopted_container_of_an_engine_that_is_gone_is_not_reported_as_remov
 
 /// An engine's answers while its container runs, and after this has ended with code 3.
 fn before_and_after_an_end() -> (Answers, Answers) {
-    let with_state = |state: &str| {
-        let inspected = format!(r#"{{"Id":"ID","Name":"/job","State":{state}}}"#);
-        Answers { inspected, ..Answers::of("one") }
-    };
-    let labelled = format!(r#"[{{"Id":"{ID}","Names":["/job"],"State":"running"}}]"#);
-    let runs = Answers { labelled, ..with_state(r#"{"Running":true,"Pid":4194304}"#) };
-    (runs, with_state(r#"{"Running":false,"Pid":0,"ExitCode":3}"#))
+    let labelled = format!("[{}]", row(ID, "running"));
+    let runs = Answers { labelled, ..in_state(r#"{"Running":true,"Pid":4194304}"#) };
+    (runs, in_state(r#"{"Running":false,"Pid":0,"ExitCode":3}"#))
 }
 
 #[tokio::test]
@@ -216,13 +222,9 @@ async fn the_exit_code_of_a_container_that_ended_between_two_connections_is_aske
 async fn a_container_that_hangs_does_not_hide_the_others() {
     let dir = TempDir::new().unwrap();
     let hangs = Arc::new(AtomicBool::new(true));
-    let row = |id: &str| format!(r#"{{"Id":"{id}","Names":["/job"],"State":"running"}}"#);
-    let answers = Answers {
-        labelled: format!("[{},{}]", row(ID), row(OTHER_ID)),
-        inspected: r#"{"Id":"ID","Name":"/job","State":{"Running":true,"Pid":4194304}}"#.to_owned(),
-        hangs: hangs.clone(),
-        ..Answers::of("one")
-    };
+    let labelled = format!("[{},{}]", row(ID, "running"), row(OTHER_ID, "running"));
+    let (one_runs, _) = before_and_after_an_end();
+    let answers = Answers { labelled, hangs: hangs.clone(), ..one_runs };
     let (engine, _engine) = impatient_client(&dir, Duration::from_secs(1), answers);
     let mut events = watched(engine);
     connected(&mut events).await;
