@@ -436,7 +436,7 @@ async fn a_hanging_engine_is_reported_as_lost_and_then_reconnected() {
     engine.freeze();
     let client = client(&engine.address());
     let weight = Setting::CpuWeight(CpuWeight::clamped(50.0));
-    let refused = client.update(&id, &limits, Conversion::Shares, &[weight]).await.unwrap_err();
+    let refused = client.update(&id, EngineName::Docker, &limits, Conversion::Shares, &[weight]).await.unwrap_err();
     assert!(matches!(refused, EngineError::Timeout { .. }) && refused.is_engine_lost(), "{refused}");
     let reason = watched.lost(RELIST_EVERY + SOON).await;
     assert!(reason.contains("no response within 10 s"), "{reason}");
@@ -502,7 +502,7 @@ mod updates {
 
         async fn update(&self, container: &EngineContainer, settings: &[Setting]) -> Result<Vec<Setting>, EngineError> {
             let EngineContainer { id, limits, .. } = container;
-            in_time(async || self.client.update(id, limits, self.conversion, settings).await).await
+            in_time(async || self.client.update(id, EngineName::Docker, limits, self.conversion, settings).await).await
         }
 
         async fn set(&self, container: &EngineContainer, settings: &[Setting]) -> Vec<Setting> {
@@ -603,7 +603,7 @@ mod updates {
         let mut tries = 0;
         let update = async || {
             tries += 1;
-            through_proxy.update(id, limits, fixture.conversion, &settings).await
+            through_proxy.update(id, EngineName::Docker, limits, fixture.conversion, &settings).await
         };
         let not_by_engine = in_time(update).await.unwrap();
         assert_eq!(proxy.requests().len(), tries);
@@ -611,7 +611,7 @@ mod updates {
         assert!(not_by_engine.contains(&settings[2]));
         let took_effect = io_weights(&fixture, &container) != io_weights_before;
         assert_eq!(not_by_engine.contains(&settings[3]), !took_effect, "{not_by_engine:?}");
-        through_proxy.update(id, limits, fixture.conversion, &settings[2..3]).await.unwrap();
+        through_proxy.update(id, EngineName::Docker, limits, fixture.conversion, &settings[2..3]).await.unwrap();
         assert_eq!(proxy.requests().len(), tries, "no request without supported limits");
     }
 

@@ -79,7 +79,8 @@ async fn containers_are_listed_and_followed_until_they_end() {
     assert_eq!(next_change(&mut events).await, EngineEvent::Renamed(id.clone(), "later".into()));
 
     let weight = Setting::CpuWeight(CpuWeight::clamped(25.0));
-    let not_by_engine = engine.update(&id, &started.limits, info.conversion, &[weight]).await.unwrap();
+    let not_by_engine =
+        engine.update(&id, EngineName::Podman, &started.limits, info.conversion, &[weight]).await.unwrap();
     let by_engine = not_by_engine.is_empty();
     assert!(by_engine || not_by_engine == [weight], "a Podman without update returns all settings");
     podman.podman(&["rm", "--force", "--time", "0", "later"]);

@@ -171,7 +171,9 @@ impl Writer {
         settings: &[Setting],
     ) -> Result<Vec<Setting>, EngineError> {
         match self.engine_of(target) {
-            Some(engine) if !settings.is_empty() => engine.update(&target.id, original, conversion, settings).await,
+            Some(engine) if !settings.is_empty() => {
+                engine.update(&target.id, self.engine_name(), original, conversion, settings).await
+            }
             _ => Ok(settings.to_vec()),
         }
     }
@@ -199,7 +201,7 @@ impl Writer {
         let conversion = self.conversion();
         let (record, _) = engine.record(&target.id).await?;
         if ours.into_iter().any(|ours| in_record(ours, original, conversion, &record) == Recorded::Set) {
-            engine.update(&target.id, original, conversion, &[restored]).await?;
+            engine.update(&target.id, self.engine_name(), original, conversion, &[restored]).await?;
         }
         Ok(())
     }
@@ -207,6 +209,11 @@ impl Writer {
     /// Returns the engine's conversion of weights, as far as it is known.
     fn conversion(&self) -> Conversion {
         self.info().map_or(Conversion::expected(1, None), |info| info.conversion)
+    }
+
+    /// Returns the engine's name. One that is unknown is updated with Podman's care.
+    fn engine_name(&self) -> EngineName {
+        self.info().map_or(EngineName::Podman, |info| info.name)
     }
 
     async fn by_cgroup(&self, target: &Target, setting: Setting) -> Result<(), String> {
@@ -324,7 +331,7 @@ impl Writer {
         if settings.is_empty() {
             return RecordResult::Restored(others);
         }
-        match engine.update(&original.id, &limits, info.conversion, &settings).await {
+        match engine.update(&original.id, info.name, &limits, info.conversion, &settings).await {
             Ok(_) => RecordResult::Restored(others),
             Err(error) if error.is_missing() && self.is_of_this_engine(original).await => {
                 RecordResult::Restored(others)

@@ -453,7 +453,8 @@ fn reap(mut child: Child) {
     }
 }
 
-fn which(program: &str) -> Option<PathBuf> {
+/// Finds a program.
+pub fn which(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(usual).map(|dir| dir.join(program)).find(|file| file.is_file())

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests fail by panicking, also in their support code
 
 use super::daemon::eventually;
+use super::engine::which;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -27,8 +28,9 @@ impl Podman {
         let dir = tempfile::Builder::new().prefix("flowcon-podman-").tempdir().unwrap();
         let at = dir.path().display();
         let storage = format!("[storage]\ndriver = \"vfs\"\ngraphroot = \"{at}/graph\"\nrunroot = \"{at}/run\"\n");
+        let runtime = ["runc", "crun"].into_iter().find(|name| which(name).is_some()).expect(INSTALL);
         let containers = format!(
-            "[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\nruntime = \"runc\"\ntmp_dir = \"{at}/tmp\"\n\
+            "[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\nruntime = \"{runtime}\"\ntmp_dir = \"{at}/tmp\"\n\
              [containers]\ndefault_ulimits = []\n"
         );
         fs::write(dir.path().join("storage.conf"), storage).unwrap();
@@ -56,9 +58,14 @@ impl Podman {
 
     /// Starts a labelled container and returns its full id.
     pub fn run(&self, name: &str, label: &str, script: &str) -> String {
-        let run = ["run", "--detach", "--network", "none", "--ulimit", "host", "--cgroup-parent", &self.cgroup_parent];
-        let what = ["--name", name, "--label", label, IMAGE, "sh", "-c", script];
-        self.podman(&[run.as_slice(), what.as_slice()].concat())
+        self.run_with(name, label, &["--ulimit", "host"], script)
+    }
+
+    /// Like [`Podman::run`], with these options of `podman run`.
+    pub fn run_with(&self, name: &str, label: &str, options: &[&str], script: &str) -> String {
+        let run = ["run", "--detach", "--network", "none", "--cgroup-parent", &self.cgroup_parent];
+        let what = ["--name", name, "--label", label];
+        self.podman(&[run.as_slice(), &what, options, &[IMAGE, "sh", "-c", script]].concat())
     }
 
     /// Pauses a container. Repeated while it fails: on a busy machine, runc can give up before a cgroup of version 1 is frozen.

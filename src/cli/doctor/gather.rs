@@ -6,10 +6,10 @@ use crate::api::client::{Client, ClientError, segment};
 use crate::api::wire::{Configuration, ContainerDetail, Domain, Status};
 use crate::config::{self, EngineChoice, GpuControl, Settings};
 use crate::host::cgroup::{Version, node_pressure};
-use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo};
+use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
 use crate::host::gpu;
 use crate::host::users::{gid_of, uid_of};
-use crate::model::{PolicyName, PolicySettings};
+use crate::model::{ContainerId, PolicyName, PolicySettings};
 use rustix::fs::inotify::{self, CreateFlags};
 use rustix::fs::{Access, StatVfsMountFlags};
 use std::collections::BTreeSet;
@@ -74,6 +74,13 @@ async fn engine(settings: &Settings, daemon: &Result<Status, ClientError>) -> Ve
         Ok(info) => {
             let mut checks = vec![judge::engine(&info), judge::driver(&info), judge::log_driver(&info)];
             checks.push(judge::gpus(has_nvidia(), &gpu_containers(&engine, &info, &settings.label).await, &info));
+            if info.name == EngineName::Podman {
+                // Some are adopted and have no label.
+                let governed = daemon.iter().flat_map(|status| &status.containers).map(|job| ContainerId::new(&job.id));
+                let governed: Vec<ContainerId> = governed.collect();
+                checks
+                    .push(judge::restarts(&engine.lost_policies(&settings.label, &governed, CONTAINERS_AT_MOST).await));
+            }
             checks
         }
     }

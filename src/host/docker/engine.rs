@@ -1,6 +1,6 @@
 //! The calls of the daemon to an engine, each limited in time, size and number. Imports: model, bollard, hyper.
 //!
-//! Two clients share one transport. bollard requests the version and `inspect`. Info, list, updates, events and logs are requested here,
+//! Two clients share one transport. bollard requests the version and `inspect`. Info, list, updates, events and logs are requested without it,
 //! because bollard's enums are closed, so that one unknown word would hide the engine or all containers; because it drops the warnings of
 //! an update, which say that a limit was discarded; because it does not limit the length of a line of events or logs; and because it can
 //! resume logs only with a resolution of seconds.
@@ -9,9 +9,8 @@ use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_
 use super::error::{EngineError, shortened};
 use super::sent_updates::SentUpdates;
 use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
-use super::update::UpdateBody;
 use super::{CALL_TIMEOUT, CALL_TIMEOUT_MOST, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
-use crate::model::{ContainerId, EngineLimits, EngineMark, Setting};
+use crate::model::{ContainerId, EngineLimits, EngineMark};
 use bollard::models::{ContainerInspectResponse, SystemVersion};
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use http_body_util::Full;
@@ -65,7 +64,7 @@ pub struct Engine {
     /// Time limit of each call of this clone.
     pub(super) time_limit: Duration,
     permits: Arc<Semaphore>,
-    sent: SentUpdates,
+    pub(super) sent: SentUpdates,
 }
 
 type Pinned = Arc<Mutex<Option<PathBuf>>>;
@@ -142,7 +141,11 @@ impl Engine {
         self.list_filtered("all=true&", &serde_json::json!({"id": ids})).await
     }
 
-    async fn list_filtered(&self, which: &str, filters: &serde_json::Value) -> Result<Vec<Listed>, EngineError> {
+    pub(super) async fn list_filtered(
+        &self,
+        which: &str,
+        filters: &serde_json::Value,
+    ) -> Result<Vec<Listed>, EngineError> {
         let path = format!("/containers/json?{which}filters={}", percent_encoded(&filters.to_string()));
         let listed: Vec<Listed> = self.call("list containers", &path).await?;
         Ok(listed.into_iter().filter(|listed| is_container_id(listed.id.as_str())).collect())
@@ -201,46 +204,6 @@ impl Engine {
         })
     }
 
-    /// Applies `settings` in one update, and returns those that the engine cannot update or discarded: write them to the cgroup.
-    ///
-    /// `original`: the container's limits before our first change; a setting equal to one of them is restored exactly. An update persists
-    /// across restarts of the container and changes the output of `inspect`. Only reading the cgroup back shows the result. After a
-    /// timeout the update goes on: see [`SentUpdates`].
-    pub async fn update(
-        &self,
-        id: &ContainerId,
-        original: &EngineLimits,
-        conversion: Conversion,
-        settings: &[Setting],
-    ) -> Result<Vec<Setting>, EngineError> {
-        #[derive(Deserialize)]
-        struct Answer {
-            #[serde(rename = "Warnings")]
-            warnings: Option<Vec<String>>,
-        }
-        let operation = format!("update container {id}");
-        checked_id(&operation, id)?;
-        let mut body = UpdateBody::default();
-        let (by_engine, mut not_by_engine): (Vec<_>, Vec<_>) =
-            settings.iter().copied().partition(|setting| body.add(*setting, original, conversion));
-        if by_engine.is_empty() {
-            return Ok(not_by_engine);
-        }
-        let json = serde_json::to_vec(&body).expect("numbers always serialize");
-        let exchange = self.exchange(Method::POST, &format!("/containers/{}/update", id.as_str()), json);
-        let answered = self.in_turn(&operation, self.sent.send(id, body, exchange)).await?;
-        let (status, text) = answered.map_err(|error| self.unreachable(&operation, &*error))?;
-        let answer: Answer = match decoded(&operation, status, &text) {
-            // Podman before 4.6 does not support this call.
-            Err(EngineError::Refused { status: 404 | 405 | 501, .. }) => return Ok(settings.to_vec()),
-            answer => answer?,
-        };
-        if answer.warnings.iter().flatten().any(|warning| warning.contains("Block I/O weight")) {
-            not_by_engine.extend(by_engine.into_iter().filter(|setting| matches!(setting, Setting::IoWeight(_))));
-        }
-        Ok(not_by_engine)
-    }
-
     /// Opens an endless response: events or logs.
     pub(super) async fn open(&self, operation: &str, path: &str) -> Result<Response<Incoming>, EngineError> {
         let socket = self.socket();
@@ -254,7 +217,11 @@ impl Engine {
         Err(EngineError::from_status(operation, status, &body))
     }
 
-    async fn call<T: for<'de> Deserialize<'de>>(&self, operation: &str, path: &str) -> Result<T, EngineError> {
+    pub(super) async fn call<T: for<'de> Deserialize<'de>>(
+        &self,
+        operation: &str,
+        path: &str,
+    ) -> Result<T, EngineError> {
         let exchange = self.exchange(Method::GET, path, Vec::new());
         let (status, body) =
             self.in_turn(operation, exchange).await?.map_err(|error| self.unreachable(operation, &error))?;
@@ -262,7 +229,7 @@ impl Engine {
     }
 
     /// Sends a request and returns the status and the body of the response, without a time limit.
-    fn exchange(
+    pub(super) fn exchange(
         &self,
         method: Method,
         path: &str,
@@ -293,7 +260,7 @@ impl Engine {
         })
     }
 
-    async fn in_turn<T>(&self, operation: &str, call: impl Future<Output = T>) -> Result<T, EngineError> {
+    pub(super) async fn in_turn<T>(&self, operation: &str, call: impl Future<Output = T>) -> Result<T, EngineError> {
         let turn = async {
             let _permit = self.permits.acquire().await;
             call.await
@@ -362,14 +329,18 @@ fn describe(version: SystemVersion, info: Info) -> EngineInfo {
     }
 }
 
-fn checked_id(operation: &str, id: &ContainerId) -> Result<(), EngineError> {
+pub(super) fn checked_id(operation: &str, id: &ContainerId) -> Result<(), EngineError> {
     if is_container_id(id.as_str()) {
         return Ok(());
     }
     Err(EngineError::Gone { operation: operation.to_owned(), why: "not a valid container id".to_owned() })
 }
 
-fn decoded<T: for<'de> Deserialize<'de>>(operation: &str, status: StatusCode, body: &[u8]) -> Result<T, EngineError> {
+pub(super) fn decoded<T: for<'de> Deserialize<'de>>(
+    operation: &str,
+    status: StatusCode,
+    body: &[u8],
+) -> Result<T, EngineError> {
     if !status.is_success() {
         return Err(EngineError::from_status(operation, status.as_u16(), body));
     }

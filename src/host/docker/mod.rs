@@ -4,6 +4,7 @@
 //! reads output that is not in a json-file. Imports: model, bollard, hyper, tokio.
 
 mod address;
+mod apply;
 mod container;
 mod cpu_shares;
 mod engine;
@@ -11,6 +12,7 @@ mod error;
 mod log_messages;
 mod log_pieces;
 mod logs;
+mod lost_policy;
 mod sent_updates;
 mod transport;
 mod update;
@@ -23,6 +25,7 @@ pub use engine::{Engine, EngineInfo};
 pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::{logs, logs_so_far};
+pub use lost_policy::LostPolicy;
 pub use update::{Recorded, recorded};
 pub use watch::{EngineEvent, Wanted, watch};
 

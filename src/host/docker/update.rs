@@ -12,7 +12,8 @@
 //! | `BlkioWeight` | 10 ..= 1,000; v2 only, and only without BFQ (the caller knows) | the kernel's default |
 //!
 //! A container started with `--cpus` rejects quota and period, and one with a quota rejects `NanoCpus`: each keeps the option that it was
-//! started with. A container started with neither gets a quota, which can be unset again.
+//! started with. A container started with neither gets a quota, which can be unset again. Podman reports `--cpus` as all three, updates the
+//! quota, and ignores `NanoCpus`.
 
 use super::Conversion;
 use crate::model::{Bytes, EngineLimits, Quota, Setting};
@@ -54,7 +55,9 @@ impl UpdateBody {
                 self.cpu_shares = Some(exact.unwrap_or_else(|| conversion.shares(weight)) as i64);
                 true
             }
-            Setting::CpuQuota(quota) if original.nano_cpus > 0 => self.add_nano_cpus(quota, original),
+            Setting::CpuQuota(quota) if original.nano_cpus > 0 && original.cpu_quota <= 0 => {
+                self.add_nano_cpus(quota, original)
+            }
             Setting::CpuQuota(quota) => {
                 self.add_quota(quota, original);
                 true
@@ -213,6 +216,13 @@ mod tests {
         assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(500))), cpus).unwrap(), r#"{"NanoCpus":500000000}"#);
         assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(1_234))), cpus).unwrap(), r#"{"NanoCpus":1234567890}"#);
         assert_eq!(on_v1(Setting::CpuQuota(None), cpus), None);
+    }
+
+    #[test]
+    fn a_container_of_podman_with_cpus_gets_a_quota_because_podman_ignores_cpus() {
+        let cpus = EngineLimits { nano_cpus: 1_500_000_000, cpu_quota: 150_000, cpu_period: 100_000, ..UNSET };
+        assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(500))), cpus).unwrap(), r#"{"CpuQuota":50000}"#);
+        assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(1_500))), cpus).unwrap(), r#"{"CpuQuota":150000}"#);
     }
 
     #[test]

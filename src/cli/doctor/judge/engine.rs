@@ -1,7 +1,7 @@
-//! Verdicts on the engine: version, cgroup driver, log driver and GPUs. Pure.
+//! Verdicts on the engine: version, cgroup driver, log driver, GPUs and restart policies. Pure.
 
 use super::super::Check;
-use crate::host::docker::{EngineError, EngineInfo, EngineName};
+use crate::host::docker::{EngineError, EngineInfo, EngineName, LostPolicy};
 use crate::term::text;
 
 /// The oldest supported version of Docker.
@@ -132,6 +132,37 @@ pub(in crate::cli::doctor) fn gpus(
     }
 }
 
+/// Judges Podman's containers without the restart policy that they had. An earlier flowcon did not name it in its updates, and Podman before
+/// its next version resets it then; its owner may have removed it as well.
+pub(in crate::cli::doctor) fn restarts(lost: &Result<Vec<LostPolicy>, EngineError>) -> Check {
+    const NAME: &str = "restarts";
+    let lost = match lost {
+        Err(error) => {
+            return Check::warn(NAME, format!("cannot inspect the containers: {error}"), "run `sudo flowctl doctor`");
+        }
+        Ok(lost) if lost.is_empty() => return Check::ok(NAME, "no job is known to have lost its restart policy"),
+        Ok(lost) => lost,
+    };
+    let named = |job: &LostPolicy| match &job.policy {
+        Some(policy) => format!("{} ({policy})", job.name),
+        None => format!("{} (unknown, but it was restarted before)", job.name),
+    };
+    let command = |job: &LostPolicy| {
+        format!("`podman update --restart={} {}`", job.policy.as_deref().unwrap_or("POLICY"), job.name)
+    };
+    let list = |text: &dyn Fn(&LostPolicy) -> String| lost.iter().map(text).collect::<Vec<String>>();
+    Check::warn(
+        NAME,
+        format!(
+            "{} without the restart policy that it was started with: {}; unless its owner removed it, Podman did when an \
+             earlier flowcon changed a limit, and the job stays down if it fails",
+            text::count(lost.len(), "job"),
+            list(&named).join(", ")
+        ),
+        list(&command).join(", "),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::Verdict;
@@ -187,5 +218,16 @@ mod tests {
         let check = gpus(true, &Ok(vec!["bert".to_owned()]), &docker("28.0", "systemd", "json-file"));
         assert_eq!(check.verdict, Verdict::Warn);
         assert!(check.found.contains("bert") && check.fix.is_some_and(|fix| fix.contains("cdi")));
+    }
+    #[test]
+    fn a_lost_restart_policy_is_named_with_the_command_that_sets_it_again() {
+        let lost =
+            |name: &str, policy: Option<&str>| LostPolicy { name: name.to_owned(), policy: policy.map(str::to_owned) };
+        let check = restarts(&Ok(vec![lost("bert", Some("on-failure:5")), lost("gpt", None)]));
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.found.contains("bert (on-failure:5), gpt (unknown"), "{check:?}");
+        let fix = check.fix.unwrap();
+        assert_eq!(fix, "`podman update --restart=on-failure:5 bert`, `podman update --restart=POLICY gpt`");
+        assert_eq!(restarts(&Ok(Vec::new())).verdict, Verdict::Ok);
     }
 }

@@ -286,7 +286,7 @@ async fn an_update_that_takes_longer_than_its_time_limit_succeeds_when_it_is_rep
     let (engine, _slow) = slow_engine(&dir);
     let (id, original) = (ContainerId::new(ID), EngineLimits::default());
     let weight = [Setting::CpuWeight(CpuWeight::DEFAULT)];
-    let update = || engine.update(&id, &original, Conversion::Shares, &weight);
+    let update = || engine.update(&id, EngineName::Docker, &original, Conversion::Shares, &weight);
     assert!(matches!(update().await.unwrap_err(), EngineError::Timeout { .. }));
     while let Err(error) = update().await {
         assert!(matches!(error, EngineError::Timeout { .. }), "{error}");
