@@ -1,4 +1,5 @@
-//! Tests that flowcon changes the limits of a container and nothing else: the engine's whole description of it is compared.
+//! Tests that flowcon changes the limits of a container and nothing else: the engine's whole description of it is compared, and what the
+//! kernel enforces.
 //!
 //! With Docker, and with the Podman of this machine: 5.1 and later keep updates, earlier ones have no such call.
 
@@ -7,7 +8,8 @@
 mod support;
 
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
@@ -29,7 +31,7 @@ const CONTAINERS: [(&str, &[&str]); 9] = [
     ("on-failure", &["--restart=on-failure:5"]),
     ("unless-stopped", &["--restart=unless-stopped"]),
     ("rm", &["--rm"]),
-    ("ulimit", &["--ulimit", "nofile=512:1024"]),
+    ("ulimit", &["--ulimit", "nofile=512:1024", "--ulimit", "nproc=4096:4096"]),
     ("cpus", &["--cpus=1.5"]),
     ("quota", &["--cpu-period=50000", "--cpu-quota=60000"]),
     ("pids", &["--pids-limit=77"]),
@@ -40,13 +42,43 @@ const RESTARTED: [&str; 3] = ["always", "on-failure", "unless-stopped"];
 
 type Run<'a> = &'a dyn Fn(&[&str]) -> String;
 
-/// Descriptions of all containers, by name.
+/// What the kernel enforces besides our limits, on cgroup v1 and v2.
+const KERNEL_FILES: [&str; 11] = [
+    "cpu.cfs_period_us",
+    "memory.limit_in_bytes",
+    "memory.memsw.limit_in_bytes",
+    "memory.soft_limit_in_bytes",
+    "memory.max",
+    "memory.swap.max",
+    "pids.max",
+    "cpuset.cpus",
+    "cpuset.mems",
+    "devices.list",
+    "cgroup.freeze",
+];
+
+/// Descriptions of all containers, by name, with the files of their cgroups as `Kernel`.
 fn described(run: Run) -> BTreeMap<&'static str, Value> {
     let describe = |name: &'static str| {
         let mut found: Value = serde_json::from_str(&run(&["inspect", name])).unwrap();
+        found[0]["Kernel"] = enforced(&found[0]["State"]["Pid"]);
         (name, found[0].take())
     };
     CONTAINERS.iter().map(|(name, _)| describe(name)).collect()
+}
+
+fn enforced(pid: &Value) -> Value {
+    let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let mut found = serde_json::Map::new();
+    for (controller, path) in cgroups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')) {
+        for file in KERNEL_FILES {
+            if let Ok(text) = fs::read_to_string(format!("/sys/fs/cgroup/{controller}{path}/{file}")) {
+                found.insert(file.to_owned(), text.into());
+            }
+        }
+    }
+    assert!(found.contains_key("pids.max"), "{cgroups}");
+    Value::Object(found)
 }
 
 /// The descriptions without the values of flowcon's limits.
@@ -68,12 +100,23 @@ fn with_unset_quota(mut containers: BTreeMap<&'static str, Value>) -> BTreeMap<&
 }
 
 fn assert_same(what: &str, now: &BTreeMap<&'static str, Value>, before: &BTreeMap<&'static str, Value>) {
-    for (name, before) in before {
-        for (field, before) in before.as_object().unwrap() {
-            assert_eq!(&now[name][field], before, "{what}: {field} of {name}");
-        }
-        assert_eq!(&now[name], before, "{what}: {name}");
-    }
+    let differences: Vec<String> =
+        before.iter().flat_map(|(name, before)| differences(name, before, &now[name])).collect();
+    assert!(differences.is_empty(), "{what}: {differences:#?}");
+}
+
+/// The fields with different values, with their paths.
+fn differences(path: &str, before: &Value, now: &Value) -> Vec<String> {
+    let (Value::Object(before), Value::Object(now)) = (before, now) else {
+        let differs = before != now;
+        return differs.then(|| format!("{path}: {before} became {now}")).into_iter().collect();
+    };
+    let fields: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let of = |object: &serde_json::Map<String, Value>, field: &str| object.get(field).cloned().unwrap_or_default();
+    fields
+        .into_iter()
+        .flat_map(|field| differences(&format!("{path}.{field}"), &of(before, field), &of(now, field)))
+        .collect()
 }
 
 /// Waits until all containers are limited, so that every engine that can has got an update of each.
@@ -111,6 +154,13 @@ fn only_limits_change(address: &str, run: Run) {
     }
 }
 
+/// The doctor's check of restart policies.
+fn restarts(daemon: &Daemon) -> Value {
+    let report: Value = serde_json::from_slice(&daemon.flowctl(&["doctor", "-o", "json"]).stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == "restarts").expect("Podman's containers are checked").clone()
+}
+
 #[test]
 fn docker_keeps_everything_but_our_limits() {
     let engine = Engine::start();
@@ -131,4 +181,14 @@ fn podman_keeps_everything_but_our_limits() {
         podman.run_with(name, GOVERNED, &options, CONVERGED);
     }
     only_limits_change(&podman.address(), &|arguments| podman.podman(arguments));
+
+    let daemon = Daemon::start(&podman.address(), &SETTINGS);
+    assert_eq!(restarts(&daemon)["verdict"], "ok");
+    if podman.podman(&["update", "--help"]).contains("--restart") {
+        podman.podman(&["update", "--restart=no", "on-failure"]);
+        let found = restarts(&daemon);
+        assert_eq!(found["mend"], "`podman update --restart=on-failure:5 on-failure`", "{found}");
+        podman.podman(&["update", "--restart=on-failure:5", "on-failure"]);
+        assert_eq!(restarts(&daemon)["verdict"], "ok");
+    }
 }
