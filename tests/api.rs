@@ -268,6 +268,7 @@ fn short_timeouts() -> ApiLimits {
         request_time: Duration::from_millis(400),
         connections: 1,
         reserved: 0,
+        root: 0,
         ..ApiLimits::default()
     }
 }
@@ -340,9 +341,10 @@ fn a_flood_of_connections_is_bounded_and_leaves_nothing_behind() {
         };
         outcomes[outcome] += 1;
     }
-    assert_eq!(outcomes[0], limits.connections + limits.reserved, "{outcomes:?}");
-    assert_eq!(outcomes[1], limits.rejections, "{outcomes:?}");
-    assert_eq!(outcomes[2], 300 - limits.connections - limits.reserved - limits.rejections, "{outcomes:?}");
+    let roots = limits.reserved + limits.root;
+    assert_eq!(outcomes[0], limits.connections + roots, "{outcomes:?}");
+    assert_eq!(outcomes[1], limits.rejections + roots, "{outcomes:?}");
+    assert_eq!(outcomes[2], 300 - limits.connections - limits.rejections - 2 * roots, "{outcomes:?}");
     assert_eq!(get(&served, "/v1/policy").status, 200);
 }
 
@@ -371,9 +373,56 @@ fn readers_that_take_every_slot_do_not_lock_out_root() {
     watcher.wait().expect("reaped");
 }
 
+/// `flowctl events` as this user, which holds a connection and a stream; returns when it has printed an event.
+fn watch_events(served: &Served, flowctl: &str, uid: u32, gid: u32) -> (std::process::Child, impl Read + use<>) {
+    let socket = served.socket.to_str().expect("UTF-8");
+    let words = [flowctl, "--socket", socket, "events", "-n", "1"];
+    let mut watcher = as_user(uid, gid, None, &words).stdout(Stdio::piped()).spawn().expect("started");
+    // Kept open: the watcher would exit if its output were closed.
+    let mut output = BufReader::new(watcher.stdout.take().expect("piped"));
+    output.read_line(&mut String::new()).expect("an event");
+    (watcher, output)
+}
+
+#[test]
+fn an_admin_that_takes_every_connection_does_not_lock_out_root_nor_a_reader_its_streams() {
+    const ADMIN: u32 = 23_456;
+    let limits = ApiLimits { connections: 1, reserved: 1, streams: 1, ..ApiLimits::default() };
+    for (uid, count) in [(ADMIN, 2), (12_345, 1)] {
+        let served = Served::with_admins(idle_node(), limits.clone(), &[ADMIN]);
+        let folder = tempfile::tempdir().expect("folder");
+        let binary = public_flowctl(folder.path());
+        let binary = binary.to_str().expect("UTF-8");
+        served.publish(1, "the watcher is connected");
+        let mut watchers: Vec<_> = (0..count).map(|_| watch_events(&served, binary, uid, READERS)).collect();
+        let socket = served.socket.to_str().expect("UTF-8");
+        let refused = as_user(uid, READERS, None, &[binary, "--socket", socket, "status"]).output().expect("ran");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(6) && said.contains("busy: too many connections"), "{said}");
+        assert_eq!(get(&served, "/v1/status").status, 200, "root has connections of its own");
+        assert_eq!(get(&served, "/v1/events?follow=false").status, 200, "and streams");
+        for (watcher, _) in &mut watchers {
+            watcher.kill().expect("killed");
+            watcher.wait().expect("reaped");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_gets_no_answer_because_too_many_are_connected_says_so() {
+    let limits = ApiLimits { head_time: Duration::from_secs(60), ..ApiLimits::default() };
+    let served = Served::with(idle_node(), limits);
+    let _slow: Vec<UnixStream> = (0..200).map(|_| connect(&served)).collect();
+    let mut flowctl = std::process::Command::new(env!("CARGO_BIN_EXE_flowctl"));
+    let output = flowctl.arg("--socket").arg(&served.socket).args(["status"]).output().expect("ran");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains("busy: ") && said.contains("next: ") && !said.contains("same version"), "{said}");
+}
+
 #[test]
 fn streams_have_a_separate_limit() {
-    let served = Served::with(idle_node(), ApiLimits { streams: 2, ..ApiLimits::default() });
+    let served = Served::with(idle_node(), ApiLimits { streams: 2, reserved: 0, root: 0, ..ApiLimits::default() });
     let streams: Vec<BufReader<UnixStream>> = (0..2).map(|_| follow(&served, "")).collect();
     let reply = get(&served, "/v1/events");
     assert_eq!((reply.status, reply.code().as_str()), (503, "busy"));

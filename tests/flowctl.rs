@@ -8,7 +8,7 @@ use served::{READERS, Served, as_user, busy_node, idle_node, job};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::daemon::eventually;
+use support::daemon::{Daemon, eventually};
 use support::program::public_flowctl;
 
 fn flowctl(served: &Served, arguments: &[&str]) -> Command {
@@ -110,7 +110,7 @@ fn every_failure_has_an_exit_code_and_a_next_step() {
         (&["govern", "--all"], 6, "flowctl status"),
         (&["restore"], 1, "flowctl doctor"),
         (&["reload", "--timeout", "0.5"], 7, "--timeout"),
-        (&["status", "--socket", "/nonexistent/flowcond.sock"], 3, "systemctl start flowcond"),
+        (&["status", "--socket", "/nonexistent/flowcond.sock"], 3, "start it with `"),
         (&["status", "--no-such-flag"], 2, "--help"),
         (&["policy", "fair", "--objective", "0.5"], 6, "openapi.json"),
         (&["status", "--watch=never"], 2, "--help"),
@@ -192,6 +192,80 @@ fn a_socket_without_permission_is_reported_as_denied() {
     let output = as_user(12_345, 12_345, None, &arguments).output().expect("setpriv runs");
     assert_eq!(output.status.code(), Some(5));
     assert!(String::from_utf8_lossy(&output.stderr).contains("usermod -aG flowcon"));
+}
+
+#[test]
+fn a_next_step_fits_the_user() {
+    let folder = tempfile::tempdir().expect("folder");
+    let binary = public_flowctl(folder.path());
+    let binary = binary.to_str().expect("UTF-8");
+    let words = |verb: &'static str| [binary, "--socket", "/nonexistent/flowcond.sock", verb];
+    let text = |output: std::process::Output| {
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    for verb in ["status", "doctor"] {
+        let of_root = text(std::process::Command::new(binary).args(&words(verb)[1..]).output().expect("runs"));
+        assert!(!of_root.contains("sudo"), "root needs no sudo: {of_root}");
+        let of_user = text(as_user(12_345, 12_345, None, &words(verb)).output().expect("setpriv runs"));
+        assert!(of_user.contains("`sudo "), "{of_user}");
+        assert!(verb == "status" || of_user.contains("as root"), "{of_user}");
+    }
+}
+
+#[test]
+fn a_user_who_may_not_see_the_jobs_is_not_told_that_there_are_none() {
+    use std::os::unix::fs::PermissionsExt;
+    let daemon = Daemon::start("off", &[]);
+    let folder = daemon.socket().parent().expect("a folder").to_owned();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("open to all");
+    let folder = tempfile::tempdir().expect("folder");
+    let binary = public_flowctl(folder.path());
+    let socket = daemon.socket();
+    for options in [&[][..], &["-a"], &["-o", "json"]] {
+        let words = [binary.to_str().expect("UTF-8"), "--socket", socket.to_str().expect("UTF-8"), "ps"];
+        let output = as_user(12_345, 12_345, None, &[&words[..], options].concat()).output().expect("setpriv runs");
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        assert!(!stdout.contains("No job is governed yet"), "{stdout}");
+        assert!(stderr.contains("only your own commands are listed") && stderr.contains("sudo flowctl"), "{stderr}");
+    }
+}
+
+/// Metrics and notices come from logs and engines.
+#[test]
+fn nothing_that_a_job_named_can_control_a_terminal_in_any_format() {
+    const NAME: &str = "a\u{1b}[2J\u{9b}31m\u{202e}b\u{2066}\u{200f}\u{61c}";
+    let mut node = idle_node();
+    node.jobs = vec![job("aa11bb22cc33dd44", NAME)];
+    node.notices = vec![flowcon::model::Notice {
+        level: flowcon::model::NoticeLevel::Warning,
+        unix_ms: 1_700_000_000_000,
+        text: NAME.to_owned(),
+    }];
+    let served = Served::new(node);
+    served.publish(1, NAME);
+    let events = ["events", "-n", "1", "--no-follow"];
+    let events_as_json = [&events[..], &["-o", "json"]].concat();
+    for arguments in [
+        &["status"][..],
+        &["ps"],
+        &["ps", "-o", "json"],
+        &["ps", "-o", "jsonl"],
+        &["explain", "aa11"],
+        &["explain", "aa11", "-o", "json"],
+        &["status", "-o", "json"],
+        &["metrics"],
+        &events,
+        &events_as_json,
+    ] {
+        let output = flowctl(&served, arguments).assert().success().get_output().stdout.clone();
+        let text = String::from_utf8(output).expect("UTF-8");
+        let is_control = |c: &char| *c != '\n' && (c.is_control() || NAME.contains(*c) && !c.is_ascii());
+        assert_eq!(text.chars().find(is_control), None, "{arguments:?}: {text:?}");
+        if arguments == ["ps", "-o", "jsonl"] {
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["name"], NAME);
+        }
+    }
 }
 
 #[test]

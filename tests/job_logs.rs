@@ -118,6 +118,22 @@ fn a_log_is_followed_until_its_job_ends() {
 }
 
 #[test]
+fn a_log_cannot_reorder_the_text_of_a_terminal() {
+    let daemon = Daemon::start("off", &[]);
+    let name = format!("reorders-{}", std::process::id());
+    // U+202E and U+2066.
+    let print = "printf 'epoch 1/2 loss: 0.5 \\342\\200\\256evil\\342\\201\\246 end\\n'; sleep 600";
+    let _job = Job::start(&daemon, &name, &[], &["sh", "-c", print]);
+    let command = format!("{} --socket {} logs {name}", env!("CARGO_BIN_EXE_flowctl"), daemon.socket().display());
+    let on_terminal = || {
+        let output = Command::new("script").args(["-qfc", &command, "/dev/null"]).output().unwrap();
+        Some(String::from_utf8_lossy(&output.stdout).into_owned()).filter(|text| text.contains("end"))
+    };
+    let text = eventually("its output is read", SOON, on_terminal);
+    assert!(text.contains("0.5 evil end"), "{text:?}");
+}
+
+#[test]
 fn a_name_that_is_neither_a_file_nor_a_job_is_not_found() {
     let daemon = Daemon::start("off", &[]);
     let output = daemon.flowctl(&["logs", "nobody"]);

@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::error::Error as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +36,14 @@ pub enum ClientError {
     PermissionDenied {
         /// The socket's path.
         socket: PathBuf,
+    },
+    /// The daemon has no place for another connection.
+    #[error("{socket}: busy: {what}")]
+    Busy {
+        /// The socket's path.
+        socket: PathBuf,
+        /// What was seen.
+        what: &'static str,
     },
     /// No answer within the timeout.
     #[error("the daemon at {socket} did not answer within {} s", .after.as_secs_f64())]
@@ -162,7 +171,7 @@ impl Client {
             request = request.header("last-event-id", id);
         }
         let request = request.body(Full::new(body)).map_err(|error| self.invalid_response(error.to_string()))?;
-        let response = sender.send_request(request).await.map_err(|error| self.invalid_response(error.to_string()))?;
+        let response = sender.send_request(request).await.map_err(|error| self.unanswered(&error))?;
         if response.status().is_success() { Ok(response) } else { Err(self.refused(response).await) }
     }
 
@@ -179,8 +188,24 @@ impl Client {
         let socket = self.socket.clone();
         match source.kind() {
             io::ErrorKind::PermissionDenied => ClientError::PermissionDenied { socket },
+            io::ErrorKind::WouldBlock => ClientError::Busy { socket, what: "too many connections wait to be accepted" },
             _ => ClientError::Unreachable { socket, source },
         }
+    }
+
+    /// A daemon whose places are all taken, also those for rejections, closes a connection without an answer.
+    fn unanswered(&self, error: &hyper::Error) -> ClientError {
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+        let is_closed = error.is_incomplete_message()
+            || error.is_canceled()
+            || error.is_closed()
+            || matches!(source, Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe));
+        if is_closed {
+            let what =
+                "the connection was closed without an answer; too many others are open, or the daemon is stopping";
+            return ClientError::Busy { socket: self.socket.clone(), what };
+        }
+        self.invalid_response(error.to_string())
     }
 
     fn parsed<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {

@@ -7,7 +7,7 @@ use crate::model::{Direction, Directives, Pattern, word};
 use crate::progress::{LogReading, Observation, Survey};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Format;
-use crate::term::text::clean;
+use crate::term::text::{clean, clean_json};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -58,7 +58,11 @@ pub fn run(args: &CheckLogArgs, client: &Client, format: Format) -> Result<(), F
     }
     let out = &mut BufWriter::new(io::stdout().lock());
     let written = match format {
-        Format::Json | Format::Jsonl => print_json(&reading, out),
+        Format::Json | Format::Jsonl => {
+            let mut json = Vec::new();
+            print_json(&reading, &mut json)
+                .and_then(|()| out.write_all(clean_json(&String::from_utf8_lossy(&json)).as_bytes()))
+        }
         Format::Table | Format::Wide => print_text(&reading, out),
     };
     Ok(written.and_then(|()| out.flush())?)

@@ -8,11 +8,13 @@ use crate::api::wire::{
 use crate::host::scope::{Session, socket_of};
 use crate::model::Objective;
 use crate::term::exit::{Exit, Failure};
+use crate::term::hint::{self, OTHERS_JOBS};
 use crate::term::screen::Screen;
 use crate::term::{text, when};
 use clap::{Args, ValueEnum};
 use hyper::Method;
 use serde::Serialize;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -116,10 +118,21 @@ pub struct PsArgs {
 
 /// `flowctl ps`.
 pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), Failure> {
+    let is_noted = Cell::new(false);
     repeat(args.repeat.watch, screen, async || {
         let list = match client.get::<ContainerList>("/v1/containers").await {
             // Users without read access can list their own jobs.
-            Err(error) if is_denied(&error) => own_jobs(client.socket()).await.ok_or(error)?,
+            Err(error) if is_denied(&error) => {
+                let Some(own) = own_jobs(client.socket()).await else { return Err(error.into()) };
+                if !is_noted.replace(true) {
+                    let message = text::clean(&error.to_string());
+                    eprintln!("flowctl: only your own commands are listed: {message}\nnext: {OTHERS_JOBS}");
+                }
+                if own.containers.is_empty() {
+                    return screen.rendered(&own, &own.containers, |_| "You have no governed command.\n".to_owned());
+                }
+                own
+            }
             list => list?,
         };
         if !args.all {
@@ -139,7 +152,7 @@ async fn ended_within_a_day(client: &Client) -> Result<Vec<JobRecord>, Failure> 
     match history::jobs(client, &history::span(now.saturating_sub(DAY_MS), now), None).await {
         Ok(jobs) => Ok(jobs.into_iter().filter(|job| job.ended_unix_ms.is_some()).collect()),
         Err(failure) if matches!(failure.exit, Exit::Refused | Exit::Denied) => {
-            let (message, next) = (text::clean(&failure.message), text::clean(&failure.next));
+            let (message, next) = (text::clean(&failure.message), text::clean(&hint::fitting(&failure.next)));
             eprintln!("flowctl: jobs that ended are not shown: {message}\nnext: {next}");
             Ok(Vec::new())
         }
@@ -293,7 +306,8 @@ pub(super) async fn repeat(
             Ok(page) => page,
             Err(failure) if !printed_once || !is_transient(failure.exit) => return Err(failure),
             Err(failure) => {
-                let page = format!("{}\nnext: {}\n", text::clean(&failure.message), text::clean(&failure.next));
+                let next = text::clean(&hint::fitting(&failure.next));
+                let page = format!("{}\nnext: {next}\n", text::clean(&failure.message));
                 if screen.is_json() {
                     eprint!("{page}");
                     tokio::time::sleep(every).await;

@@ -7,7 +7,7 @@ use crate::api::client::{Client, ClientError, StreamMessage};
 use crate::api::wire::Event;
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::{Format, Look, Screen, Tone};
-use crate::term::text::{self, clean};
+use crate::term::text::{self, clean, clean_json};
 use crate::term::when;
 use clap::Args;
 use serde_json::json;
@@ -111,7 +111,10 @@ async fn reconnect(client: &Client, last_id: Option<&str>) -> Result<crate::api:
         tokio::time::sleep(RETRY_EVERY).await;
         match client.events("", last_id).await {
             Err(
-                ClientError::Unreachable { .. } | ClientError::InvalidResponse { .. } | ClientError::Timeout { .. },
+                ClientError::Unreachable { .. }
+                | ClientError::Busy { .. }
+                | ClientError::InvalidResponse { .. }
+                | ClientError::Timeout { .. },
             ) => {}
             result => return result.map_err(Failure::from),
         }
@@ -135,7 +138,8 @@ fn document(message: &StreamMessage, id: Option<&str>) -> Result<String, Failure
         StreamMessage::Gap(gap) => Ok(json!({ "kind": "gap", "lost": gap.lost, "text": gap.text })),
     };
     let text = document.and_then(|document| serde_json::to_string(&document));
-    text.map_err(|error| Failure::new(Exit::Failed, format!("cannot print an event: {error}"), "report this as a bug"))
+    text.map(|text| clean_json(&text))
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot print an event: {error}"), "report this as a bug"))
 }
 
 /// Formats a message of the stream as one line.

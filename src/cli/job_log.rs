@@ -155,7 +155,7 @@ impl JobLog {
                 self.read_failure(&error.to_string(), denied)
             })?,
             ("inside", Some(pid)) => ContainerFile::new(Some(pid), &[], path).open().map_err(|error| {
-                let next = format!("`sudo flowctl logs {}`: only root can read files inside a container", self.name);
+                let next = self.as_root("only root can read files inside a container");
                 Failure::new(Exit::Failed, error.to_string(), next)
             })?,
             (other, _) => {
@@ -209,8 +209,16 @@ impl JobLog {
     }
 
     fn engine_failure(&self, why: &str) -> Failure {
-        let next = format!("`sudo flowctl logs {}`, or join the group of the engine's socket", self.name);
+        let next = self.as_root("or join the group of the engine's socket");
         Failure::new(Exit::Failed, why, next)
+    }
+
+    /// The next step of a user whose permissions may not suffice; root's do.
+    fn as_root(&self, otherwise: &str) -> String {
+        if rustix::process::geteuid().is_root() {
+            return format!("`flowctl explain {}` shows what the daemon reads", self.name);
+        }
+        format!("`sudo flowctl logs {}`; {otherwise}", self.name)
     }
 
     fn unreadable(&self, error: &io::Error) -> Failure {
@@ -220,7 +228,7 @@ impl JobLog {
     fn read_failure(&self, why: &str, denied: bool) -> Failure {
         let message = format!("cannot read {}, the log of {}: {why}", self.address.path, self.name);
         let exit = if denied { Exit::Denied } else { Exit::Failed };
-        let next = format!("`sudo flowctl logs {0}`; `flowctl explain {0}` shows what the daemon reads", self.name);
+        let next = self.as_root(&format!("`flowctl explain {}` shows what the daemon reads", self.name));
         Failure::new(exit, message, next)
     }
 }

@@ -1,10 +1,11 @@
-//! `flowctl logs`: prints or follows the log of a governed job. Imports: the API's client, `job_log`.
+//! `flowctl logs`: prints or follows the log of a governed job. Imports: the API's client, `job_log`, term.
 
 use super::check_log::{self, CheckLogArgs};
 use super::job_log;
 use crate::api::client::Client;
 use crate::term::exit::Failure;
 use crate::term::screen::Format;
+use crate::term::text;
 use clap::Args;
 use std::io::{self, IsTerminal, Write};
 
@@ -36,33 +37,33 @@ pub fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failu
     let mut decode = log.decoder();
     let mut harmless = Harmless::default();
     let mut print = |bytes: &[u8]| -> io::Result<()> {
-        let text = decode(bytes);
-        out.write_all(&if is_terminal { harmless.filter(&text) } else { text }).and_then(|()| out.flush())
+        let plain = decode(bytes);
+        out.write_all(&if is_terminal { harmless.filter(&plain) } else { plain }).and_then(|()| out.flush())
     };
     if args.follow { log.follow(client, &mut print) } else { log.pour(&mut print) }
 }
 
-/// Removes control characters, which must not reach a terminal, from the untrusted output of a job, also across chunks.
+/// Removes what must not reach a terminal from the untrusted output of a job, also across chunks.
 #[derive(Default)]
 struct Harmless {
-    /// Whether a chunk ended with the first byte of U+0080 to U+00BF, half of which are controls (U+009B begins a sequence).
-    after_c2: bool,
+    /// The beginning of a character whose end is in the next chunk.
+    begun: Vec<u8>,
 }
 
 impl Harmless {
     fn filter(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut kept = Vec::with_capacity(bytes.len());
-        for &byte in bytes {
-            if std::mem::take(&mut self.after_c2) {
-                if (0x80..=0x9F).contains(&byte) {
-                    continue;
-                }
-                kept.push(0xC2);
-            }
-            match byte {
-                0xC2 => self.after_c2 = true,
-                _ if byte.is_ascii_control() && !b"\n\r\t".contains(&byte) => {}
-                _ => kept.push(byte),
+        let mut whole = std::mem::take(&mut self.begun);
+        whole.extend_from_slice(bytes);
+        let mut kept = Vec::with_capacity(whole.len());
+        let mut left = whole.len();
+        for chunk in whole.utf8_chunks() {
+            let safe = chunk.valid().chars().filter(|c| "\n\r\t".contains(*c) || !text::is_unsafe(*c));
+            kept.extend(safe.collect::<String>().into_bytes());
+            left -= chunk.valid().len() + chunk.invalid().len();
+            match str::from_utf8(chunk.invalid()) {
+                Err(error) if left == 0 && error.error_len().is_none() => self.begun = chunk.invalid().to_vec(),
+                // Not UTF-8, but some terminals take a byte from 0x80 to 0x9F for a control.
+                _ => kept.extend(chunk.invalid().iter().filter(|byte| !(0x80..=0x9F).contains(*byte))),
             }
         }
         kept
@@ -75,12 +76,14 @@ mod tests {
 
     #[test]
     fn controls_are_removed_and_text_is_kept_also_across_chunks() {
-        let whole = "loss\u{1b}[2J 0.5\u{9b}31m \u{7f}\u{1}5 µs, 2² »é\t\r\n".as_bytes();
-        let expected = "loss[2J 0.531m 5 µs, 2² »é\t\r\n";
+        let text =
+            "loss\u{1b}[2J 0.5\u{9b}31m \u{7f}\u{1}5 µs, 2² »é 模\u{202e}型\u{2066}\u{2069}\u{200f}\u{61c}\t\r\n";
+        let whole = [text.as_bytes(), b"\xE9\x9B\n"].concat();
+        let expected = ["loss[2J 0.531m 5 µs, 2² »é 模型\t\r\n".as_bytes(), b"\xE9\n"].concat();
         for size in 1..=whole.len() {
             let mut harmless = Harmless::default();
             let kept: Vec<u8> = whole.chunks(size).flat_map(|chunk| harmless.filter(chunk)).collect();
-            assert_eq!(String::from_utf8_lossy(&kept), expected, "in chunks of {size}");
+            assert_eq!(kept, expected, "in chunks of {size}");
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::api::client::{Client, segment};
 use crate::lab::{bench, demo, train};
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::{self, ColorChoice, Format, Output, Screen, Tone};
-use crate::term::{text, when};
+use crate::term::{hint, text, when};
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{PolicyArgs, Target};
 use std::env;
@@ -230,7 +230,7 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
             look.paint(Tone::Bad, "flowctl:"),
             failure.message.lines().map(text::clean).collect::<Vec<_>>().join("\n  "),
             look.paint(Tone::Dim, "next:"),
-            text::clean(&failure.next)
+            text::clean(&hint::fitting(&failure.next))
         );
         // If standard error is closed, the exit code still reports the failure.
         let _ = io::stderr().write_all(text.as_bytes());

@@ -1,5 +1,6 @@
-//! Exit codes, and failures that always name a next step. Imports: the API's client.
+//! Exit codes, and failures that always name a next step. Imports: siblings, the API's client.
 
+use super::hint::{self, OTHERS_JOBS};
 use crate::api::client::ClientError;
 use std::fmt;
 use std::io;
@@ -89,13 +90,18 @@ impl From<ClientError> for Failure {
             ClientError::Unreachable { .. } => Failure::new(
                 Exit::Unreachable,
                 message,
-                "start it with `sudo systemctl start flowcond` (or `sudo flowcond &`), or name its socket with --socket; `flowctl doctor` finds the cause",
+                format!(
+                    "start it with {}, or name its socket with --socket; `flowctl doctor` finds the cause",
+                    hint::start_daemon()
+                ),
             ),
-            ClientError::PermissionDenied { .. } => Failure::new(
-                Exit::Denied,
+            ClientError::PermissionDenied { .. } => {
+                Failure::new(Exit::Denied, message, format!("`flowctl ps` shows your own commands; {OTHERS_JOBS}"))
+            }
+            ClientError::Busy { .. } => Failure::new(
+                Exit::Refused,
                 message,
-                "`flowctl ps` shows your own commands; to see all jobs, use `sudo flowctl …`, or join the group flowcon: \
-                 `sudo usermod -aG flowcon $USER`, then log in again",
+                "try again in a second; `ss -xp` lists the programs that are connected",
             ),
             ClientError::Timeout { .. } => Failure::new(
                 Exit::Timeout,

@@ -1,6 +1,7 @@
 //! Terminal output: numbers as text, tables, colours, times, and exit codes with a next step. Imports: the API's client.
 
 pub mod exit;
+pub mod hint;
 pub mod screen;
 pub mod table;
 pub mod text;

@@ -193,12 +193,12 @@ impl Screen {
         let mut text = String::new();
         match self.format {
             Format::Json => {
-                text = serde_json::to_string_pretty(document).map_err(unprintable)?;
+                text = text::clean_json(&serde_json::to_string_pretty(document).map_err(unprintable)?);
                 text.push('\n');
             }
             Format::Jsonl => {
                 for row in rows {
-                    text.push_str(&serde_json::to_string(row).map_err(unprintable)?);
+                    text.push_str(&text::clean_json(&serde_json::to_string(row).map_err(unprintable)?));
                     text.push('\n');
                 }
             }
@@ -219,12 +219,11 @@ impl Screen {
 
     /// Prints a document as JSON: on one line for `jsonl`, otherwise indented.
     pub fn print_json<T: Serialize>(&self, document: &T) -> io::Result<()> {
-        let mut text = match self.format {
+        let text = match self.format {
             Format::Jsonl => serde_json::to_string(document)?,
             _ => serde_json::to_string_pretty(document)?,
         };
-        text.push('\n');
-        self.print(&text)
+        self.print(&(text::clean_json(&text) + "\n"))
     }
 }
 

@@ -7,9 +7,29 @@ pub fn clean(text: &str) -> String {
     text.chars().filter(|c| !is_unsafe(*c)).collect()
 }
 
-fn is_unsafe(c: char) -> bool {
+/// Cleans each line of a text.
+pub fn clean_lines(text: &str) -> String {
+    text.split_inclusive('\n').map(|line| clean(line) + if line.ends_with('\n') { "\n" } else { "" }).collect()
+}
+
+/// Escapes the characters that [`clean`] removes, which JSON may contain only in strings; the document stays the same.
+pub fn clean_json(json: &str) -> String {
+    let mut clean = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unsafe(c) && c != '\n' {
+            let mut units = [0; 2];
+            clean.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            clean.push(c);
+        }
+    }
+    clean
+}
+
+/// Whether a character of untrusted text must not reach a terminal.
+pub fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
+        || matches!(c, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
 }
 
 /// Display width of the text in terminal columns.
@@ -167,6 +187,16 @@ mod tests {
     #[test]
     fn control_characters_are_removed() {
         assert_eq!(clean("a\u{1b}[2Jb\r\n\u{202e}c\u{9b}31m"), "a[2Jbc31m");
+        assert_eq!(clean_lines("a\u{1b}\n\tb\n\nc\r"), "a\nb\n\nc");
+        assert_eq!(clean("a\u{61c}\u{200f}\u{202a}\u{2066}\u{2069}b"), "ab");
+    }
+
+    #[test]
+    fn a_json_document_without_unsafe_characters_is_the_same_document() {
+        let json = "{\n  \"a\": \"\u{9b}2J \u{202e}é\u{e0001}\"\n}";
+        assert!(clean_json(json).chars().all(|c| c == '\n' || !is_unsafe(c)));
+        let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(parsed(&clean_json(json)), parsed(json));
     }
 
     #[test]

@@ -35,6 +35,12 @@ impl Served {
 
     /// Starts a server with other limits. Every user may connect, so that only peer credentials decide.
     pub fn with(status: NodeStatus, limits: ApiLimits) -> Served {
+        Served::with_admins(status, limits, &[])
+    }
+
+    /// Like [`Served::with`], with users who have full control.
+    pub fn with_admins(status: NodeStatus, limits: ApiLimits, admins: &[u32]) -> Served {
+        let access = Access::new(admins.iter().copied(), Some(READERS));
         let folder = tempfile::tempdir().expect("folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("open folder");
         let socket = folder.path().join("flowcond.sock");
@@ -65,7 +71,7 @@ impl Served {
                 tokio::spawn(reply_to_commands(requests, log));
                 ready.send(()).expect("the test waits");
                 let shutdown = async { drop(stopped.await) };
-                api::serve(socket, feed, Access::new([], Some(READERS)), limits, shutdown).await;
+                api::serve(socket, feed, access, limits, shutdown).await;
             });
         });
         bound.recv().expect("the server binds");

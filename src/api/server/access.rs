@@ -30,6 +30,8 @@ pub struct Peer {
     pub pid: Option<i32>,
     /// Access right.
     pub right: Right,
+    /// Whether it is root or the daemon's user.
+    pub is_root: bool,
 }
 
 impl Peer {
@@ -52,14 +54,12 @@ pub struct Access {
 impl Access {
     /// Gives root, the daemon's user and `changing` full control, and members of `reading_group` read-only access.
     pub fn new(changing: impl IntoIterator<Item = u32>, reading_group: Option<u32>) -> Access {
-        let own = rustix::process::geteuid().as_raw();
-        Access { changing: changing.into_iter().chain([0, own]).collect(), reading_group }
+        Access { changing: changing.into_iter().chain([0, own_user()]).collect(), reading_group }
     }
 
     /// Returns the mode of the socket: `0660` for the group, or `0666` if there are other users with full control, who need not be in it.
     pub fn socket_mode(&self) -> u32 {
-        let own = rustix::process::geteuid().as_raw();
-        let has_others = self.changing.iter().any(|uid| ![0, own].contains(uid));
+        let has_others = self.changing.iter().any(|uid| ![0, own_user()].contains(uid));
         if has_others { 0o666 } else { 0o660 }
     }
 
@@ -73,13 +73,17 @@ impl Access {
         } else {
             Right::Nothing
         };
-        Peer { uid, pid, right }
+        Peer { uid, pid, right, is_root: uid == 0 || uid == own_user() }
     }
 
     fn reads(&self, uid: u32, gid: u32, pid: Option<i32>) -> bool {
         let Some(group) = self.reading_group else { return false };
         gid == group || pid.is_some_and(|pid| in_supplementary_group(pid, uid, group))
     }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 fn in_supplementary_group(pid: i32, uid: u32, group: u32) -> bool {

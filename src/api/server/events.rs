@@ -3,12 +3,13 @@
 //! The id of an event is `RUN-SEQUENCE`. RUN identifies a run of the daemon, so that a client that reconnects after a restart receives a
 //! gap instead of other events with the same numbers. Imports: siblings, axum.
 
+use super::access::Peer;
 use super::problem::Fault;
 use super::shared::Api;
 use crate::api::wire::{Event, Gap, Problem};
 use crate::model;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -40,13 +41,13 @@ pub(super) struct StreamParams {
     responses((status = 200, body = Event, content_type = "text/event-stream"), (status = 503, body = Problem)))]
 pub(super) async fn stream(
     State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     params: Result<Query<StreamParams>, QueryRejection>,
 ) -> Result<Response, Fault> {
     let Query(params) = params?;
     let resumed = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("").to_owned());
-    let slot = (api.streams.clone().try_acquire_owned())
-        .map_err(|_| Fault::Busy("too many event streams are open".to_owned()))?;
+    let slot = api.stream_place(&peer)?;
     // Subscribe before reading recent events, so that no event is lost in between.
     let live = api.feed.events.subscribe();
     let follow = params.follow.unwrap_or(true);

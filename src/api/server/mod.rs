@@ -1,7 +1,8 @@
 //! Accepts connections, authorizes each peer once, and limits the resources that clients can use.
 //!
 //! A peer without rights, or a peer beyond the maximum number of connections, receives an error and is disconnected. Connections for such
-//! rejections are limited separately, so that they cannot exhaust the daemon. Imports: siblings, hyper.
+//! rejections are limited separately, so that they cannot exhaust the daemon; beyond, they are closed without an answer. Users with full
+//! control and root have places of their own, see `places`. Imports: siblings, hyper.
 
 mod access;
 mod bounded;
@@ -12,6 +13,7 @@ mod history;
 mod metrics;
 mod node;
 mod openapi;
+mod places;
 mod problem;
 mod recording;
 mod routes;
@@ -30,6 +32,7 @@ use super::cluster::ClusterFeed;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use places::Places;
 use problem::Fault;
 use shared::{Api, Counters};
 use std::future::Future;
@@ -38,7 +41,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use write_timeout::WriteTimeout;
 
@@ -82,7 +85,7 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) {
         let Server { socket, access, limits, counters, router } = self;
-        let slots = Slots::new(&limits);
+        let places = [limits.connections, limits.rejections].map(|everyone| limits.places(everyone));
         let mut open = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -90,8 +93,8 @@ impl Server {
                 () = &mut shutdown => break,
                 accepted = socket.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let Some((service, slot)) = admit(&stream, &access, &slots, &router, &counters) else { continue };
-                        open.spawn(serve_connection(stream, service, slot, limits.clone(), closed.clone()));
+                        let Some((service, place)) = admit(&stream, &access, &places, &router, &counters) else { continue };
+                        open.spawn(serve_connection(stream, service, place, limits.clone(), closed.clone()));
                     }
                     Err(error) => back_off(&error).await,
                 },
@@ -112,50 +115,25 @@ async fn back_off(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-/// Connections that may be open at once.
-struct Slots {
-    everyone: Arc<Semaphore>,
-    reserved: Arc<Semaphore>,
-    rejections: Arc<Semaphore>,
-}
-
-impl Slots {
-    fn new(limits: &ApiLimits) -> Slots {
-        Slots {
-            everyone: Arc::new(Semaphore::new(limits.connections)),
-            reserved: Arc::new(Semaphore::new(limits.reserved)),
-            rejections: Arc::new(Semaphore::new(limits.rejections)),
-        }
-    }
-
-    fn take(&self, right: Right) -> Option<OwnedSemaphorePermit> {
-        let slot = self.everyone.clone().try_acquire_owned().ok();
-        match right {
-            Right::Change => slot.or_else(|| self.reserved.clone().try_acquire_owned().ok()),
-            _ => slot,
-        }
-    }
-}
-
-/// Returns the service for a connection, or a rejection, with its slot. `None` if no slot for a rejection is free.
+/// Returns the service for a connection, or a rejection, with its place. `None` if no place for a rejection is free.
 fn admit(
     stream: &UnixStream,
     access: &Access,
-    slots: &Slots,
+    [connections, rejections]: &[Places; 2],
     router: &Router,
     counters: &Counters,
 ) -> Option<(Router, OwnedSemaphorePermit)> {
     let peer = access.admit(stream.peer_cred().ok()?);
     let fault = if peer.right == Right::Nothing {
         Fault::Denied(format!("{} may not use this daemon", peer.describe()))
-    } else if let Some(slot) = slots.take(peer.right) {
-        return Some((router.clone().layer(axum::Extension(peer)), slot));
+    } else if let Some(place) = connections.take(&peer) {
+        return Some((router.clone().layer(axum::Extension(peer)), place));
     } else {
-        Fault::Busy("too many connections are open".to_owned())
+        let at_most = connections.at_most(&peer);
+        Fault::Busy(format!("busy: too many connections are open (at most {at_most} for {})", peer.describe()))
     };
     counters.refused(&fault);
-    let slot = slots.rejections.clone().try_acquire_owned().ok()?;
-    Some((rejection(fault), slot))
+    Some((rejection(fault), rejections.take(&peer)?))
 }
 
 fn rejection(fault: Fault) -> Router {
@@ -169,7 +147,7 @@ fn rejection(fault: Fault) -> Router {
 async fn serve_connection(
     stream: UnixStream,
     service: Router,
-    _slot: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
     limits: ApiLimits,
     mut closed: watch::Receiver<bool>,
 ) {

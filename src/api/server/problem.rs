@@ -93,9 +93,11 @@ impl Fault {
             Fault::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too-large", REQUESTS),
             Fault::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "timeout", "send the whole request at once"),
             Fault::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout", "`flowctl status` shows whether it was done"),
-            Fault::Busy(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "busy", "try again in a second; close streams that are not needed")
-            }
+            Fault::Busy(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "busy",
+                "try again in a second; `ss -xp` lists the programs that are connected",
+            ),
             Fault::Stopping => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "stopping",

@@ -1,11 +1,12 @@
 //! `/v1/recording`: the daemon's ticks from now on, as JSON lines for `flowsim replay`. Imports: siblings, axum.
 
+use super::access::Peer;
 use super::problem::Fault;
 use super::shared::Api;
 use crate::api::RecordingRequest;
 use crate::api::wire::Problem;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
@@ -20,9 +21,8 @@ const LINES_AHEAD: usize = 8;
 /// Observations and decisions of each tick from now on. The first line is the state of the governor.
 #[utoipa::path(get, path = "/v1/recording",
     responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = 503, body = Problem)))]
-pub(super) async fn stream(State(api): State<Arc<Api>>) -> Result<Response, Fault> {
-    let slot = (api.streams.clone().try_acquire_owned())
-        .map_err(|_| Fault::Busy("too many event streams and recordings are open".to_owned()))?;
+pub(super) async fn stream(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
+    let slot = api.stream_place(&peer)?;
     let (lines, mut queue) = mpsc::channel(LINES_AHEAD);
     api.feed.recordings.try_send(RecordingRequest { lines }).map_err(|error| match error {
         TrySendError::Full(_) => Fault::Busy("too many recordings are requested at once".to_owned()),

@@ -1,5 +1,7 @@
 //! State shared by all handlers: the daemon's feed, limits, slots for streams, and counters. Imports: siblings, axum.
 
+use super::access::Peer;
+use super::places::Places;
 use super::problem::Fault;
 use super::snapshot::Snapshots;
 use crate::api::Feed;
@@ -9,15 +11,17 @@ use hyper::body::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// Limits on the resources that clients may use.
 #[derive(Clone, Debug)]
 pub struct ApiLimits {
     /// Maximum concurrent connections.
     pub connections: usize,
-    /// Additional connections for peers with full control, so that readers cannot lock root out.
+    /// Additional connections, streams and rejections for peers with full control, so that readers cannot lock them out.
     pub reserved: usize,
+    /// Further ones for root and the daemon's user, so that nobody can lock them out.
+    pub root: usize,
     /// Maximum concurrent event streams and recordings; each uses a connection.
     pub streams: usize,
     /// Maximum concurrent connections that receive only an error; further connections are closed without an answer.
@@ -39,6 +43,7 @@ impl Default for ApiLimits {
         ApiLimits {
             connections: 64,
             reserved: 8,
+            root: 4,
             streams: 16,
             rejections: 16,
             body: 16 * 1024,
@@ -50,12 +55,19 @@ impl Default for ApiLimits {
     }
 }
 
+impl ApiLimits {
+    /// Creates `everyone` places, and the further ones.
+    pub(super) fn places(&self, everyone: usize) -> Places {
+        Places::new([everyone, self.reserved, self.root])
+    }
+}
+
 /// State shared by all handlers.
 pub(super) struct Api {
     pub(super) feed: Feed,
     pub(super) snapshots: Snapshots,
     pub(super) limits: ApiLimits,
-    pub(super) streams: Arc<Semaphore>,
+    pub(super) streams: Places,
     pub(super) counters: Arc<Counters>,
     pub(super) closed: watch::Receiver<bool>,
     /// Identifies this run of the daemon in event ids.
@@ -68,12 +80,21 @@ impl Api {
         Arc::new(Api {
             snapshots: Snapshots::new(feed.clone()),
             feed,
-            streams: Arc::new(Semaphore::new(limits.streams)),
+            streams: limits.places(limits.streams),
             limits,
             counters: Arc::default(),
             closed,
             run: u64::try_from(started.as_millis()).unwrap_or_default(),
         })
+    }
+
+    /// Takes the place of a stream of events or a recording.
+    pub(super) fn stream_place(&self, peer: &Peer) -> Result<OwnedSemaphorePermit, Fault> {
+        let busy = || {
+            let at_most = self.streams.at_most(peer);
+            Fault::Busy(format!("busy: too many event streams and recordings are open (at most {at_most})"))
+        };
+        self.streams.take(peer).ok_or_else(busy)
     }
 }
 

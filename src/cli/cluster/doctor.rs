@@ -56,7 +56,7 @@ pub(super) async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) 
             checks.extend(agents(&engine, &info, identity, settings.agent.port).await);
         }
     }
-    print(&checks, screen)
+    print(checks, screen)
 }
 
 /// Checks the engine of this node; returns it if it is in a Swarm.

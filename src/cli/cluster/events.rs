@@ -15,7 +15,9 @@ pub(super) async fn events(client: &Client, follow: bool, screen: &Screen) -> Re
         let after = last.as_ref().map_or(0, |event| event.number.saturating_sub(1));
         let found = client.get::<ClusterEvents>(&format!("/v1/cluster/events?after={after}")).await;
         let found = match found {
-            Err(ClientError::Unreachable { .. } | ClientError::Timeout { .. }) if has_answered => {
+            Err(ClientError::Unreachable { .. } | ClientError::Busy { .. } | ClientError::Timeout { .. })
+                if has_answered =>
+            {
                 if !is_waiting {
                     eprintln!("flowctl: the coordinator does not respond; waiting for it to come back");
                 }

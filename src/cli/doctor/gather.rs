@@ -14,6 +14,7 @@ use rustix::fs::inotify::{self, CreateFlags};
 use rustix::fs::{Access, StatVfsMountFlags};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -243,7 +244,11 @@ fn socket(settings: &Settings, daemon: &Result<Status, ClientError>) -> Socket {
 }
 
 fn inspect(folder: &Path) -> StateDir {
-    let Ok(metadata) = fs::metadata(folder) else { return StateDir::Missing };
+    let metadata = match fs::metadata(folder) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => return StateDir::Missing,
+        Err(error) => return StateDir::Unknown(error.to_string()),
+    };
     if !metadata.is_dir() {
         return StateDir::NotAFolder;
     }

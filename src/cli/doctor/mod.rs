@@ -7,6 +7,7 @@ mod judge;
 
 use crate::api::client::Client;
 use crate::term::exit::{Exit, Failure};
+use crate::term::hint;
 use crate::term::screen::{Look, Screen, Tone};
 use crate::term::text::{self, clean};
 use serde::Serialize;
@@ -64,12 +65,13 @@ struct Report<'a> {
 
 /// Runs and prints all checks; fails if one of them failed.
 pub async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
-    print(&gather::checks(client, args.state_dir.as_deref()).await, screen)
+    print(gather::checks(client, args.state_dir.as_deref()).await, screen)
 }
 
 /// Prints the checks; returns [`Exit::Failed`] if one of them failed.
-pub(in crate::cli) fn print(checks: &[Check], screen: &Screen) -> Result<Exit, Failure> {
-    screen.show(&Report { checks }, checks, |look| page(checks, look))?;
+pub(in crate::cli) fn print(mut checks: Vec<Check>, screen: &Screen) -> Result<Exit, Failure> {
+    checks.iter_mut().for_each(|check| check.fix = check.fix.as_deref().map(hint::fitting));
+    screen.show(&Report { checks: &checks }, &checks, |look| page(&checks, look))?;
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(if failed { Exit::Failed } else { Exit::Ok })
 }

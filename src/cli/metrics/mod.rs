@@ -7,6 +7,7 @@ mod listen;
 use crate::api::client::Client;
 use crate::term::exit::{Exit, Failure};
 use crate::term::screen::Screen;
+use crate::term::text;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -32,7 +33,7 @@ pub struct MetricsArgs {
 /// Runs `flowctl metrics`.
 pub async fn metrics(client: &Client, args: &MetricsArgs, screen: &Screen) -> Result<(), Failure> {
     match args.listen {
-        None => Ok(screen.print(&client.text("/metrics").await?)?),
+        None => Ok(screen.print(&text::clean_lines(&client.text("/metrics").await?))?),
         Some(address) => serve(client.clone(), address).await,
     }
 }

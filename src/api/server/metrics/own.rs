@@ -30,7 +30,7 @@ impl Collector for OwnMetrics {
             "Connections refused: no access right, or too many connections",
             Some(counters.connections_refused.load(Ordering::Relaxed) as f64),
         )?;
-        let open = self.0.limits.streams.saturating_sub(self.0.streams.available_permits());
+        let open = self.0.streams.taken();
         single(
             &mut out,
             Kind::Gauge,

@@ -38,7 +38,11 @@ pub(in crate::cli::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle,
         ),
         // Such as an engine that only the DOCKER_HOST of the daemon names.
         (_, Some(state)) if state.contains(": connected") => {
-            Check::ok(ENGINE, format!("{state}, as the daemon reports; this user cannot examine it"))
+            let why = match obstacle {
+                Obstacle::NoSocket => "only the daemon knows its socket (DOCKER_HOST)",
+                Obstacle::Closed | Obstacle::NoResponse => "it did not answer this command",
+            };
+            Check::ok(ENGINE, format!("{state}, as the daemon reports; not examined here: {why}"))
         }
         (Obstacle::NoSocket, state) if state.is_none_or(|state| !state.contains("not reachable")) => none_here(),
         _ => Check::warn(
@@ -112,7 +116,11 @@ pub(in crate::cli::doctor) fn gpus(
     const NAME: &str = "gpu";
     const FIX: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
     match hooked {
-        Err(error) => Check::warn(NAME, format!("cannot inspect the containers: {error}"), "run `sudo flowctl doctor`"),
+        Err(error) => Check::warn(
+            NAME,
+            format!("cannot inspect the containers: {error}"),
+            "run `sudo flowctl doctor` when the engine answers",
+        ),
         Ok(names) if !names.is_empty() => Check::warn(
             NAME,
             format!(
@@ -192,6 +200,10 @@ mod tests {
         let connected = no_engine(&error, Obstacle::NoResponse, Some("docker: connected (28.2.2)"));
         assert_eq!(connected.verdict, Verdict::Ok);
         assert!(connected.found.contains("28.2.2"), "{connected:?}");
+        let elsewhere = no_engine(&error, Obstacle::NoSocket, Some("docker: connected (28.2.2)"));
+        for check in [connected, elsewhere] {
+            assert!(!check.found.contains("this user"), "it may be root: {check:?}");
+        }
         assert_eq!(verdict(Obstacle::NoSocket, Some("engine: none found")), Verdict::Ok);
         assert_eq!(verdict(Obstacle::NoSocket, None), Verdict::Ok);
         assert_eq!(verdict(Obstacle::NoSocket, Some("engine: not reachable")), Verdict::Warn);

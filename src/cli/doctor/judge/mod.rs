@@ -15,6 +15,7 @@ use super::super::text;
 use super::Check;
 use crate::api::client::ClientError;
 use crate::api::wire::Status;
+use crate::term::hint;
 use std::path::Path;
 
 /// Minimum free space of the state directory, in bytes; below it, writes to the journal may soon fail.
@@ -47,7 +48,7 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
         Err(error @ ClientError::Unreachable { .. }) => Check::fail(
             NAME,
             error.to_string(),
-            "`sudo systemctl start flowcond`, or `sudo flowcond` by hand; `journalctl -u flowcond` shows why it stopped",
+            format!("start it as root with {}; its log shows why it stopped", hint::start_daemon()),
         ),
         Err(error @ ClientError::PermissionDenied { .. }) => {
             Check::fail(NAME, error.to_string(), "see permissions below; `sudo flowctl doctor` checks everything")
@@ -57,6 +58,11 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
             NAME,
             error.to_string(),
             "`journalctl -u flowcond` shows what it is doing; `sudo systemctl restart flowcond` restarts it",
+        ),
+        Err(error @ ClientError::Busy { .. }) => Check::fail(
+            NAME,
+            error.to_string(),
+            "`ss -xp` lists the programs that are connected; end those that are not needed",
         ),
         Err(error @ ClientError::InvalidResponse { .. }) => {
             Check::fail(NAME, error.to_string(), "name the daemon's socket with --socket or FLOWCON_SOCKET")
@@ -98,13 +104,15 @@ pub(super) fn permissions(socket: &Socket) -> Check {
         }
         (_, None) => Check::warn(
             NAME,
-            "this user has no access: no group has (api.group)",
-            "use sudo, or add the user to api.admins in flowcond.toml and restart flowcond",
+            "this user has no access, and no group has (api.group): only root may start flowcond and see and change jobs",
+            "`sudo flowctl …`, or add the user to api.admins in flowcond.toml and restart flowcond",
         ),
         (Socket { member: false, .. }, Some(group)) => Check::warn(
             NAME,
-            format!("this user is not in the group {group} and has no access"),
-            format!("`sudo usermod -aG {group} $USER`, then log in again"),
+            format!(
+                "this user is not in the group {group} and has no access: only root may start flowcond and change jobs"
+            ),
+            format!("`sudo flowctl …`; for read-only access, `sudo usermod -aG {group} $USER`, then log in again"),
         ),
         (Socket { permission_denied: true, .. }, Some(group)) => {
             Check::fail(NAME, format!("this user is in the group {group}, but the daemon denies access"), RESTART)
@@ -118,8 +126,15 @@ pub(super) fn permissions(socket: &Socket) -> Check {
 /// State of the state directory.
 pub(super) enum StateDir {
     Missing,
+    /// It cannot be examined.
+    Unknown(String),
     NotAFolder,
-    There { mode: u32, owner: u32, read_only: bool, free_bytes: Option<u64> },
+    There {
+        mode: u32,
+        owner: u32,
+        read_only: bool,
+        free_bytes: Option<u64>,
+    },
 }
 
 pub(super) fn state_dir(path: &Path, found: &StateDir) -> Check {
@@ -130,6 +145,11 @@ pub(super) fn state_dir(path: &Path, found: &StateDir) -> Check {
             NAME,
             format!("{path} does not exist; the daemon creates it at its first start"),
             "start the daemon, or name its state directory with --state-dir",
+        ),
+        StateDir::Unknown(error) => Check::warn(
+            NAME,
+            format!("{path} cannot be examined: {error}"),
+            "`sudo flowctl doctor` examines it, or name another one with --state-dir",
         ),
         StateDir::NotAFolder => Check::fail(NAME, format!("{path} is not a directory"), "move it away"),
         StateDir::There { read_only: true, .. } => Check::fail(
@@ -188,7 +208,7 @@ mod tests {
             permission_denied: true,
         };
         let fix = |socket| permissions(&socket).fix.unwrap_or_default();
-        assert!(fix(outsider()).contains("usermod -aG ml"));
+        assert!(fix(outsider()).contains("usermod -aG ml") && permissions(&outsider()).found.contains("only root"));
         assert!(fix(Socket { group_exists: false, ..outsider() }).contains("groupadd --system ml"));
         assert!(fix(Socket { group: None, group_exists: false, ..outsider() }).contains("api.admins"));
         let verdict = |socket| permissions(&socket).verdict;
