@@ -41,7 +41,9 @@ fn every_key_is_documented() {
 fn with_config(verb: &str, text: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flowcond.toml");
-    fs::write(&file, text.replace("STATE", &folder.path().join("state").display().to_string())).unwrap();
+    let state = folder.path().join("state");
+    drop(flowcon::host::store::Store::open(&state).unwrap());
+    fs::write(&file, text.replace("STATE", &state.display().to_string())).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_flowcond")).args([verb, "--config"]).arg(&file).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), errors.replace(file.to_str().unwrap(), "F"))
@@ -64,6 +66,31 @@ fn check_config_names_file_line_and_key() {
 fn check_config_warns_of_an_unknown_admin() {
     let (code, errors) = with_config("check-config", "[api]\nadmins = [\"no-such-user\"]\n");
     assert!(code == Some(0) && errors.contains("warning: user `no-such-user`"), "{code:?}: {errors}");
+}
+
+/// A typing error in its path, or a directory that this user may not enter, hides a configuration.
+#[test]
+fn a_configuration_that_does_not_exist_or_cannot_be_read_is_not_said_to_have_no_mistakes() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |file: &Path, named: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.args(["config", "check"]).env_remove("FLOWCON_CONFIG");
+        if named {
+            command.arg(file);
+        }
+        command.output().unwrap()
+    };
+    let missing = check(&folder.path().join("no-such.toml"), true);
+    assert_eq!(missing.status.code(), Some(2));
+    if !Path::new("/etc/flowcon/flowcond.toml").exists() {
+        let default = check(Path::new(""), false);
+        let text = String::from_utf8(default.stdout).unwrap();
+        assert!(default.status.success() && text.contains("does not exist") && !text.contains("no mistakes"), "{text}");
+    }
+    let closed = folder.path().join("file/flowcond.toml");
+    fs::write(folder.path().join("file"), "not a folder").unwrap();
+    let sources = Sources { file: closed, ..Sources::default() };
+    assert!(load(&sources).is_err(), "only a file that certainly does not exist is none");
 }
 
 /// After a crash, and before a removal, jobs get their original limits back whatever else the configuration says.

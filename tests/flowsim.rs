@@ -189,6 +189,8 @@ fn a_replay_of_a_recording_gives_the_same_decisions() {
     let at = text.find("\"next_tick\":").unwrap() + "\"next_tick\":".len();
     fs::write(&path, format!("{}9{}", &text[..at], &text[at..])).unwrap();
     assert!(stderr_of(&["replay", recording]).contains("next_tick was"));
+    fs::write(&path, text.lines().next().unwrap()).unwrap();
+    assert!(stderr_of(&["replay", recording]).contains("no ticks"), "a replay of nothing shows nothing");
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn the_tarball_is_not_uninstalled_while_original_limits_cannot_be_restored() {
     let root = Root::with("exit 0");
     let done = root.uninstall();
     assert!(done.status.success() && !root.has("usr/bin/flowcond"), "{}", stderr(&done));
-    assert!(fs::read_to_string(root.at("arguments")).unwrap().starts_with("restore"));
+    assert!(fs::read_to_string(root.at("arguments")).unwrap().starts_with("restore --if-governed"));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn the_debian_package_is_not_removed_while_original_limits_cannot_be_restored() 
     let root = Root::with("exit 0");
     let done = root.deb("prerm", "remove");
     assert!(done.status.success(), "{}", stderr(&done));
-    assert!(fs::read_to_string(root.at("arguments")).unwrap().starts_with("restore"));
+    assert!(fs::read_to_string(root.at("arguments")).unwrap().starts_with("restore --if-governed"));
     assert!(root.deb("prerm", "upgrade").status.success());
 }
 
@@ -168,7 +168,8 @@ fn an_incomplete_restore_fails_and_a_restore_without_a_journal_creates_none() {
     };
     let restore = |state: &Path| command(state).output().unwrap();
     let never = folder.path().join("never");
-    assert!(restore(&never).status.success() && !never.exists());
+    assert!(!restore(&never).status.success() && !never.exists());
+    assert!(command(&never).arg("--if-governed").output().unwrap().status.success() && !never.exists());
     let state = folder.path().join("state");
     drop(flowcon::host::store::Store::open(&state).unwrap());
     // A process that another test is just starting may hold the released lock for a moment.

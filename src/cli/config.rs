@@ -65,10 +65,10 @@ pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
 }
 
 fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
-    let file = named.unwrap_or(Path::new(DEFAULT_FILE)).display();
+    let file = named.unwrap_or(Path::new(DEFAULT_FILE));
     match load(named) {
         Ok(_) if screen.is_json() => Ok(screen.print_json(&json!({ "ok": true, "mistakes": [] }))?),
-        Ok(_) => Ok(screen.print(&text::clean(&format!("{file}: no mistakes"))).and_then(|()| screen.print("\n"))?),
+        Ok(_) => Ok(screen.print(&text::clean(&no_mistakes(file))).and_then(|()| screen.print("\n"))?),
         Err(mistakes) => {
             if screen.is_json() {
                 let words: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
@@ -77,6 +77,13 @@ fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {
             Err(invalid(&mistakes))
         }
     }
+}
+
+/// Says that a configuration has no mistakes, which is no news of a file that does not exist.
+pub(super) fn no_mistakes(file: &Path) -> String {
+    let found =
+        if file.exists() { "no mistakes" } else { "does not exist; the defaults and the files in its folder apply" };
+    format!("{}: {found}", file.display())
 }
 
 fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Failure> {
@@ -94,7 +101,7 @@ fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Fa
         }
     };
     if !screen.is_json() {
-        return Ok(screen.print(shown.trim_start())?);
+        return Ok(screen.print(&text::clean_lines(shown.trim_start()))?);
     }
     let document: toml::Table = shown.parse().map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot print the settings as JSON: {error}"), "omit -o json")

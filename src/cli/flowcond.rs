@@ -1,19 +1,23 @@
 //! The command line of `flowcond`: runs the daemon, restores limits, checks the configuration.
 //!
-//! Imports: config, daemon, host's freezer and users, service.
+//! Imports: config, daemon, host's freezer, store and users, siblings, term.
 
+use super::config::no_mistakes;
 use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
 use crate::config::{self, ConfigError, OnExit, Settings, Sources};
-use crate::daemon::{self, Control, Restored};
+use crate::daemon::{self, Control, Restored, Undone};
+use crate::host::store::StoreError;
 use crate::host::{freezer, users};
-use clap::{CommandFactory, Parser, Subcommand};
+use crate::term::text::{clean, clean_lines};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{BufReader, stdin, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::sync::mpsc;
 
 const DEFAULT_FILE: &str = "/etc/flowcon/flowcond.toml";
+const STATE_DIR: &str = "state-dir";
 
 /// Daemon that governs the training jobs of this machine: CPU follows learning
 #[derive(Parser, Debug)]
@@ -44,20 +48,26 @@ Signals: HUP reloads the configuration, TERM and INT restore the original limits
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Restore all original limits, without a running daemon
-    Restore {
-        /// Only if the setting on-exit says so; for the unit, after the daemon has ended
-        #[arg(long)]
-        as_configured: bool,
-        /// Also forget containers that do not run and whose engine no longer exists or cannot be reached
-        #[arg(long, conflicts_with = "as_configured")]
-        forget_missing: bool,
-    },
+    /// Restore all original limits, without a running daemon; fails if there is no journal of them
+    Restore(RestoreArgs),
     /// Check the configuration and name file, line and key of each mistake
     CheckConfig,
     /// Freeze and thaw on request of the daemon, and thaw everything when it is gone; started by the daemon
     #[command(hide = true)]
     Freezer,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct RestoreArgs {
+    /// Only if the setting on-exit says so, and if there is a journal; for the unit, after the daemon has ended
+    #[arg(long)]
+    as_configured: bool,
+    /// Only if there is a journal, that is, if flowcond has ever run; for scripts that remove flowcon
+    #[arg(long)]
+    if_governed: bool,
+    /// Also forget containers that do not run and whose engine no longer exists or cannot be reached
+    #[arg(long, conflicts_with = "as_configured")]
+    forget_missing: bool,
 }
 
 /// The command line, for the manual.
@@ -77,23 +87,30 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(Verb::Freezer) = arguments.verb {
         return finish(freezer::run(BufReader::new(stdin()), stdout()).map_err(|error| error.to_string()));
     }
-    let (settings, mistakes) = config::load_valid(&sources(&arguments));
+    let sources = sources(&arguments);
+    let (settings, mistakes) = config::load_valid(&sources);
     if !mistakes.is_empty() {
-        let Some(Verb::Restore { .. }) = arguments.verb else { return invalid(&mistakes) };
+        let Some(Verb::Restore(args)) = arguments.verb else { return invalid(&mistakes) };
         // A mistake must not keep the jobs from their original limits.
         mistakes.iter().for_each(|mistake| eprintln!("flowcond: {mistake}"));
         eprintln!("flowcond: the limits are restored nevertheless, with the defaults of these settings");
+        if sources.may_hide(STATE_DIR, &mistakes) {
+            let path = settings.state_dir.display();
+            eprintln!("flowcond: the state directory may not be {path}; next: name it with --state-dir");
+            restore(&settings, args);
+            return ExitCode::FAILURE;
+        }
     }
     match arguments.verb {
-        None => govern(&arguments, settings),
-        Some(Verb::Restore { as_configured: true, .. }) if settings.on_exit == OnExit::Keep => {
+        None => govern(sources, &arguments.log, settings),
+        Some(Verb::Restore(RestoreArgs { as_configured: true, .. })) if settings.on_exit == OnExit::Keep => {
             println!("on-exit = \"keep\": the limits are kept for the next daemon");
             thaw(&settings)
         }
-        Some(Verb::Restore { forget_missing, .. }) => restore(&settings, forget_missing),
+        Some(Verb::Restore(args)) => restore(&settings, args),
         Some(Verb::CheckConfig) => {
             unknown_names(&settings).iter().for_each(|unknown| eprintln!("flowcond: warning: {unknown}"));
-            println!("{}: no mistakes", arguments.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE)).display());
+            println!("{}", no_mistakes(&sources.file));
             ExitCode::SUCCESS
         }
         Some(Verb::Freezer) => ExitCode::SUCCESS, // handled above
@@ -105,7 +122,7 @@ fn sources(arguments: &Arguments) -> Sources {
         path.as_ref().map(|path| (key.to_owned(), path.to_string_lossy().into_owned(), format!("--{key}")))
     };
     let mut flags: Vec<(String, String, String)> =
-        [path("socket", &arguments.socket), path("state-dir", &arguments.state_dir)].into_iter().flatten().collect();
+        [path("socket", &arguments.socket), path(STATE_DIR, &arguments.state_dir)].into_iter().flatten().collect();
     flags.extend(arguments.set.iter().map(|(key, value)| (key.clone(), value.clone(), "--set".to_owned())));
     Sources {
         file: arguments.config.clone().unwrap_or_else(|| DEFAULT_FILE.into()),
@@ -139,16 +156,18 @@ fn unknown_names(settings: &Settings) -> Vec<String> {
     admins.chain(group).map(|unknown| unknown.to_string()).collect()
 }
 
-fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {
-    if let Err(text) = log_to_journal_or_stderr(&arguments.log) {
+fn govern(sources: Sources, log: &str, settings: Settings) -> ExitCode {
+    if let Err(text) = log_to_journal_or_stderr(log) {
         eprintln!("flowcond: {text}");
         return ExitCode::from(2);
     }
     let value = |name: &str| config::KEYS.iter().find(|key| key.name == name).map(|key| (key.show)(&settings));
-    let logged = ["socket", "state-dir", "engine.address", "engine.label", "policy.name", "policy.interval"];
+    let logged = ["socket", STATE_DIR, "engine.address", "engine.label", "policy.name", "policy.interval"];
     let logged: Vec<String> = logged.iter().filter_map(|name| Some(format!("{name} = {}", value(name)?))).collect();
     tracing::info!("flowcond {} starts: {}", env!("CARGO_PKG_VERSION"), logged.join(", "));
-    let sources = sources(arguments);
+    if !rustix::process::geteuid().is_root() {
+        tracing::warn!("flowcond needs root: as another user, it can change only limits that this user may write");
+    }
     let reread = Box::new(move || config::load(&sources));
     let ended = block_on(async move {
         let (control, requests) = mpsc::channel(4);
@@ -163,10 +182,23 @@ fn govern(arguments: &Arguments, settings: Settings) -> ExitCode {
     finish(ended)
 }
 
-fn restore(settings: &Settings, forget_missing: bool) -> ExitCode {
-    let restored =
-        block_on(async { daemon::restore(settings, forget_missing).await.map_err(|error| error.to_string()) });
-    finish(restored.and_then(|restored| report(&restored)))
+fn restore(settings: &Settings, args: RestoreArgs) -> ExitCode {
+    let undone =
+        block_on(async { daemon::restore(settings, args.forget_missing).await.map_err(|error| next_after(&error)) });
+    finish(undone.and_then(|undone| report(undone, args.as_configured || args.if_governed)))
+}
+
+/// The error with the next step of a restore, which is not that of a daemon's start.
+fn next_after(error: &StoreError) -> String {
+    match error {
+        StoreError::InUse { path, holder } => {
+            format!(
+                "state directory {}: in use by {holder}; `flowctl restore` restores through that daemon",
+                path.display()
+            )
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Thaws all frozen jobs, even if the limits are kept.
@@ -175,18 +207,32 @@ fn thaw(settings: &Settings) -> ExitCode {
     finish(failed.and_then(|failed| if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }))
 }
 
-fn report(restored: &Restored) -> Result<(), String> {
-    let Restored { back, nothing_to_do, left, missing, failed, .. } = restored;
-    for name in back {
-        println!("{name}: original limits restored");
+/// Prints what was done. `may_lack`: a journal that does not exist is no failure.
+fn report(undone: Undone, may_lack: bool) -> Result<(), String> {
+    let Undone { journal, restored, unknown } = undone;
+    let mut failed = unknown.unwrap_or_else(|error| {
+        eprintln!("flowcond: not checked whether other containers have limits of flowcon: {}", clean(&error));
+        Vec::new()
+    });
+    let journal = journal.display();
+    match restored {
+        Some(restored) => {
+            let Restored { back, nothing_to_do, left, missing, failed: not_restored, .. } = restored;
+            back.iter().for_each(|name| println!("{}: original limits restored", clean(name)));
+            left.iter().for_each(|text| println!("{}: left alone", clean(text)));
+            missing.iter().for_each(|name| println!("{}: forgotten, its engine cannot be reached", clean(name)));
+            failed.splice(0..0, not_restored);
+            println!("{} restored, {nothing_to_do} had nothing to restore, {} failed", back.len(), failed.len());
+            println!("the journal is {journal}");
+        }
+        None if may_lack && failed.is_empty() => {
+            println!("nothing to restore: no journal {journal}, so flowcond has not run with this state directory");
+        }
+        None => failed.push(format!(
+            "nothing was restored: there is no journal {journal}\nnext: if flowcond used another state directory, name it with \
+             --state-dir; if it has never run, there is nothing to restore"
+        )),
     }
-    for text in left {
-        println!("{text}: left alone");
-    }
-    for name in missing {
-        println!("{name}: forgotten, its engine cannot be reached");
-    }
-    println!("{} restored, {nothing_to_do} had nothing to restore, {} failed", back.len(), failed.len());
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
@@ -194,7 +240,10 @@ fn finish(ended: Result<(), String>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("flowcond: {text}");
+            eprintln!("flowcond: {}", clean_lines(&text));
+            if !rustix::process::geteuid().is_root() {
+                eprintln!("next: run flowcond as root (`sudo flowcond`), which changing limits needs");
+            }
             ExitCode::FAILURE
         }
     }

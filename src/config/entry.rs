@@ -45,7 +45,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
-    #[error("{path}: {reason}; create the file, or select another one with --config")]
+    #[error("{path}: {reason}; check the path and its permissions, or select another file with --config")]
     Unreadable {
         /// Path of the file.
         path: String,

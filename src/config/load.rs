@@ -27,6 +27,21 @@ pub struct Sources {
     pub flags: Vec<(String, String, String)>,
 }
 
+impl Sources {
+    /// Whether mistakes may be the reason that this setting has its default: its value is one, or a file with it cannot be read.
+    pub fn may_hide(&self, key: &str, mistakes: &[ConfigError]) -> bool {
+        let in_environment =
+            |(name, value): &(String, String)| from_environment(name, value).is_some_and(|of| of.key == key);
+        let overridden = self.flags.iter().any(|(name, ..)| name == key) || self.environment.iter().any(in_environment);
+        let hides = |mistake: &ConfigError| match mistake {
+            ConfigError::Unreadable { .. } => !overridden,
+            ConfigError::BadValue { key: of, .. } => of == key,
+            ConfigError::Syntax { .. } | ConfigError::UnknownKey { .. } => false,
+        };
+        mistakes.iter().any(hides)
+    }
+}
+
 /// Loads the settings.
 ///
 /// # Errors
@@ -144,15 +159,23 @@ fn apply(settings: &mut Settings, entry: &Entry) -> Result<(), ConfigError> {
 /// Returns the main file and the `*.toml` files of its directory. Only a main file that was named explicitly must exist.
 fn files(sources: &Sources, errors: &mut Vec<ConfigError>) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    if sources.file.exists() {
-        files.push(sources.file.clone());
-    } else if sources.must_exist {
-        errors.push(unreadable(&sources.file, &io::Error::other("no such file")));
+    match sources.file.try_exists() {
+        Ok(true) => files.push(sources.file.clone()),
+        Ok(false) if sources.must_exist => {
+            errors.push(unreadable(&sources.file, &io::Error::other("no such file")));
+        }
+        Ok(false) => {}
+        Err(error) => errors.push(unreadable(&sources.file, &error)),
     }
     let folder = sources.file.with_extension("d");
     let mut fragments: Vec<PathBuf> = match fs::read_dir(&folder) {
         Ok(found) => found.filter_map(|entry| Some(entry.ok()?.path())).collect(),
-        Err(_) => Vec::new(), // without the directory there are no fragments
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                errors.push(unreadable(&folder, &error));
+            }
+            Vec::new()
+        }
     };
     fragments.retain(|path| path.extension().is_some_and(|ext| ext == "toml"));
     fragments.sort();

@@ -36,30 +36,15 @@ pub(super) struct Remembered {
 }
 
 impl Journal {
-    /// Whether there may be a journal; `false` only if there is certainly none.
-    pub fn is_there(directory: &Path) -> bool {
-        Store::is_there(directory)
+    /// Opens the state directory, for a restore: it is an error if anything in it cannot be used. `None` if there is no journal.
+    pub fn open_existing(directory: &Path) -> Result<Option<(Journal, Remembered)>, StoreError> {
+        if Store::is_there(directory)? { Journal::open_usable(directory).map(Some) } else { Ok(None) }
     }
 
     /// Opens the state directory. It is an error only if another daemon holds it, or a later version wrote it.
     pub fn open(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
-        match Store::open(directory) {
-            Ok(opened) => {
-                let mut remembered = Remembered::default();
-                if let Some(path) = &opened.set_aside {
-                    remembered.notices.push(format!(
-                        "the journal was damaged and set aside as {}; containers that exist are left alone, also \
-                         after a restart: check their limits, then `flowctl govern NAME`",
-                        path.display()
-                    ));
-                }
-                if let Err(error) = recall(&opened.store, &mut remembered) {
-                    let why = until_restart(&error);
-                    remembered.notices.push(why.clone());
-                    return Ok((Journal { store: Err(why) }, remembered));
-                }
-                Ok((Journal { store: Ok(opened.store) }, remembered))
-            }
+        match Journal::open_usable(directory) {
+            Ok(opened) => Ok(opened),
             Err(error @ (StoreError::InUse { .. } | StoreError::Newer { .. })) => Err(error),
             Err(error) => {
                 let why = until_restart(&error);
@@ -68,6 +53,20 @@ impl Journal {
                 Ok((Journal { store: Err(why) }, remembered))
             }
         }
+    }
+
+    fn open_usable(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
+        let opened = Store::open(directory)?;
+        let mut remembered = Remembered::default();
+        if let Some(path) = &opened.set_aside {
+            remembered.notices.push(format!(
+                "the journal was damaged and set aside as {}; containers that exist are left alone, also \
+                 after a restart: check their limits, then `flowctl govern NAME`",
+                path.display()
+            ));
+        }
+        recall(&opened.store, &mut remembered)?;
+        Ok((Journal { store: Ok(opened.store) }, remembered))
     }
 
     /// Makes the originals and the values to be written durable. Returns the originals in the journal.

@@ -59,6 +59,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod thaw;
+mod unknown_limits;
 mod writer;
 #[cfg(test)]
 mod writer_tests;
@@ -66,7 +67,7 @@ mod writer_tests;
 pub use crate::limits::machine::Restored;
 pub use error::DaemonError;
 pub use governing::{Control, Reread};
-pub use restore::{restore, thaw};
+pub use restore::{Undone, restore, thaw};
 
 use crate::api::{self, Access, ApiLimits};
 use crate::config::{EngineChoice, Settings};

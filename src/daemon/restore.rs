@@ -10,39 +10,81 @@ use super::operation::Piece;
 use super::pulse::Pulse;
 use super::target::Target;
 use super::thaw::thaw_all;
+use super::unknown_limits::unknown_limits;
 use super::writer::{Connected, Writer, of_another_engine};
 use crate::config::{EngineChoice, Settings};
-use crate::host::docker::{Engine, EngineAddress};
-use crate::host::store::{Original, StoreError};
+use crate::host::docker::{Engine, EngineAddress, EngineError};
+use crate::host::store::{Original, Store, StoreError};
 use crate::limits::machine::{self, Restored};
 use crate::limits::{End, Outcome, Restore};
-use crate::model::{Runtime, Setting};
+use crate::model::{ContainerId, Runtime, Setting};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use tokio::time::{Instant, timeout_at};
+
+/// What a restore without a daemon did.
+#[derive(Debug)]
+pub struct Undone {
+    /// Path of the journal.
+    pub journal: PathBuf,
+    /// What was restored from it; `None` if it does not exist.
+    pub restored: Option<Restored>,
+    /// Containers that the journal does not know and whose limits look like flowcon's, each with the next step; or why the engine could not be
+    /// asked for them.
+    pub unknown: Result<Vec<String>, String>,
+}
 
 /// Restores all containers in a state directory that no daemon uses. `forget_missing`: their owner says that the engines which are not in
 /// reach no longer exist.
 ///
 /// # Errors
-/// [`StoreError`] if the directory cannot be opened. A running daemon locks it; use `flowctl restore` then.
-pub async fn restore(settings: &Settings, forget_missing: bool) -> Result<Restored, StoreError> {
-    let Some((mut executor, remembered)) = open_executor(settings)? else {
-        return Ok(Restored::default()); // limits were never changed
+/// [`StoreError`] if the directory cannot be used. A running daemon locks it; use `flowctl restore` then.
+pub async fn restore(settings: &Settings, forget_missing: bool) -> Result<Undone, StoreError> {
+    let journal = Store::file(&settings.state_dir);
+    let Some((opened, remembered)) = Journal::open_existing(&settings.state_dir)? else {
+        let unknown = unknown_limits(&writer(settings), &settings.label, &BTreeSet::new()).await;
+        return Ok(Undone { journal, restored: None, unknown });
     };
-    let frozen = thaw_all(&mut executor).await;
+    let known: BTreeSet<ContainerId> =
+        remembered.limits.originals.keys().chain(&remembered.limits.damaged).cloned().collect();
+    let mut executor = Executor { journal: opened, writer: writer(settings), pulse: Pulse::default() };
+    let restored = restore_remembered(&mut executor, remembered, forget_missing).await;
+    let unknown = unknown_limits(&executor.writer, &settings.label, &known).await;
+    Ok(Undone { journal, restored: Some(restored), unknown })
+}
+
+async fn restore_remembered(executor: &mut Executor, remembered: Remembered, forget_missing: bool) -> Restored {
+    let frozen = thaw_all(executor).await;
     let needed = remembered.limits.originals.values().any(|known| known.runtime == Runtime::Docker);
     if let (Some(engine), true) = (&executor.writer.engine, needed)
         && let Ok(info) = engine.info().await
     {
         executor.writer.connected.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(info);
     }
-    let forgotten = if forget_missing { missing_forgotten(&mut executor) } else { Ok(Vec::new()) };
-    let mut restored = restore_all(&mut executor, None).await;
+    let forgotten = if forget_missing { missing_forgotten(executor) } else { Ok(Vec::new()) };
+    let mut restored = restore_all(executor, None).await;
     match forgotten {
         Ok(names) => restored.missing = names,
         Err(why) => restored.failed.push(why),
     }
     restored.failed.extend(frozen.into_iter().chain(remembered.notices));
-    Ok(restored)
+    for id in &remembered.limits.damaged {
+        restored.failed.extend(damaged(&executor.writer, id).await);
+    }
+    restored
+}
+
+/// Says that the original of a container is lost, unless its engine says that it was removed.
+async fn damaged(writer: &Writer, id: &ContainerId) -> Option<String> {
+    if let Some(engine) = &writer.engine
+        && matches!(engine.record(id).await, Err(EngineError::Gone { .. }))
+    {
+        return None;
+    }
+    let id = id.short();
+    Some(format!(
+        "{id}: its record in the journal is damaged; `docker inspect {id}` shows its limits: set them yourself"
+    ))
 }
 
 /// Forgets containers that do not run and whose engine is not the connected one, such as one whose data directory was deleted: nothing
@@ -63,18 +105,12 @@ fn missing_forgotten(executor: &mut Executor) -> Result<Vec<String>, String> {
 /// # Errors
 /// See [`restore`].
 pub async fn thaw(settings: &Settings) -> Result<Vec<String>, StoreError> {
-    match open_executor(settings)? {
-        Some((mut executor, _)) => Ok(thaw_all(&mut executor).await),
-        None => Ok(Vec::new()),
-    }
+    let Some((journal, _)) = Journal::open_existing(&settings.state_dir)? else { return Ok(Vec::new()) };
+    Ok(thaw_all(&mut Executor { journal, writer: writer(settings), pulse: Pulse::default() }).await)
 }
 
-/// Opens a state directory that no daemon uses; returns `None` if limits were never changed.
-fn open_executor(settings: &Settings) -> Result<Option<(Executor, Remembered)>, StoreError> {
-    if !Journal::is_there(&settings.state_dir) {
-        return Ok(None);
-    }
-    let (journal, remembered) = Journal::open(&settings.state_dir)?;
+/// Returns a writer that is not connected yet.
+fn writer(settings: &Settings) -> Writer {
     let address = match &settings.engine {
         EngineChoice::Off => None,
         EngineChoice::Auto => EngineAddress::from_config(None).ok(),
@@ -82,8 +118,7 @@ fn open_executor(settings: &Settings) -> Result<Option<(Executor, Remembered)>, 
     };
     // All calls go to one engine, even if the socket of another appears meanwhile.
     let engine = address.map(|address| Engine::new(address.resolved()));
-    let writer = Writer::new(engine, Connected::default());
-    Ok(Some((Executor { journal, writer, pulse: Pulse::default() }, remembered)))
+    Writer::new(engine, Connected::default())
 }
 
 /// Restores everything in the journal. What is not done `until` then fails and stays in the journal.

@@ -103,6 +103,11 @@ fn run_replay(arguments: &ReplayArguments) -> Result<String, String> {
     let file = std::fs::File::open(&arguments.file)
         .map_err(|error| format!("{path}: cannot open the recording: {error}; check the path and its permissions"))?;
     let replay = replay::replay(&path, std::io::BufReader::new(file))?;
+    if replay.ticks == 0 {
+        return Err(format!(
+            "{path}: it has no ticks, so nothing was compared; record for longer than an interval: `flowctl record FILE --for 5m`"
+        ));
+    }
     match replay.difference {
         None => Ok(format!("{path}: {} ticks, all decided the same, bit for bit\n", replay.ticks)),
         Some(Difference { line, at_s, place, recorded, decided }) => Err(format!(

@@ -16,7 +16,9 @@ live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
 restore() {
     flowcond=$root/usr/bin/flowcond
     [ -x "$flowcond" ] || return 0
-    if [ -n "$root" ]; then "$flowcond" restore --state-dir "$root/var/lib/flowcon"; else "$flowcond" restore; fi
+    # Without a journal, flowcond has never run, and there is nothing to restore.
+    if [ -n "$root" ]; then set -- --state-dir "$root/var/lib/flowcon"; fi
+    "$flowcond" restore --if-governed "$@"
 }
 
 uninstall() {

@@ -5,6 +5,7 @@
 
 mod address;
 mod apply;
+mod bundle;
 mod container;
 mod cpu_shares;
 mod engine;
@@ -19,6 +20,7 @@ mod update;
 mod watch;
 
 pub use address::{AddressError, EngineAddress};
+pub use bundle::shares_at_start;
 pub use container::{EngineContainer, EngineMount, Listed, LogSource};
 pub use cpu_shares::Conversion;
 pub use engine::{Engine, EngineInfo};

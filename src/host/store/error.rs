@@ -16,6 +16,14 @@ pub enum StoreError {
         /// Error of the operating system.
         source: std::io::Error,
     },
+    /// This user may not use the directory.
+    #[error("state directory {}: {operation}: permission denied; run flowcond as root, or choose another one with --state-dir", path.display())]
+    Denied {
+        /// Path of the directory.
+        path: PathBuf,
+        /// The operation.
+        operation: &'static str,
+    },
     /// Another daemon uses the directory.
     #[error(
         "state directory {}: in use by {holder}; stop that daemon, or use another --state-dir",
@@ -85,6 +93,7 @@ impl StoreError {
     pub(super) fn directory(path: &Path, operation: &'static str, source: std::io::Error) -> Self {
         match source.kind() {
             std::io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { path: path.to_owned(), operation },
+            std::io::ErrorKind::PermissionDenied => StoreError::Denied { path: path.to_owned(), operation },
             _ => StoreError::Directory { path: path.to_owned(), operation, source },
         }
     }

@@ -26,6 +26,7 @@ pub use scopes::{ScopeRecord, ScopeRecords};
 use lock::Lock;
 use rusqlite::{Connection, ErrorCode, Row, ffi};
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -73,9 +74,19 @@ impl Store {
         Ok(Opened { store, set_aside })
     }
 
-    /// Whether `directory` may contain a database; `false` only if it certainly does not.
-    pub fn is_there(directory: &Path) -> bool {
-        directory.join(DATABASE).try_exists().unwrap_or(true)
+    /// Returns the path of the database in `directory`.
+    pub fn file(directory: &Path) -> PathBuf {
+        directory.join(DATABASE)
+    }
+
+    /// Whether `directory` contains a database that was ever written to, or lost one.
+    pub fn is_there(directory: &Path) -> Result<bool, StoreError> {
+        let length = |name: &str| match fs::metadata(directory.join(name)) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(StoreError::directory(directory, "look for its journal", source)),
+        };
+        Ok(length(DATABASE)?.is_some_and(|length| length > 0) || length(LOSS)?.is_some())
     }
 
     /// Returns the path of the database.
