@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Shares and weights that are multiples of these are chosen by people.
-const ROUND_SHARES: i64 = 256;
+const ROUND_SHARES: [i64; 2] = [100, 256];
 const ROUND_WEIGHT: u32 = 25;
 /// The engine's default.
 const DEFAULT_SHARES: i64 = 1024;
@@ -93,7 +93,8 @@ fn looks_like_ours(now: CpuWeight, recorded: i64, at_start: Option<i64>, convers
         return now.number() % ROUND_WEIGHT != 0; // written to the cgroup, as where the engine cannot update
     }
     let is_requested = |one: &Conversion| i64::try_from(one.shares(now)) == Ok(recorded);
-    recorded % ROUND_SHARES != 0 && conversions.iter().any(is_requested)
+    let is_round = ROUND_SHARES.iter().any(|round| recorded % round == 0);
+    !is_round && conversions.iter().any(is_requested)
 }
 
 #[cfg(test)]
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_owners_limit_is_not_taken_for_one_of_flowcon() {
-        for shares in [2, 512, 1024, 2048, 700, 100, 1000] {
+        for shares in [2, 512, 1024, 2048, 3000, 700, 100, 1000] {
             assert!(!on_version_1(shares, shares, Some(0)), "{shares}: updated by its owner");
             assert!(!on_version_1(shares, shares, None), "{shares}");
         }
