@@ -8,6 +8,7 @@ use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored, Undone};
 use crate::host::store::StoreError;
 use crate::host::{freezer, users};
+use crate::term::exit;
 use crate::term::text::{clean, clean_lines};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -79,10 +80,7 @@ pub fn command() -> clap::Command {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(rejection) => {
-            let _ = rejection.print(); // if the output is closed, the exit code remains
-            return if rejection.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
+        Err(rejection) => return exit::rejected("flowcond", &rejection),
     };
     if let Some(Verb::Freezer) = arguments.verb {
         return finish(freezer::run(BufReader::new(stdin()), stdout()).map_err(|error| error.to_string()));

@@ -4,7 +4,7 @@ use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
 use crate::coordinator::{self, Control, Settings};
 use crate::lab::cluster as demo;
 use crate::lab::train::{self, TrainArgs};
-use crate::term::exit::Failure;
+use crate::term::exit::{self, Failure};
 use crate::term::screen::{ColorChoice, Format, Screen};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -73,10 +73,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(rejection) => {
-            let _ = rejection.print(); // if the output is closed, the exit code remains
-            return if rejection.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
+        Err(rejection) => return exit::rejected("flowcoord", &rejection),
     };
     match &arguments.verb {
         Verb::Demo(args) => return ended(demo::run(args, &Screen::new(Format::Table, ColorChoice::Auto))),

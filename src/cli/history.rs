@@ -56,7 +56,8 @@ pub async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Re
 
 async fn one(client: &Client, name: &str, args: &HistoryArgs, until: u64, screen: &Screen) -> Result<(), Failure> {
     let found = jobs(client, &span(args.since.unwrap_or(0), until), Some(name)).await?;
-    let Some(job) = found.into_iter().max_by_key(|job| (job.started_unix_ms, job.number)) else {
+    // A job that had this name before it was renamed comes after those that have it.
+    let Some(job) = found.into_iter().max_by_key(|job| (job.name == name, job.started_unix_ms, job.number)) else {
         let message = format!("no run of {name} found between {} and {}", since_text(args.since), when::clock(until));
         return Err(Failure::new(
             super::Exit::NotFound,

@@ -28,7 +28,7 @@ mod usage;
 
 use crate::api::client::{Client, segment};
 use crate::lab::{bench, demo, train};
-use crate::term::exit::{Exit, Failure};
+use crate::term::exit::{self, Exit, Failure};
 use crate::term::screen::{self, ColorChoice, Format, Output, Screen, Tone};
 use crate::term::{hint, text, when};
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -212,14 +212,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     execute(cli).unwrap_or_else(|failure| report(&failure, color).into())
 }
 
-/// Prints help, version, or a usage error. A closed output is ignored.
+/// Prints help, version, or a usage error.
 fn usage_error(rejection: &clap::Error) -> ExitCode {
     if let Some(words) = usage::docker_hint(rejection) {
         let _ = writeln!(io::stderr(), "flowctl: {words}");
         return Exit::Usage.into();
     }
-    let _ = rejection.print();
-    if rejection.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
+    exit::rejected("flowctl", rejection)
 }
 
 fn report(failure: &Failure, color: ColorChoice) -> Exit {

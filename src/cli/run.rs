@@ -8,6 +8,7 @@ mod message;
 mod registered;
 mod relay;
 mod signals;
+mod write;
 
 use crate::config;
 use crate::host::cgroup::{self, CgroupError, Home};
@@ -39,7 +40,8 @@ const LAST_PROCESSES: Duration = Duration::from_secs(1);
 /// Run a command in its own cgroup, governed like a container.
 ///
 /// Its output is shown and parsed for training progress, signals are forwarded to it, and its exit code is returned (128 + n after
-/// signal n). PYTHONUNBUFFERED=1 is set, so that Python does not buffer its log. Without a daemon it runs ungoverned until one starts.
+/// signal n; 1 instead of 0 if its output could not be written). PYTHONUNBUFFERED=1 is set, so that Python does not buffer its log.
+/// Without a daemon it runs ungoverned until one starts.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
     /// Name of the job in `flowctl ps` [default: the program's name and a number]
@@ -219,10 +221,11 @@ async fn run_in(
         }
         None => Some(output),
     };
-    let output = relay::output_of(&mut child, output);
-    let code = exit_code(wait(&mut child, pid, &mut signals, output).await?);
+    let output = relay::output_of(&mut child, output).context("cannot read the command's output")?;
+    let (status, is_output_lost) = wait(&mut child, pid, &mut signals, output).await?;
+    let code = exit_code(status);
     registered.end(code).await;
-    Ok(code)
+    Ok(if is_output_lost && status.success() { Exit::Failed as u8 } else { code })
 }
 
 /// Starts this program again, as the process that becomes the command once it is in its cgroup.
@@ -275,29 +278,30 @@ async fn prepare(
 
 /// Waits for the command and the end of its output, and forwards signals meanwhile. Other processes may hold the output open after the
 /// command has ended; then a signal ends the wait. The pid may already belong to another process, so nothing is sent to it any more.
+/// Returns also whether output was lost, as far as is known.
 async fn wait(
     child: &mut Child,
     pid: u32,
     signals: &mut Signals,
-    output: impl Future<Output = ()>,
-) -> anyhow::Result<ExitStatus> {
+    output: impl Future<Output = bool>,
+) -> anyhow::Result<(ExitStatus, bool)> {
     tokio::pin!(output);
-    let (mut status, mut shown) = (None, false);
+    let (mut status, mut is_whole) = (None, None);
     loop {
         tokio::select! {
             ended = child.wait(), if status.is_none() => status = Some(ended.context("cannot wait for the command")?),
-            () = &mut output, if !shown => shown = true,
+            shown = &mut output, if is_whole.is_none() => is_whole = Some(shown),
             signal = signals.next() => match status {
                 None => signals.pass_on(signal, pid),
                 Some(status) if Signals::asks_to_end(signal) => {
-                    let _ = timeout(LAST_OUTPUT, &mut output).await;
-                    return Ok(status);
+                    let is_whole = timeout(LAST_OUTPUT, &mut output).await;
+                    return Ok((status, is_whole == Ok(false)));
                 }
                 Some(_) => {}
             },
         }
-        if let (Some(status), true) = (status, shown) {
-            return Ok(status);
+        if let (Some(status), Some(is_whole)) = (status, is_whole) {
+            return Ok((status, !is_whole));
         }
     }
 }

@@ -47,7 +47,7 @@ impl Journal {
             Ok(opened) => Ok(opened),
             Err(error @ (StoreError::InUse { .. } | StoreError::Newer { .. })) => Err(error),
             Err(error) => {
-                let why = until_restart(&error);
+                let why = until_restart(error);
                 let notice = format!("watching only, nothing is changed: {why}");
                 let remembered = Remembered { notices: vec![notice], ..Remembered::default() };
                 Ok((Journal { store: Err(why) }, remembered))
@@ -78,76 +78,74 @@ impl Journal {
         };
         let journalled = |original: Original| journalled_of(&original);
         match store.journal_changes(rows) {
-            Ok(originals) => {
-                originals.into_iter().map(|read| read.map(journalled).map_err(|error| error.to_string())).collect()
-            }
-            Err(error) => all(error.to_string()),
+            Ok(originals) => originals.into_iter().map(|read| read.map(journalled).map_err(told)).collect(),
+            Err(error) => all(told(error)),
         }
     }
 
     /// Returns what the journal knows of a container.
     pub fn original(&self, id: &ContainerId) -> Result<Option<Original>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
-        store.original(id).map_err(|error| error.to_string())
+        store.original(id).map_err(told)
     }
 
     /// Returns the values of ours that may be in force in a container.
     pub fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
-        store.written(id).map_err(|error| error.to_string())
+        store.written(id).map_err(told)
     }
 
     pub fn forget(&mut self, id: &ContainerId) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
-        store.forget(id).map_err(|error| error.to_string())
+        store.forget(id).map_err(told)
     }
 
     /// Records durably that a job may be frozen, or that its engine has paused it.
     pub fn record_freezable(&mut self, job: &Freezable) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
-        store.record_freezable(job).map_err(|error| error.to_string())
+        store.record_freezable(job).map_err(told)
     }
 
     /// Removes the record of a job that is thawed and will not be frozen.
     pub fn forget_freezable(&mut self, id: &ContainerId) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
-        store.forget_freezable(id).map_err(|error| error.to_string())
+        store.forget_freezable(id).map_err(told)
     }
 
     /// Returns the jobs that may be frozen.
     pub fn freezable(&self) -> Result<Vec<Freezable>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
-        store.freezable().map_err(|error| error.to_string())
+        store.freezable().map_err(told)
     }
 
     /// Returns the adopted containers.
     #[cfg(test)]
     pub fn adopted(&self) -> Result<BTreeMap<ContainerId, Adoption>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
-        store.adopted().map_err(|error| error.to_string())
+        store.adopted().map_err(told)
     }
 
     /// Records durably that a container is adopted.
     pub fn adopt(&mut self, id: &ContainerId, adoption: &Adoption) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
-        store.adopt(id, adoption).map_err(|error| error.to_string())
+        store.adopt(id, adoption).map_err(told)
     }
 
     /// Removes the adoption of a container.
     pub fn disown(&mut self, id: &ContainerId) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
-        store.disown(id).map_err(|error| error.to_string())
+        store.disown(id).map_err(told)
     }
 
     /// Returns all containers to restore, with the values of ours that may be in force.
     pub fn everything(&self) -> Result<Vec<(Original, Vec<Setting>)>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
-        let originals = store.originals().map_err(|error| error.to_string())?.readable;
+        let originals = store.originals().map_err(told)?.readable;
         let with_written = |original: Original| {
             let written = store.written(&original.id)?;
             Ok((original, written))
         };
-        originals.into_iter().map(with_written).collect::<Result<_, StoreError>>().map_err(|error| error.to_string())
+        originals.into_iter().map(with_written).collect::<Result<_, StoreError>>().map_err(told)
     }
 
     /// Saves log positions; after a failure, lines are read again by the next daemon.
@@ -176,8 +174,22 @@ impl Journal {
 }
 
 /// Returns the error with the whole next step: the state directory is opened only at the start.
-fn until_restart(error: &StoreError) -> String {
-    if error.is_damage() { error.to_string() } else { format!("{error}; then restart flowcond") }
+fn until_restart(error: StoreError) -> String {
+    if error.is_damage() {
+        return format!("{error}; restart flowcond, which sets the file aside and begins a new one");
+    }
+    format!("{error}; then restart flowcond")
+}
+
+/// Returns an error of an open journal with its next step. A release needs no journal.
+fn told(error: StoreError) -> String {
+    if error.is_damage() {
+        return format!(
+            "{error}; `flowctl release --all` restores the limits that this flowcond remembers; then restart it: it sets the file \
+             aside and begins a new one"
+        );
+    }
+    error.to_string()
 }
 
 fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> {

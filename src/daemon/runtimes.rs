@@ -24,7 +24,7 @@ impl Governing {
                 self.handle_limits(machine::Event::Removed(id));
             }
             EngineEvent::Paused(id, paused) => self.pause_changed(&id, paused),
-            EngineEvent::Renamed(id, name) => self.renamed(&id, name),
+            EngineEvent::Renamed(id, name) => self.renamed(&id, &name),
             EngineEvent::Updated(id) => {
                 if let Some(current) = self.jobs.get(&id).map(|job| job.target.cgroup().limits()) {
                     self.handle_limits(machine::Event::Updated(id, current));
@@ -72,7 +72,6 @@ impl Governing {
         gone.iter().for_each(|id| self.end(id, None));
         for container in containers {
             self.found(container);
-            self.renamed(&container.id, container.name.clone());
             self.pause_changed(&container.id, container.paused);
         }
         if self.jobs.len() < self.jobs_at_most {
@@ -83,12 +82,14 @@ impl Governing {
         self.engine_reported = true;
     }
 
-    /// Begins to govern a container if it has the label or was adopted.
+    /// Begins to govern a container if it has the label or was adopted. A known one may have another name.
     fn found(&mut self, container: &EngineContainer) {
         let this_run = (container.pid, container.started_unix_ms);
+        if self.jobs.get(&container.id).is_some_and(|job| job.run == this_run) {
+            return self.renamed(&container.id, &container.name);
+        }
         let adoption = self.limits.adoption(&container.id);
-        let is_wanted = adoption.is_some() || container.has_label(&self.settings.label);
-        if self.jobs.get(&container.id).is_some_and(|job| job.run == this_run) || !is_wanted {
+        if adoption.is_none() && !container.has_label(&self.settings.label) {
             return;
         }
         if let Some(info) = &self.engine {
@@ -107,11 +108,13 @@ impl Governing {
         }
     }
 
-    fn renamed(&mut self, id: &ContainerId, name: String) {
-        if let Some(job) = self.jobs.get_mut(id) {
-            job.target.name.clone_from(&name);
-            self.handle_limits(machine::Event::Renamed(id.clone(), name));
-        }
+    /// Gives a job its new name everywhere. Each list of the engine reports the name again.
+    fn renamed(&mut self, id: &ContainerId, name: &str) {
+        let Some(job) = self.jobs.get_mut(id).filter(|job| job.target.name != name) else { return };
+        let before = std::mem::replace(&mut job.target.name, name.to_owned());
+        self.handle_limits(machine::Event::Renamed(id.clone(), name.to_owned()));
+        self.publisher.emit(EventKind::Runtime, Some((id.as_str(), name)), format!("{before} was renamed to {name}"));
+        self.publish();
     }
 
     fn engine_connected(&mut self, info: EngineInfo) {

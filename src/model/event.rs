@@ -16,7 +16,7 @@ pub enum EventKind {
     Limit,
     /// A container was put on hold or released from it.
     Hold,
-    /// A runtime was connected or lost.
+    /// A runtime was connected or lost, or renamed a container.
     Runtime,
     /// An operator's command was executed.
     Command,

@@ -1,6 +1,6 @@
 //! The subcommands of `flowsim`: each reads its input, runs and returns the text to print.
 //!
-//! Imports: model.
+//! Imports: model, term's exit codes.
 
 use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
 use super::compare::{Change, Comparison, PolicyRuns, Summary, compare};
@@ -13,6 +13,7 @@ use super::trace::{TraceJob, TraceOutcome};
 use super::variant::{Decider, VARIANTS, Variant};
 use super::{cluster, deadlines, overrides, paper, trace};
 use crate::model::PolicySettings;
+use crate::term::exit;
 use clap::{CommandFactory, Parser};
 use std::io::Write;
 use std::process::ExitCode;
@@ -27,7 +28,11 @@ pub fn command() -> clap::Command {
 
 /// Runs `flowsim` with the process's arguments. Exit codes: 0 success, 1 failure, 2 wrong usage.
 pub fn run() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(rejection) => return exit::rejected("flowsim", &rejection),
+    };
+    let done = match arguments.command {
         Command::Run(arguments) => run_scenario(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Trace(arguments) => run_trace(&arguments),
@@ -47,7 +52,8 @@ pub fn run() -> ExitCode {
 
 /// A closed pipe (`| head`) is not an error.
 fn print(text: &str) -> Result<(), String> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(format!("cannot write to standard output: {error}"))
         }

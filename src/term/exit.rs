@@ -1,9 +1,9 @@
-//! Exit codes, and failures that always name a next step. Imports: siblings, the API's client.
+//! Exit codes, and failures that always name a next step. Imports: siblings, the API's client, clap.
 
 use super::hint::{self, OTHERS_JOBS};
 use crate::api::client::ClientError;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// The exit codes of `flowctl`.
@@ -54,6 +54,19 @@ impl Failure {
     pub fn is_closed_pipe(&self) -> bool {
         self.exit == Exit::Ok
     }
+}
+
+/// Prints clap's help, version or usage error, and returns the exit code.
+pub fn rejected(program: &str, rejection: &clap::Error) -> ExitCode {
+    let printed = rejection.print().and_then(|()| io::stdout().flush());
+    if rejection.use_stderr() {
+        return Exit::Usage.into();
+    }
+    let Err(failure) = printed.map_err(Failure::from) else { return Exit::Ok.into() };
+    if !failure.is_closed_pipe() {
+        let _ = writeln!(io::stderr(), "{program}: {failure}\nnext: {}", failure.next);
+    }
+    failure.exit.into()
 }
 
 impl fmt::Display for Failure {

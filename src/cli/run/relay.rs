@@ -1,30 +1,47 @@
 //! Relays the command's output: stores it for the daemon, then writes it to our own output.
 //!
-//! If the reader of our output goes away, the command's output is still read and stored: the command neither stops nor gets a broken pipe.
+//! Guarantees: no output is lost silently. If ours cannot be written, or its reader leaves, the command's next write fails as it would
+//! without a relay (SIGPIPE); a loss is reported, and it shows in the exit code. Only a closed terminal does not end the command, which may
+//! be meant to outlive it: its output is still read and stored.
 
 use super::message;
+use super::write::{Stream, WriteError};
 use crate::host::scope::Output;
 use crate::host::tail::{Budget, ContainerFile, Source, Start, Tailer};
 use crate::model::ContainerId;
-use std::cell::RefCell;
-use std::io;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::process::Child;
+use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::task::spawn_blocking;
 
 const PIECE: usize = 32 << 10;
 /// A problem with the log is reported after this time: the file may not exist yet.
 const REPORT_AFTER: Duration = Duration::from_secs(10);
 
-/// Reads the child's output until both streams have ended, even if other processes inherited them; stores it in `kept`, if given.
-pub(super) fn output_of(child: &mut Child, kept: Option<Output>) -> impl Future<Output = ()> + use<> {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let kept = RefCell::new(Kept { output: kept, has_warned: false });
-    async move {
-        tokio::join!(relay(stdout, 0, &kept, tokio::io::stdout()), relay(stderr, 1, &kept, tokio::io::stderr()));
-    }
+/// Relays the child's output until both streams have ended, even if other processes inherited them; stores it in `kept`, if given. Returns
+/// whether nothing was lost.
+///
+/// # Errors
+/// Errors of the operating system; nothing is relayed.
+pub(super) fn output_of(child: &mut Child, kept: Option<Output>) -> io::Result<impl Future<Output = bool> + use<>> {
+    let stdout = child.stdout.take().map(ChildStdout::into_owned_fd).transpose()?;
+    let stderr = child.stderr.take().map(ChildStderr::into_owned_fd).transpose()?;
+    let kept = Arc::new(Mutex::new(Kept { output: kept, has_warned: false }));
+    // In threads, because a write may block for as long as its reader likes.
+    let start = |from: Option<OwnedFd>, stream: Stream| {
+        let kept = kept.clone();
+        spawn_blocking(move || from.is_none_or(|from| relay(from, stream, &kept)))
+    };
+    let (stdout, stderr) = (start(stdout, Stream::Output), start(stderr, Stream::Error));
+    Ok(async move {
+        let (stdout, stderr) = tokio::join!(stdout, stderr);
+        stdout.unwrap_or(false) && stderr.unwrap_or(false)
+    })
 }
 
 /// Reads the file of `flowcon.log` with the permissions of this user and stores it for the daemon, which opens no path that a user
@@ -39,7 +56,7 @@ pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
         let mut tailer = Tailer::new(Budget::default());
         tailer.follow(id.clone(), Source::Inside(file), Start::Beginning);
         loop {
-            let rest = tailer.poll(&mut |_, bytes| kept.append(0, bytes));
+            let rest = tailer.poll(&mut |_, bytes| kept.append(Stream::Output, bytes));
             let problem = tailer.health(&id).and_then(|health| health.problem.clone());
             if seen.as_ref().is_none_or(|(known, _)| *known != problem) {
                 seen = Some((problem.clone(), Instant::now()));
@@ -66,13 +83,13 @@ struct Kept {
 }
 
 impl Kept {
-    fn append(&mut self, stream: usize, piece: &[u8]) {
-        let written = self.output.as_mut().map_or(Ok(()), |output| output.append(stream, piece));
+    fn append(&mut self, stream: Stream, piece: &[u8]) {
+        let written = self.output.as_mut().map_or(Ok(()), |output| output.append(stream as usize, piece));
         self.warn(written);
     }
 
-    fn finish(&mut self, stream: usize) {
-        let written = self.output.as_mut().map_or(Ok(()), |output| output.finish(stream));
+    fn finish(&mut self, stream: Stream) {
+        let written = self.output.as_mut().map_or(Ok(()), |output| output.finish(stream as usize));
         self.warn(written);
     }
 
@@ -87,21 +104,35 @@ impl Kept {
     }
 }
 
-async fn relay(from: Option<impl AsyncRead + Unpin>, stream: usize, kept: &RefCell<Kept>, to: impl AsyncWrite + Unpin) {
-    let Some(mut from) = from else { return };
-    let mut to = Some(to);
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Relays one stream. Returns whether nothing was lost. The command's end of the pipe is closed with `from`.
+fn relay(from: OwnedFd, stream: Stream, kept: &Mutex<Kept>) -> bool {
+    let mut from = File::from(from);
     let mut piece = vec![0; PIECE];
+    let (mut is_shown, mut is_lost) = (true, false);
     loop {
-        let read = match from.read(&mut piece).await {
-            Ok(0) | Err(_) => break,
-            Ok(read) => &piece[..read],
+        let read = match from.read(&mut piece) {
+            Ok(read @ 1..) => &piece[..read],
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Ok(_) | Err(_) => break,
         };
-        kept.borrow_mut().append(stream, read);
-        if let Some(reader) = &mut to
-            && (reader.write_all(read).await.is_err() || reader.flush().await.is_err())
-        {
-            to = None;
+        lock(kept).append(stream, read);
+        match if is_shown { stream.write_all(read) } else { Ok(()) } {
+            Ok(()) => {}
+            Err(WriteError::NoTerminal) => is_shown = false,
+            Err(WriteError::NoReader) => break,
+            Err(WriteError::Lost(error)) => {
+                message::warn(format_args!(
+                    "output of the command is lost: cannot write to {stream}: {error}; its next write fails, too"
+                ));
+                is_lost = true;
+                break;
+            }
         }
     }
-    kept.borrow_mut().finish(stream);
+    lock(kept).finish(stream);
+    !is_lost
 }

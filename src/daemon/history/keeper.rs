@@ -2,11 +2,11 @@
 
 use super::recorder::Recorder;
 use crate::host::store::StoreError;
-use crate::host::store::history::{HistoryLimits, HistoryStore};
+use crate::host::store::history::{HistoryLimits, HistoryStore, inode};
 use crate::model::{ContainerId, Event, Learning, NodeStatus};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,12 @@ pub(super) struct Keeper<T> {
     limits: HistoryLimits,
     /// Reports a problem to the loop, or that it is over.
     report: T,
+    /// The inode of a file that a query found damaged.
+    found_damaged: Arc<AtomicU64>,
     store: Option<HistoryStore>,
     recorder: Recorder,
+    /// Whether the recorder goes on with a new file, after the one that it began with was set aside.
+    goes_on: bool,
     problem: Option<String>,
     try_at: Instant,
     write_at: Instant,
@@ -43,14 +47,16 @@ pub(super) struct Keeper<T> {
 }
 
 impl<T: Fn(Option<String>)> Keeper<T> {
-    pub fn new(directory: PathBuf, limits: HistoryLimits, report: T) -> Keeper<T> {
+    pub fn new(directory: PathBuf, limits: HistoryLimits, report: T, found_damaged: Arc<AtomicU64>) -> Keeper<T> {
         let now = Instant::now();
         Keeper {
             directory,
             limits,
             report,
+            found_damaged,
             store: None,
             recorder: Recorder::default(),
+            goes_on: false,
             problem: None,
             try_at: now,
             write_at: now + WRITE_EVERY,
@@ -90,22 +96,37 @@ impl<T: Fn(Option<String>)> Keeper<T> {
 
     fn open(&mut self) {
         let opened = HistoryStore::open(&self.directory).and_then(|opened| {
-            let recorder = Recorder::begin(opened.store.next_job()?, opened.store.open_jobs()?);
-            Ok((opened, recorder))
+            let (next, earlier) = (opened.store.next_job()?, opened.store.open_jobs()?);
+            Ok((opened, next, earlier))
         });
         match opened {
-            Ok((opened, recorder)) => {
+            Ok((opened, next, earlier)) => {
                 if let Some(path) = &opened.set_aside {
-                    (self.report)(Some(damaged(path)));
+                    self.report_damage(path);
                 }
-                self.recorder = recorder;
+                if std::mem::take(&mut self.goes_on) {
+                    self.recorder.go_on();
+                } else {
+                    self.recorder = Recorder::begin(next, earlier);
+                }
                 self.store = Some(opened.store);
             }
+            Err(error) if error.is_damage() => self.set_aside(),
             Err(error) => self.failed(&error),
         }
     }
 
+    /// Writes what is due. If the history turns out to be damaged, the new one is written instead.
     fn write(&mut self) {
+        self.set_aside_if_found_damaged();
+        let had_history = self.store.is_some();
+        self.write_once();
+        if had_history && self.store.is_none() {
+            self.write_once();
+        }
+    }
+
+    fn write_once(&mut self) {
         if Instant::now() < self.try_at {
             let left_out = self.recorder.take(); // the disk fails
             return self.recorder.put_back(left_out);
@@ -113,8 +134,8 @@ impl<T: Fn(Option<String>)> Keeper<T> {
         if self.store.is_none() {
             self.open();
         }
-        let batch = self.recorder.take();
         let Some(store) = &mut self.store else { return };
+        let batch = self.recorder.take();
         let mut done = if batch.is_empty() { Ok(()) } else { store.write(&batch) };
         let is_written = done.is_ok();
         if is_written && Instant::now() >= self.tidy_at {
@@ -125,7 +146,12 @@ impl<T: Fn(Option<String>)> Keeper<T> {
         match done {
             Ok(()) if self.problem.take().is_some() => (self.report)(None),
             Ok(()) => {}
-            Err(error) if error.is_damage() => self.replace_damaged(&error),
+            Err(error) if error.is_damage() => {
+                if !is_written {
+                    self.recorder.take_back(batch);
+                }
+                self.set_aside();
+            }
             Err(error) => {
                 if !is_written {
                     self.recorder.put_back(batch);
@@ -135,17 +161,30 @@ impl<T: Fn(Option<String>)> Keeper<T> {
         }
     }
 
-    /// Sets a damaged database aside and starts a new one.
-    fn replace_damaged(&mut self, error: &StoreError) {
-        match self.store.take().map(HistoryStore::set_aside) {
-            Some(Ok(path)) => {
-                self.open();
-                // Reported last, because this notice stays until the daemon ends.
-                (self.report)(Some(damaged(&path)));
-            }
-            Some(Err(why)) => self.failed(&why),
-            None => self.failed(error),
+    /// Sets the history aside if a query found it damaged: what is only read is not noticed by a write.
+    fn set_aside_if_found_damaged(&mut self) {
+        let found = self.found_damaged.swap(0, Ordering::AcqRel);
+        if self.store.is_some() && inode(&self.directory) == Some(found) {
+            self.set_aside();
         }
+    }
+
+    /// Sets the damaged history aside; the next write begins a new one.
+    fn set_aside(&mut self) {
+        self.goes_on |= self.store.take().is_some();
+        match HistoryStore::set_aside(&self.directory) {
+            Ok(path) => self.report_damage(&path),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// Reports a damaged history. The notice stays until the daemon ends, or there is another problem.
+    fn report_damage(&mut self, path: &Path) {
+        self.problem = None;
+        (self.report)(Some(format!(
+            "the history was damaged and set aside as {}; a new one was started; limits are not affected",
+            path.display()
+        )));
     }
 
     fn failed(&mut self, error: &StoreError) {
@@ -160,13 +199,6 @@ impl<T: Fn(Option<String>)> Keeper<T> {
         }
         self.problem = Some(text);
     }
-}
-
-fn damaged(path: &std::path::Path) -> String {
-    format!(
-        "the history was damaged and set aside as {}; a new one was started; limits are not affected",
-        path.display()
-    )
 }
 
 fn tidied(store: &mut HistoryStore, limits: &HistoryLimits) -> Result<bool, StoreError> {
@@ -187,7 +219,7 @@ mod tests {
     fn a_job_that_ends_while_the_disk_fails_gets_its_end_afterwards() {
         let directory = tempfile::tempdir().unwrap();
         let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: u64::MAX };
-        let mut keeper = Keeper::new(directory.path().to_owned(), limits, |_: Option<String>| {});
+        let mut keeper = Keeper::new(directory.path().to_owned(), limits, |_: Option<String>| {}, Arc::default());
         keeper.open();
         keeper.recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
         keeper.write();

@@ -21,7 +21,7 @@ use crate::host::store::history::HistoryLimits;
 use crate::model::{ContainerId, Event, Learning, NodeStatus};
 use keeper::{Entry, Keeper};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -69,7 +69,10 @@ impl History {
         let mut history =
             History { queue: None, waiting: waiting.clone(), ended: None, left_out: 0, behind: false, warned_at: None };
         let readable = enabled.then(|| directory.clone());
-        let answering = thread("history-answers", move || answer::answer(readable.as_deref(), requests));
+        let damaged = Arc::<AtomicU64>::default();
+        let found_damaged = damaged.clone();
+        let answering =
+            thread("history-answers", move || answer::answer(readable.as_deref(), requests, &found_damaged));
         if !(enabled && answering) {
             return history;
         }
@@ -79,7 +82,7 @@ impl History {
         let keeping = thread("history", move || {
             // The loop may have ended.
             let report = move |problem| drop(events.blocking_send(DaemonEvent::Health(Component::History, problem)));
-            Keeper::new(directory, limits, report).keep(&entries, &waiting);
+            Keeper::new(directory, limits, report, damaged).keep(&entries, &waiting);
             drop(end);
         });
         if keeping {

@@ -67,6 +67,22 @@ impl Recorder {
         }
     }
 
+    /// Takes back a batch that is to be written to a new history, because this one is damaged.
+    pub fn take_back(&mut self, batch: HistoryBatch) {
+        self.batch = batch;
+    }
+
+    /// Goes on in a new, empty history: the node and the running jobs, with their last samples, are written again.
+    pub fn go_on(&mut self) {
+        self.node = None;
+        for live in self.live.values() {
+            if !self.batch.jobs.contains_key(&live.job.number) {
+                self.batch.jobs.insert(live.job.number, live.job.clone());
+                self.batch.samples.push(live.kept.clone());
+            }
+        }
+    }
+
     /// Records a snapshot.
     pub fn observe(&mut self, status: &NodeStatus) {
         self.observe_node(status);
@@ -250,6 +266,9 @@ fn keep_first_value(batch: &mut HistoryBatch, job: &mut JobRecord, status: &JobS
 
 /// Updates what can be learnt of a job only while it runs.
 fn describe(job: &mut JobRecord, status: &JobStatus) {
+    if job.name != status.observed.name {
+        job.name.clone_from(&status.observed.name);
+    }
     job.original_weight = status.observed.original.cpu_weight.or(job.original_weight);
     describe_learning(job, &status.observed.learning);
 }

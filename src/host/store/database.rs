@@ -1,8 +1,9 @@
 //! Opens an SQLite file of the state, brings it up to date, and sets a damaged one aside. Imports: the store's errors, rusqlite.
 
 use super::StoreError;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 use std::fs;
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,17 +15,18 @@ pub(super) fn directory(directory: &Path) -> Result<PathBuf, StoreError> {
 }
 
 /// Opens the database at `path`, prepares it, and migrates it to the last of `steps`. A damaged one is set aside first, after
-/// `at_damage`; its new path is returned too.
+/// `at_damage`, as one of at most `copies`; its new path is returned too.
 pub(super) fn open(
     path: &Path,
     prepare: impl Fn(&Connection) -> Result<(), StoreError>,
     steps: &[&str],
+    copies: u32,
     at_damage: impl FnOnce() -> Result<(), StoreError>,
 ) -> Result<(Connection, Option<PathBuf>), StoreError> {
     match open_once(path, &prepare, steps) {
         Err(error) if error.is_damage() => {
             at_damage()?;
-            let aside = set_aside(path)?;
+            let aside = set_aside(path, copies)?;
             Ok((open_once(path, &prepare, steps)?, Some(aside)))
         }
         opened => Ok((opened?, None)),
@@ -70,14 +72,35 @@ fn migrate(connection: &mut Connection, found: i64, steps: &[&str]) -> rusqlite:
     transaction.commit()
 }
 
-/// Renames a damaged database and its journal to the first unused `*.corrupt-N`.
-pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
-    let free = (1..).map(|n| aside(path, n)).find(|candidate| !candidate.exists());
-    let aside = free.unwrap_or_else(|| with(path, ".corrupt"));
-    for suffix in ["-wal", "-shm"] {
-        rename_if_there(&with(path, suffix), &with(&aside, suffix))?;
+/// Checks the database with `quick_check`, which reads every page, or with `integrity_check`, which also compares the indices with their
+/// tables.
+pub(super) fn check(path: &Path, connection: &Connection, check: &str) -> Result<(), StoreError> {
+    let at = |source: rusqlite::Error| StoreError::sqlite(path, "check", source);
+    let result: String = connection.query_row(&format!("PRAGMA {check}(1)"), [], |row| row.get(0)).map_err(at)?;
+    if result == "ok" {
+        return Ok(());
     }
-    rename_if_there(path, &aside)?;
+    Err(unread(&result).map_or(StoreError::Damaged { path: path.to_owned(), operation: "check" }, at))
+}
+
+/// Returns the error because of which the check could not read a page, which it reports like damage: the page itself may be intact.
+fn unread(check_result: &str) -> Option<rusqlite::Error> {
+    let (_, code) = check_result.split_once("error code=")?;
+    let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
+    let error = ffi::Error::new(digits.parse().ok()?);
+    let is_damage = matches!(error.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase);
+    (!is_damage).then_some(rusqlite::Error::SqliteFailure(error, None))
+}
+
+/// Renames a damaged database and its journal to the first unused `*.corrupt-N`; the last of at most `copies` is replaced, because the first
+/// ones have the most content.
+pub(super) fn set_aside(path: &Path, copies: u32) -> Result<PathBuf, StoreError> {
+    let free = (1..=copies).map(|n| aside(path, n)).find(|candidate| !candidate.exists());
+    let aside = free.unwrap_or_else(|| aside(path, copies));
+    for suffix in ["-journal", "-wal", "-shm", ""] {
+        replace(&with(path, suffix), &with(&aside, suffix))
+            .map_err(|error| StoreError::directory(path, "set the damaged database aside", error))?;
+    }
     Ok(aside)
 }
 
@@ -97,11 +120,13 @@ fn with(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn rename_if_there(from: &Path, to: &Path) -> Result<(), StoreError> {
+/// Renames a file over another; if there is none, the other is deleted.
+fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match fs::rename(from, to) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::directory(from, "set the damaged database aside", error))
+        Err(error) if is_missing(&error) => {
+            fs::remove_file(to).or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })
         }
-        _ => Ok(()),
+        renamed => renamed,
     }
 }

@@ -1,5 +1,6 @@
-//! Errors of the state on disk; each message ends with the next step. Imports: std, rusqlite's codes.
+//! Errors of the state on disk; each message but that of damage ends with the next step. Imports: model, rusqlite's codes.
 
+use crate::model::ContainerId;
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,7 @@ pub enum StoreError {
     /// The database was written by a later version.
     #[error(
         "{}: written by a later flowcond (schema {found}, supported: {known}); \
-         run that version, or restore the limits with it and move the file away",
+         run that version, or move the file away, the journal only after restoring the limits with that version",
         path.display()
     )]
     Newer {
@@ -69,13 +70,31 @@ pub enum StoreError {
         /// The operation.
         operation: &'static str,
     },
-    /// The database is damaged; the next [`super::Store::open`] sets it aside.
-    #[error("{}: {operation}: the database is damaged; restart flowcond to set it aside and start with a new one", path.display())]
+    /// The database is damaged; the next time it is opened, it is set aside. The next step depends on what is in it.
+    #[error("{}: {operation}: the database is damaged", path.display())]
     Damaged {
         /// Path of the database.
         path: PathBuf,
         /// The operation.
         operation: &'static str,
+    },
+    /// The row of one container has invalid values; the others are valid.
+    #[error(
+        "{}: the original limits of container {id} are lost, because their record is damaged; restart flowcond, which then leaves \
+         the container alone; set its limits, then `flowctl govern {id}`",
+        path.display()
+    )]
+    DamagedRow {
+        /// Path of the database.
+        path: PathBuf,
+        /// The container.
+        id: ContainerId,
+    },
+    /// There is no history yet, or it is being brought up to date.
+    #[error("{}: not ready yet; try again in some seconds; if it stays so, `flowctl status` shows the problem", path.display())]
+    NotReady {
+        /// Path of the database.
+        path: PathBuf,
     },
     /// Any other error of SQLite.
     #[error("{}: {operation}: {source}; check that the disk works (dmesg) and that root owns the file", path.display())]

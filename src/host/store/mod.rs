@@ -24,7 +24,7 @@ pub use prior_runs::{PRIOR_RUNS_KEPT, RUNS_KEPT};
 pub use scopes::{ScopeRecord, ScopeRecords};
 
 use lock::Lock;
-use rusqlite::{Connection, ErrorCode, Row, ffi};
+use rusqlite::{Connection, Row};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const DATABASE: &str = "flowcon.db";
 /// Exists from before a damaged database is set aside until the new one has recorded the loss.
 const LOSS: &str = "flowcon.db.loss";
+/// Damaged databases are all kept: each may hold originals.
+const COPIES: u32 = u32::MAX;
 /// Page cache of SQLite in KiB; small, because rows are rewritten often and hardly ever read.
 const CACHE_KIB: i64 = 128;
 
@@ -63,7 +65,7 @@ impl Store {
         let at_damage =
             || announce_loss(&loss).map_err(|source| StoreError::directory(&loss, "record a loss in", source));
         let prepare = |connection: &Connection| prepare(&path, connection);
-        let (connection, mut set_aside) = database::open(&path, prepare, &schema::STEPS, at_damage)?;
+        let (connection, mut set_aside) = database::open(&path, prepare, &schema::STEPS, COPIES, at_damage)?;
         let mut store = Store { connection, path: path.clone(), _lock: lock };
         // It also exists if an earlier process ended, or the disk was full, before the loss was recorded.
         if loss.exists() {
@@ -149,7 +151,7 @@ fn announce_loss(loss: &Path) -> std::io::Result<()> {
     File::open(loss.parent().unwrap_or(loss))?.sync_all()
 }
 
-/// Prepares the database, and checks its pages before anything in it is trusted.
+/// Prepares the database, and checks it before anything in it is trusted.
 fn prepare(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let at = |operation: &'static str| move |source: rusqlite::Error| StoreError::sqlite(path, operation, source);
     let journal = || {
@@ -162,21 +164,8 @@ fn prepare(path: &Path, connection: &Connection) -> Result<(), StoreError> {
         connection.pragma_update(None, "synchronous", "FULL")
     };
     journal().map_err(at("prepare"))?;
-    let check_result: String =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(at("check"))?;
-    if check_result == "ok" {
-        return Ok(());
-    }
-    Err(unread(&check_result).map_or(StoreError::Damaged { path: path.to_owned(), operation: "check" }, at("check")))
-}
-
-/// Returns the error because of which the check could not read a page, which it reports like damage: the page itself may be intact.
-fn unread(check_result: &str) -> Option<rusqlite::Error> {
-    let (_, code) = check_result.split_once("error code=")?;
-    let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
-    let error = ffi::Error::new(digits.parse().ok()?);
-    let is_damage = matches!(error.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase);
-    (!is_damage).then_some(rusqlite::Error::SqliteFailure(error, None))
+    // An index that does not agree with its table could hide an original. The file is small, so this takes milliseconds.
+    database::check(path, connection, "integrity_check")
 }
 
 /// Converts to a signed integer for SQLite; larger values are clamped.

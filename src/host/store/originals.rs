@@ -68,7 +68,7 @@ impl Store {
         Ok(changes.iter().map(|(original, _)| self.original(&original.id)?.ok_or_else(missing)).collect())
     }
 
-    /// Returns the original of one container. A damaged row is [`StoreError::Damaged`].
+    /// Returns the original of one container. A damaged row is [`StoreError::DamagedRow`].
     pub fn original(&self, id: &ContainerId) -> Result<Option<Original>, StoreError> {
         let operation = "read an original";
         let read = self
@@ -79,7 +79,7 @@ impl Store {
         match read {
             None => Ok(None),
             Some(Some(original)) => Ok(Some(original)),
-            Some(None) => Err(StoreError::Damaged { path: self.path.clone(), operation }),
+            Some(None) => Err(StoreError::DamagedRow { path: self.path.clone(), id: id.clone() }),
         }
     }
 

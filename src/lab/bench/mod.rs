@@ -115,7 +115,8 @@ async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) 
     governing.stop().await;
     let (path, jobs) = (args.jobs.display().to_string(), &list.repeats[0]);
     let bench = Bench::new(&path, runtime, args.seen_before, jobs, cores.count(), ended?);
-    conclude(args, screen, &view, &bench).map_err(Failure::from)
+    conclude(args, screen, &view, &bench)?;
+    Ok(view.printed()?)
 }
 
 fn ended_early(error: anyhow::Error) -> Failure {

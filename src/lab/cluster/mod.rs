@@ -244,7 +244,8 @@ fn conclude(runs: Runs, args: &ClusterDemoArgs, view: &ProgressView, screen: &Sc
             "please report this bug: it must never happen",
         ));
     }
-    Ok(written?)
+    written?;
+    Ok(view.printed()?)
 }
 
 /// Runs all jobs once, with daemons started for this run.

@@ -118,7 +118,7 @@ impl Demo<'_> {
         self.conclude(&comparison, &plot)?;
         let failed_jobs = comparison.failed_jobs();
         if failed_jobs.is_empty() {
-            return Ok(());
+            return Ok(self.view.printed()?);
         }
         let message = format!("these trainings failed: {}", failed_jobs.join(", "));
         Err(Failure::new(Exit::Failed, message, "see the last lines of their output above"))

@@ -6,6 +6,7 @@ use super::job::Job;
 use crate::term::text;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// One job as seen by the governor.
@@ -41,6 +42,8 @@ impl View {
 #[derive(Clone)]
 pub struct ProgressView {
     bars: Option<MultiProgress>,
+    /// The first line that could not be printed. It must not end the program before it has cleaned up.
+    problem: Arc<Mutex<Option<io::Error>>>,
 }
 
 /// The bars of one run.
@@ -61,15 +64,27 @@ impl ProgressView {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let bars = (io::stdout().is_terminal() && !dumb)
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(4)));
-        ProgressView { bars }
+        ProgressView { bars, problem: Arc::default() }
     }
 
-    /// Prints a line above the bars.
+    /// Prints a line above the bars; [`ProgressView::printed`] returns an error.
     pub fn print(&self, line: &str) {
-        match &self.bars {
-            Some(bars) => bars.suspend(|| print_line(line)),
-            None => print_line(line),
+        let print = || writeln!(io::stdout(), "{line}");
+        let printed = match &self.bars {
+            Some(bars) => bars.suspend(print),
+            None => print(),
+        };
+        if let Err(error) = printed {
+            self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
+    }
+
+    /// Returns whether all lines were printed; call it last.
+    ///
+    /// # Errors
+    /// Why one was not.
+    pub fn printed(&self) -> io::Result<()> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
     /// Prints an error message above the bars, on standard error.
@@ -98,11 +113,6 @@ impl ProgressView {
         });
         RunProgress { view: self, bars, names, next_line: LINE_EVERY }
     }
-}
-
-/// Prints a line and ignores errors: a closed pipe must not end the program before it has cleaned up.
-fn print_line(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
 }
 
 impl RunProgress<'_> {

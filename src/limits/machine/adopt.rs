@@ -100,6 +100,14 @@ impl Machine {
         }
     }
 
+    /// Stores the name of an adopted container that was renamed, by which it is known when it does not run.
+    pub(super) fn name_adoption(&mut self, id: &ContainerId, name: &str) {
+        if let Some(adoption) = self.adoption(id).filter(|adoption| adoption.name != name) {
+            let renamed = Adoption { name: name.to_owned(), ..adoption.clone() };
+            self.start_work(Work::Adopt(id.clone(), renamed)); // if too much is open, the next start or rename does it
+        }
+    }
+
     /// Replies to the adoption of a container that the watcher has found.
     pub(super) fn answer_adoption(&mut self, id: &ContainerId) {
         let Some(request) = self.adoptions.awaited.remove(id) else { return };

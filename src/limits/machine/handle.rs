@@ -33,6 +33,7 @@ impl Machine {
             Event::Listed(present) => self.restore_unlisted(&present),
             Event::Removed(id) => self.removed(&id),
             Event::Renamed(id, name) => {
+                self.name_adoption(&id, &name);
                 if let Some(container) = self.containers.get_mut(&id) {
                     container.name = name;
                 }
@@ -77,6 +78,7 @@ impl Machine {
         } else if ran_before {
             ledger.settle_until(at.now.after(self.intervals.usual));
         }
+        self.name_adoption(&id, &name);
         self.containers.insert(id.clone(), Container { name, runtime, run, mark, is_deferred, ledger });
         self.effects.push(Effect::DecideNow);
         self.answer_adoption(&id);

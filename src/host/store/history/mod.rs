@@ -1,7 +1,7 @@
 //! The history: jobs, samples, the node and events, in a separate SQLite file.
 //!
-//! Guarantees: it is never in the journal's database, so that the history cannot harm a restore; a damaged file is set aside, never
-//! deleted; nothing is mapped into memory, so that a disk failure is an error and not a signal. A crash of the machine may lose the last
+//! Guarantees: it is never in the journal's database, so that the history cannot harm a restore; a damaged file is set aside, and the
+//! first two are never deleted; nothing is mapped into memory, so that a disk failure is an error and not a signal. A crash of the machine may lose the last
 //! seconds. Calls block on the disk, so they belong in a separate thread. Imports: model, rusqlite, the store's errors.
 
 mod blocks;
@@ -19,10 +19,16 @@ use super::{StoreError, database};
 use crate::model::JobRecord;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DATABASE: &str = "history.db";
+/// Damaged databases that are kept.
+const COPIES: u32 = 3;
+/// A database of at most this size is checked when it is opened, which takes seconds; damage of a larger one is found when it is used.
+const CHECKED_UP_TO: u64 = 512 << 20;
 /// Time for which a reader may lock the file before a write fails.
 const WAIT_FOR_READERS: Duration = Duration::from_secs(5);
 
@@ -49,8 +55,12 @@ impl HistoryStore {
     pub fn open(directory: &Path) -> Result<OpenedHistory, StoreError> {
         let path = database::directory(directory)?.join(DATABASE);
         let failed = |source| StoreError::sqlite(&path, "prepare", source);
-        let prepare = |connection: &Connection| prepare(connection).map_err(failed);
-        let (connection, set_aside) = database::open(&path, prepare, &schema::STEPS, || Ok(()))?;
+        let prepare = |connection: &Connection| {
+            prepare(connection).map_err(failed)?;
+            let size = fs::metadata(&path).map_or(0, |file| file.len());
+            if size <= CHECKED_UP_TO { database::check(&path, connection, "quick_check") } else { Ok(()) }
+        };
+        let (connection, set_aside) = database::open(&path, prepare, &schema::STEPS, COPIES, || Ok(()))?;
         Ok(OpenedHistory { store: HistoryStore { connection, path, words: BTreeMap::new() }, set_aside })
     }
 
@@ -68,16 +78,19 @@ impl HistoryStore {
         Ok(jobs.map_err(|error| self.error("read the history's jobs", error))?.into_iter().flatten().collect())
     }
 
-    /// Renames a database that is damaged, and returns its new path.
-    pub fn set_aside(self) -> Result<PathBuf, StoreError> {
-        let HistoryStore { connection, path, .. } = self;
-        drop(connection);
-        database::set_aside(&path)
+    /// Renames the damaged database in `directory`, which must not be open for writing, and returns its new path.
+    pub fn set_aside(directory: &Path) -> Result<PathBuf, StoreError> {
+        database::set_aside(&database::directory(directory)?.join(DATABASE), COPIES)
     }
 
     fn error(&self, operation: &'static str, source: rusqlite::Error) -> StoreError {
         StoreError::sqlite(&self.path, operation, source)
     }
+}
+
+/// Returns the inode of the history in `directory`, by which a new one differs from one that was set aside.
+pub fn inode(directory: &Path) -> Option<u64> {
+    fs::metadata(directory.join(DATABASE)).ok().map(|file| file.ino())
 }
 
 /// Page cache of SQLite in KiB; small, because it mainly appends.

@@ -11,6 +11,7 @@ use crate::model::{
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
 use serde_json::json;
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,16 +50,20 @@ impl HistoryReader {
         // SQLite follows no symbolic link in the path, but the directory may be one.
         let found = directory.canonicalize().map_err(|source| StoreError::directory(directory, "find", source))?;
         let path = found.join(DATABASE);
+        if matches!(path.try_exists(), Ok(false)) {
+            return Err(StoreError::NotReady { path });
+        }
         let shown = &path;
         let at = |operation| move |source| StoreError::sqlite(shown, operation, source);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(&path, flags).map_err(at("open the history to read it"))?;
         let prepare = connection.busy_timeout(wait).and_then(|()| database::version(&connection));
         let found = prepare.map_err(at("read the history's version"))?;
-        if found != schema::VERSION {
-            return Err(StoreError::Newer { path, found, known: schema::VERSION });
+        match found.cmp(&schema::VERSION) {
+            Ordering::Less => Err(StoreError::NotReady { path }),
+            Ordering::Equal => Ok(HistoryReader { connection, path }),
+            Ordering::Greater => Err(StoreError::Newer { path, found, known: schema::VERSION }),
         }
-        Ok(HistoryReader { connection, path })
     }
 
     /// Returns jobs that lived within the span, each with its last sample before the end of the span, ordered by number; `limit` + 1 of
@@ -85,16 +90,17 @@ impl HistoryReader {
     }
 
     /// Returns the jobs that match a whole id, a name, a prefix of an id (at least four characters), or the name without the user of a user's
-    /// command (`NAME` for `NAME@USER`), in this order of preference; the newest job last.
+    /// command (`NAME` for `NAME@USER`), in this order of preference; the newest job last. A name is also one that a job had before it was
+    /// renamed; such jobs come first.
     pub fn named(&self, query_text: &str) -> Read<Vec<JobRecord>> {
         let conditions = [
             "id = ?1",
-            "name = ?1",
+            "(name = ?1 OR number IN (SELECT job FROM former_name WHERE name = ?1))",
             "length(?1) >= 4 AND substr(id, 1, length(?1)) = ?1",
             "substr(name, 1, length(?1) + 1) = ?1 || '@'",
         ];
         for condition in conditions {
-            let query = format!("{JOBS} WHERE {condition} ORDER BY started, number");
+            let query = format!("{JOBS} WHERE {condition} ORDER BY name = ?1, started, number");
             let found = self.rows("look for a past job", &query, &[&query_text], job_of)?;
             if !found.is_empty() {
                 return Ok(found);

@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words. Imports: nothing.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 5] = [
+pub(super) const STEPS: [&str; 6] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -102,6 +102,15 @@ pub(super) const STEPS: [&str; 5] = [
     -- Otherwise each query about a job reads all of `fresh`. An entry has about 14 bytes, and the table is emptied
     -- every few minutes.
     CREATE INDEX fresh_of_job ON fresh (job, at);
+",
+    "
+    -- The names of renamed jobs before, newest last.
+    CREATE TABLE former_name (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        job    INTEGER NOT NULL,
+        name   TEXT NOT NULL,
+        UNIQUE (job, name)
+    ) STRICT;
 ",
 ];
 

@@ -88,6 +88,7 @@ fn delete_before(connection: &mut Connection, cutoff: i64) -> Result<()> {
         transaction.execute(&cut, [cutoff])?;
     }
     transaction.execute("DELETE FROM job WHERE last < ?1", [cutoff])?;
+    transaction.execute("DELETE FROM former_name WHERE job NOT IN (SELECT number FROM job)", [])?;
     transaction.execute("UPDATE job SET kept = ?1 WHERE kept < ?1", [cutoff])?;
     transaction.execute("DELETE FROM node WHERE at < ?1", [cutoff])?;
     transaction.execute("DELETE FROM event WHERE at < ?1", [cutoff])?;

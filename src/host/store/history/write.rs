@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// Maximum length of a text in bytes; longer ones are truncated.
 const TEXT_LONGEST: usize = 300;
+/// Former names kept for a job: the newest.
+const FORMER_NAMES_KEPT: i64 = 16;
 /// Maximum number of words cached between batches.
 const WORDS_KEPT: usize = 1024;
 
@@ -99,10 +101,11 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
 }
 
 fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
+    write_former_name(connection, job)?;
     let sql = "INSERT INTO job (number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total,
             exit_code, kept)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?6)
-        ON CONFLICT (number) DO UPDATE SET last = excluded.last, ended = excluded.ended, weight = excluded.weight,
+        ON CONFLICT (number) DO UPDATE SET name = excluded.name, last = excluded.last, ended = excluded.ended, weight = excluded.weight,
             metric = excluded.metric, direction = excluded.direction, unit = excluded.unit, total = excluded.total,
             exit_code = excluded.exit_code";
     let done = connection.prepare_cached(sql)?.execute(params![
@@ -122,6 +125,19 @@ fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
         job.exit_code,
     ]);
     done.map(drop)
+}
+
+/// Keeps the name that the job had until now, if it was renamed, so that it is still found by it.
+fn write_former_name(connection: &Connection, job: &JobRecord) -> Result<()> {
+    let keep =
+        "INSERT OR REPLACE INTO former_name (job, name) SELECT number, name FROM job WHERE number = ?1 AND name <> ?2";
+    let (number, name) = (number(job.number), shortened(&job.name));
+    if connection.prepare_cached(keep)?.execute(params![number, name])? > 0 {
+        let forget = "DELETE FROM former_name WHERE job = ?1 AND number NOT IN \
+                      (SELECT number FROM former_name WHERE job = ?1 ORDER BY number DESC LIMIT ?2)";
+        connection.prepare_cached(forget)?.execute(params![number, FORMER_NAMES_KEPT])?;
+    }
+    Ok(())
 }
 
 fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mut BTreeMap<String, i64>) -> Result<()> {
