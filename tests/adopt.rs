@@ -79,6 +79,8 @@ fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
     engine.docker(&["unpause", "flat"]);
     engine.docker(&["rename", "flat", "even"]);
     daemon.wait_for_job("even", "has its new name", SOON, |job| job["state"] == "running");
+    let is_stored = || (daemon.count_in_journal("adopted", "name = 'even'") == Some(1)).then_some(());
+    eventually("its adoption has its new name", SOON, is_stored);
 
     let text = daemon.carried_out(&["disown", "even"]);
     assert!(text.is_empty() || text.contains("original limits"), "{text}");

@@ -234,6 +234,106 @@ fn a_damaged_history_is_moved_aside_and_reported() {
     assert!(daemon.state_dir().join("history.db.corrupt-1").exists());
 }
 
+/// Overwrites the root page of a table of the history, as a bad disk does.
+fn damage(daemon: &Daemon, table: &str) {
+    let path = daemon.state_dir().join("history.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let root: u64 = connection.query_row(root, [table], |row| row.get(0)).unwrap();
+    let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
+    drop(connection);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    std::os::unix::fs::FileExt::write_at(&file, &[0xA5; 512], (root - 1) * size).unwrap();
+}
+
+fn is_set_aside(daemon: &Daemon) -> Option<()> {
+    daemon.stdout_of(&["status", "-o", "json"]).contains("history.db.corrupt-1").then_some(())
+}
+
+#[test]
+fn a_history_whose_jobs_cannot_be_read_does_not_stay_off() {
+    let mut daemon = daemon(&[]);
+    run_to_end(&daemon, "before", 30);
+    daemon.end("TERM");
+    damage(&daemon, "job");
+    daemon.boot();
+    eventually("it is reported", Duration::from_secs(10), || is_set_aside(&daemon));
+    run_to_end(&daemon, "after", 30);
+}
+
+#[test]
+fn damage_that_only_a_query_finds_is_mended_without_a_restart() {
+    let daemon = daemon(&[]);
+    let _job = train(&daemon, "runs", 1_000_000);
+    let count = || {
+        let disk = rusqlite::Connection::open(daemon.state_dir().join("history.db")).unwrap();
+        disk.query_row("SELECT COUNT(*) FROM moment", [], |row| row.get::<_, u64>(0)).ok().filter(|count| *count > 0)
+    };
+    eventually("samples are sorted in, which is done every ten minutes", Duration::from_secs(30), count);
+    damage(&daemon, "moment");
+    let read = daemon.flowctl(&["history", "runs"]);
+    let errors = String::from_utf8_lossy(&read.stderr).into_owned();
+    assert!(read.status.code() == Some(1) && errors.contains("a new one begins"), "{errors}");
+    assert!(!errors.contains("restart"), "{errors}");
+    eventually("it is reported", Duration::from_secs(30), || is_set_aside(&daemon));
+    let samples = || {
+        let output = daemon.flowctl(&["history", "runs", "-o", "json"]);
+        let history = output.status.success().then(|| json(&String::from_utf8_lossy(&output.stdout)))?;
+        history["samples"].as_array().filter(|samples| samples.len() > 1).map(drop)
+    };
+    eventually("the running job is in the new history", Duration::from_secs(30), samples);
+    let events = daemon.stdout_of(&["history", "--events", "-o", "jsonl"]);
+    assert!(events.contains("history.db.corrupt-1"), "{events}");
+}
+
+#[test]
+fn a_renamed_container_has_its_new_name_everywhere_and_is_still_found_by_the_old_one() {
+    let engine = Engine::start();
+    let mut daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
+    let script = "i=0; until [ -e /go ]; do i=$((i+1)); echo epoch $i loss: 0.$((900 / i)); usleep 200000; done";
+    engine.run(RunSpec { name: "alpha", labels: &["flowcon.enable=true"], script, ..RunSpec::default() });
+    let soon = Duration::from_secs(30);
+    daemon.wait_for_job("alpha", "its metric is read", soon, |job| job["metric"]["name"] == "loss");
+    let history_of = |daemon: &Daemon, name: &str| {
+        let output = daemon.flowctl(&["history", name, "-o", "json"]);
+        output.status.success().then(|| json(&String::from_utf8_lossy(&output.stdout))["job"].clone())
+    };
+    eventually("it is in the history", soon, || history_of(&daemon, "alpha"));
+    engine.docker(&["rename", "alpha", "bravo"]);
+    daemon.wait_for_job("bravo", "has its new name", soon, |_| true);
+    assert!(daemon.job("alpha").is_none());
+    let is_renamed = |daemon: &Daemon| {
+        let jobs = [history_of(daemon, "alpha")?, history_of(daemon, "bravo")?];
+        (jobs[0]["name"] == "bravo" && jobs[0]["number"] == jobs[1]["number"]).then_some(())
+    };
+    eventually("it has its new name in the history, and is found by both", soon, || is_renamed(&daemon));
+    for name in ["alpha", "bravo"] {
+        let events = daemon.stdout_of(&["history", "--events", name, "-o", "jsonl"]);
+        assert!(events.contains("alpha is governed") && events.contains("alpha was renamed to bravo"), "{events}");
+        daemon.stdout_of(&["explain", name, "--at", "1s"]);
+    }
+    daemon.stdout_of(&["logs", "bravo"]);
+    daemon.stdout_of(&["explain", "bravo"]);
+    assert!(daemon.stdout_of(&["metrics"]).contains("bravo") && !daemon.stdout_of(&["metrics"]).contains("alpha"));
+    // Renamed again while no daemon runs.
+    daemon.end("TERM");
+    engine.docker(&["rename", "bravo", "charlie"]);
+    daemon.boot();
+    daemon.wait_for_job("charlie", "is found by the next daemon", soon, |_| true);
+    engine.docker(&["exec", "charlie", "touch", "/go"]);
+    let ended = |name: &str| {
+        let job = history_of(&daemon, name)?;
+        job["ended_unix_ms"].is_u64().then(|| job["name"].clone())
+    };
+    for name in ["alpha", "bravo", "charlie"] {
+        assert_eq!(eventually("its end is in the history", soon, || ended(name)), "charlie", "{name}");
+    }
+    let rows = daemon.stdout_of(&["ps", "-a", "-o", "jsonl"]);
+    let names: Vec<Value> = rows.lines().map(|row| json(row)["name"].clone()).collect();
+    assert_eq!(names, ["charlie"]);
+    assert!(daemon.stdout_of(&["report", "-o", "-"]).contains("charlie"));
+}
+
 /// A very small file system, unmounted when dropped.
 struct Tiny<'a>(&'a Path);
 

@@ -9,6 +9,7 @@ use crate::host::scope::{Session, socket_of};
 use crate::model::Objective;
 use crate::term::exit::{Exit, Failure};
 use crate::term::hint::{self, OTHERS_JOBS};
+use crate::term::message;
 use crate::term::screen::Screen;
 use crate::term::{text, when};
 use clap::{Args, ValueEnum};
@@ -153,7 +154,7 @@ async fn ended_within_a_day(client: &Client) -> Result<Vec<JobRecord>, Failure> 
         Ok(jobs) => Ok(jobs.into_iter().filter(|job| job.ended_unix_ms.is_some()).collect()),
         Err(failure) if matches!(failure.exit, Exit::Refused | Exit::Denied) => {
             let (message, next) = (text::clean(&failure.message), text::clean(&hint::fitting(&failure.next)));
-            eprintln!("flowctl: jobs that ended are not shown: {message}\nnext: {next}");
+            message::print(format_args!("jobs that ended are not shown: {message}\nnext: {next}"));
             Ok(Vec::new())
         }
         Err(failure) => Err(failure),

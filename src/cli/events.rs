@@ -6,6 +6,7 @@ use super::history::events_after;
 use crate::api::client::{Client, ClientError, StreamMessage};
 use crate::api::wire::Event;
 use crate::term::exit::{Exit, Failure};
+use crate::term::message;
 use crate::term::screen::{Format, Look, Screen, Tone};
 use crate::term::text::{self, clean, clean_json};
 use crate::term::when;
@@ -50,7 +51,9 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
     let follow = if args.no_follow { "&follow=false" } else { "" };
     let recent = if args.since.is_some() { RECENT_AT_MOST } else { args.recent };
     if recent > RECENT_AT_MOST {
-        eprintln!("flowctl: `-n` shows at most the latest {RECENT_AT_MOST} events; use --since TIME for older ones");
+        message::print(format_args!(
+            "`-n` shows at most the latest {RECENT_AT_MOST} events; use --since TIME for older ones"
+        ));
     }
     let mut query = format!("recent={recent}{follow}");
     let mut last_id = args.after.clone();
@@ -84,7 +87,7 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
         if args.no_follow {
             return ended.map_or(Ok(()), |error| Err(error.into()));
         }
-        eprintln!("flowctl: the daemon closed the stream; waiting for it to come back");
+        message::print(format_args!("the daemon closed the stream; waiting for it to come back"));
         stream = reconnect(client, last_id.as_deref()).await?;
     }
 }

@@ -5,6 +5,7 @@
 use crate::api::client::{Client, segment};
 use crate::api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
 use crate::term::exit::Failure;
+use crate::term::message;
 use crate::term::screen::{Look, Screen, Tone};
 use crate::term::table::{Cell, Column, table};
 use crate::term::text::{self, clean};
@@ -164,10 +165,10 @@ async fn pages<P: DeserializeOwned, T>(
         }
     }
     if left_out > 0 {
-        eprintln!(
-            "flowctl: only the newest {ROWS_AT_MOST} rows are shown, {left_out} older ones are not; choose a shorter span with --since \
+        message::print(format_args!(
+            "only the newest {ROWS_AT_MOST} rows are shown, {left_out} older ones are not; choose a shorter span with --since \
              and --until"
-        );
+        ));
     }
     Ok(newest)
 }

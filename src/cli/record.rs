@@ -4,6 +4,7 @@
 
 use crate::api::client::{Client, LineStream};
 use crate::term::exit::{Exit, Failure};
+use crate::term::message;
 use crate::term::when;
 use clap::Args;
 use std::fs::File;
@@ -58,7 +59,7 @@ pub async fn record(client: &Client, args: &RecordArgs) -> Result<(), Failure> {
     let shown = args.file.display();
     match end {
         End::Requested => {
-            eprintln!("flowctl: {lines} ticks recorded; `flowsim replay {shown}` replays them");
+            message::print(format_args!("{lines} ticks recorded; `flowsim replay {shown}` replays them"));
             Ok(())
         }
         End::Daemon => Err(Failure::new(

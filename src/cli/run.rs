@@ -4,7 +4,6 @@
 
 mod detached;
 mod logout;
-mod message;
 mod registered;
 mod relay;
 mod signals;
@@ -17,6 +16,7 @@ use crate::host::scope::protocol::Registration;
 use crate::host::scope::{self, Admitted, HandshakeSocket, Output, ScopeError, ScopeName};
 use crate::host::{node, systemd::Systemd};
 use crate::term::exit::{Exit, Failure};
+use crate::term::message;
 use anyhow::{Context, bail};
 use registered::Registered;
 use signals::Signals;
@@ -179,7 +179,7 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     match timeout(LAST_PROCESSES, emptied).await {
         Ok(()) => place.remove(),
         Err(_) => {
-            message::warn(format_args!("processes of {name} are still running; flowcond cleans up when they end"))
+            message::print(format_args!("processes of {name} are still running; flowcond cleans up when they end"))
         }
     }
     outcome
@@ -205,10 +205,10 @@ async fn run_in(
     };
     let is_to_stay = detached::is_background() || signals::ignores_hangup();
     if is_to_stay && matches!(place, Place::Systemd(_)) && logout::ends_scopes() {
-        message::warn(format_args!("{name} ends at your last logout; next: loginctl enable-linger"));
+        message::print(format_args!("{name} ends at your last logout; next: loginctl enable-linger"));
     }
     if let Err(not_begun) = admitted.begin().await {
-        message::warn(&not_begun.text);
+        message::print(&not_begun.text);
         child.wait().await?;
         return Ok(not_begun.exit_code);
     }

@@ -4,6 +4,7 @@ use super::{POLL_EVERY, pages};
 use crate::api::client::{Client, ClientError};
 use crate::api::wire::{ClusterEvent, ClusterEvents};
 use crate::term::exit::Failure;
+use crate::term::message;
 use crate::term::screen::Screen;
 
 /// Prints the recent events; with `follow`, also all later ones until the process is stopped.
@@ -19,7 +20,7 @@ pub(super) async fn events(client: &Client, follow: bool, screen: &Screen) -> Re
                 if has_answered =>
             {
                 if !is_waiting {
-                    eprintln!("flowctl: the coordinator does not respond; waiting for it to come back");
+                    message::print(format_args!("the coordinator does not respond; waiting for it to come back"));
                 }
                 is_waiting = true;
                 tokio::time::sleep(POLL_EVERY).await;

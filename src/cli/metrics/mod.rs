@@ -6,6 +6,7 @@ mod listen;
 
 use crate::api::client::Client;
 use crate::term::exit::{Exit, Failure};
+use crate::term::message;
 use crate::term::screen::Screen;
 use crate::term::text;
 use axum::Router;
@@ -45,7 +46,7 @@ async fn serve(client: Client, address: SocketAddr) -> Result<(), Failure> {
     };
     let listener = TcpListener::bind(address).await.map_err(|error| failed("listen on", error))?;
     let address = listener.local_addr().map_err(|error| failed("listen on", error))?;
-    eprintln!("flowctl: metrics at http://{address}/metrics");
+    message::print(format_args!("metrics at http://{address}/metrics"));
     let router = Router::new()
         .route("/metrics", get(scrape))
         .route("/", get(async || Html("<title>flowcon</title><a href=\"/metrics\">metrics</a>")))

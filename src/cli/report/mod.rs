@@ -18,6 +18,7 @@ mod truth_tests;
 
 use crate::api::client::Client;
 use crate::term::exit::{Exit, Failure};
+use crate::term::message;
 use crate::term::screen::Output;
 use crate::term::text;
 use crate::term::when;
@@ -74,7 +75,7 @@ pub async fn report(client: &Client, args: &ReportArgs) -> Result<(), Failure> {
     write(file, &page)?;
     if file != Path::new("-") {
         let jobs = text::count(data.jobs.len(), "job");
-        eprintln!("flowctl: {jobs}, {} in {}", text::bytes(page.len() as u64), file.display());
+        message::print(format_args!("{jobs}, {} in {}", text::bytes(page.len() as u64), file.display()));
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! `flowctl run -d`: starts this program again in a new session. That process reports on its standard error whether the command
 //! started, and then closes it.
 
-use super::{GpuShare, RunArgs, message};
+use super::{GpuShare, RunArgs};
 use crate::cli::{Exit, Failure};
 use crate::host::scope::ScopeName;
+use crate::term::message;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -42,7 +43,7 @@ pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     if let Some(warnings) = messages.strip_suffix(STARTED) {
         message::pass_on(warnings);
         if !args.labels.iter().any(|(key, _)| key == "flowcon.log") {
-            message::warn(format_args!(
+            message::print(format_args!(
                 "`flowctl logs {name}` prints its output while it runs; to keep it, let the command write it to a file"
             ));
         }

@@ -1,8 +1,8 @@
 //! Registers a command with the daemon before it starts, and again whenever the daemon is restarted.
 
-use super::message;
 use crate::host::scope::protocol::Registration;
 use crate::host::scope::{Output, ScopeError, Session};
+use crate::term::message;
 use anyhow::Context;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
@@ -78,7 +78,7 @@ pub(super) async fn begin(
     let (process, output) = match descriptors.and_then(|process| Ok((process, output.handle()?))) {
         Ok(descriptors) => descriptors,
         Err(error) => {
-            message::warn(format_args!(
+            message::print(format_args!(
                 "the command is not governed: this needs a pidfd (Linux 5.3) and a free file descriptor: {error}"
             ));
             return Ok(Registered { end, task: tokio::spawn(async {}) });
@@ -89,7 +89,7 @@ pub(super) async fn begin(
     let session = match command.register().await {
         Ok(session) => Some(session),
         Err(ScopeError::NoDaemon { path, source }) => {
-            message::warn(format_args!(
+            message::print(format_args!(
                 "no flowcond answers at {} ({source}): the command is not governed until flowcond runs",
                 path.display()
             ));
@@ -136,7 +136,7 @@ impl Command {
                 Ok(session) => Some(session),
                 Err(ScopeError::NoDaemon { .. }) => None,
                 Err(error) => {
-                    message::warn(format_args!("the command keeps running, but is no longer governed: {error}"));
+                    message::print(format_args!("the command keeps running, but is no longer governed: {error}"));
                     return;
                 }
             };

@@ -4,11 +4,11 @@
 //! without a relay (SIGPIPE); a loss is reported, and it shows in the exit code. Only a closed terminal does not end the command, which may
 //! be meant to outlive it: its output is still read and stored.
 
-use super::message;
 use super::write::{Stream, WriteError};
 use crate::host::scope::Output;
 use crate::host::tail::{Budget, ContainerFile, Source, Start, Tailer};
 use crate::model::ContainerId;
+use crate::term::message;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
@@ -64,7 +64,7 @@ pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
             let lasts = seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= REPORT_AFTER);
             if lasts && reported != problem {
                 if let Some(problem) = &problem {
-                    message::warn(format_args!("cannot read the command's log {name}: {problem}"));
+                    message::print(format_args!("cannot read the command's log {name}: {problem}"));
                 }
                 reported = problem;
             }
@@ -72,7 +72,7 @@ pub(super) fn log_of_file(path: &str, pid: u32, output: Output) {
         }
     };
     if let Err(error) = thread::Builder::new().name("log".to_owned()).spawn(reading) {
-        message::warn(format_args!("cannot start a thread to read {path}: {error}"));
+        message::print(format_args!("cannot start a thread to read {path}: {error}"));
     }
 }
 
@@ -97,7 +97,7 @@ impl Kept {
         if let Err(error) = written
             && !std::mem::replace(&mut self.has_warned, true)
         {
-            message::warn(format_args!(
+            message::print(format_args!(
                 "the command keeps running, but is not governed: cannot store its output: {error}"
             ));
         }
@@ -125,7 +125,7 @@ fn relay(from: OwnedFd, stream: Stream, kept: &Mutex<Kept>) -> bool {
             Err(WriteError::NoTerminal) => is_shown = false,
             Err(WriteError::NoReader) => break,
             Err(WriteError::Lost(error)) => {
-                message::warn(format_args!(
+                message::print(format_args!(
                     "output of the command is lost: cannot write to {stream}: {error}; its next write fails, too"
                 ));
                 is_lost = true;

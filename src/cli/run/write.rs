@@ -3,7 +3,7 @@
 //!
 //! Imports: siblings, rustix.
 
-use super::message;
+use crate::term::message;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
@@ -66,7 +66,7 @@ impl Stream {
                 Err(full @ (Errno::NOSPC | Errno::DQUOT)) if is_file(fd) => {
                     let since = *full_since.get_or_insert_with(|| {
                         let wait = WAIT_FOR_SPACE.as_secs();
-                        message::warn(format_args!("{self}: {full}; it is tried again for {wait} s: free some space"));
+                        message::print(format_args!("{self}: {full}; it is tried again for {wait} s: free some space"));
                         Instant::now()
                     });
                     if since.elapsed() >= WAIT_FOR_SPACE {

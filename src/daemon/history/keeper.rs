@@ -211,28 +211,91 @@ mod tests {
     use super::*;
     use crate::daemon::history::recorder_tests::{ended, job, status};
 
+    fn keeper<T: Fn(Option<String>)>(directory: &tempfile::TempDir, report: T) -> Keeper<T> {
+        let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: u64::MAX };
+        let mut keeper = Keeper::new(directory.path().to_owned(), limits, report, Arc::default());
+        keeper.open();
+        keeper.recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1), job("y", 10_000, 1.0, 0.5, 2)]));
+        keeper.write();
+        keeper
+    }
+
+    fn disk(directory: &tempfile::TempDir) -> rusqlite::Connection {
+        rusqlite::Connection::open(directory.path().join("history.db")).unwrap()
+    }
+
     fn open_jobs<T>(keeper: &Keeper<T>) -> usize {
         keeper.store.as_ref().unwrap().open_jobs().unwrap().len()
+    }
+
+    /// Overwrites the root page of a table, which the writer reads again.
+    fn damage(directory: &tempfile::TempDir, table: &str) {
+        use std::os::unix::fs::FileExt;
+        let disk = disk(directory);
+        let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        let root: u64 = disk.query_row(root, [table], |row| row.get(0)).unwrap();
+        let size: u64 = disk.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
+        disk.execute("INSERT INTO word (text) VALUES ('another writer')", []).unwrap();
+        drop(disk);
+        let file = std::fs::File::options().write(true).open(directory.path().join("history.db")).unwrap();
+        file.write_at(&[0xA5; 512], (root - 1) * size).unwrap();
     }
 
     #[test]
     fn a_job_that_ends_while_the_disk_fails_gets_its_end_afterwards() {
         let directory = tempfile::tempdir().unwrap();
-        let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: u64::MAX };
-        let mut keeper = Keeper::new(directory.path().to_owned(), limits, |_: Option<String>| {}, Arc::default());
-        keeper.open();
-        keeper.recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
-        keeper.write();
-        let disk = rusqlite::Connection::open(directory.path().join("history.db")).unwrap();
+        let mut keeper = keeper(&directory, |_: Option<String>| {});
+        let disk = disk(&directory);
         disk.execute_batch("ALTER TABLE event RENAME TO gone").unwrap();
         keeper.recorder.happened(&ended("x", 15_000));
         keeper.write();
         assert!(keeper.problem.is_some(), "it could not be written");
         keeper.write();
         disk.execute_batch("ALTER TABLE gone RENAME TO event").unwrap();
-        assert_eq!(open_jobs(&keeper), 1);
+        assert_eq!(open_jobs(&keeper), 2);
         keeper.try_at = Instant::now();
         keeper.write();
-        assert_eq!((open_jobs(&keeper), keeper.problem), (0, None));
+        assert_eq!((open_jobs(&keeper), keeper.problem), (1, None));
+    }
+
+    #[test]
+    fn what_a_damaged_history_cannot_take_is_in_the_new_one_with_all_that_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let reports = std::cell::RefCell::new(Vec::new());
+        let mut keeper = keeper(&directory, |problem| reports.borrow_mut().push(problem));
+        damage(&directory, "event");
+        keeper.recorder.happened(&ended("x", 15_000));
+        keeper.write();
+        assert!(directory.path().join("history.db.corrupt-1").exists());
+        let reported = reports.borrow().iter().flatten().cloned().collect::<String>();
+        assert!(reported.contains("history.db.corrupt-1") && !reported.contains("restart"), "{reported}");
+        let names: Vec<(String, bool)> = disk(&directory)
+            .prepare("SELECT id, ended IS NULL FROM job ORDER BY number")
+            .unwrap()
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(names, [("x".to_owned(), false), ("y".to_owned(), true)]);
+        keeper.write();
+        assert_eq!(reports.borrow().len(), 1, "the notice stays");
+    }
+
+    #[test]
+    fn a_history_that_only_a_query_found_damaged_is_set_aside_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut keeper = keeper(&directory, |_: Option<String>| {});
+        damage(&directory, "moment");
+        let (damaged, file) = (keeper.found_damaged.clone(), inode(directory.path()).unwrap());
+        let aside = |number: u32| directory.path().join(format!("history.db.corrupt-{number}")).exists();
+        keeper.write();
+        assert!(!aside(1), "no write needs the page");
+        damaged.store(file, Ordering::Release);
+        keeper.write();
+        assert!(aside(1));
+        assert_eq!(open_jobs(&keeper), 2);
+        damaged.store(file, Ordering::Release); // a query that began before
+        keeper.write();
+        assert!(!aside(2), "the new one is not damaged");
     }
 }

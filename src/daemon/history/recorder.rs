@@ -155,7 +155,11 @@ impl Recorder {
         let Some(live) = self.live.get_mut(&observed.id) else {
             return self.found(status, node);
         };
+        let is_renamed = live.job.name != observed.name;
         describe(&mut live.job, status);
+        if is_renamed {
+            self.batch.jobs.insert(live.job.number, live.job.clone());
+        }
         let mut now = sample(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
         // A cgroup that is being removed cannot be read any more; its counters never decrease.
         now.cpu = now.cpu.or(live.latest.cpu);

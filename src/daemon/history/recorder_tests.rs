@@ -256,3 +256,34 @@ fn the_first_and_last_values_are_kept_although_both_came_between_two_snapshots()
         batch.samples.last().map(|last| last.unix_ms)
     );
 }
+
+#[test]
+fn a_new_name_is_written_at_once_and_kept_over_the_end() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1)]));
+    recorder.take();
+    let mut renamed = job("x", 10_000, 1.0, 0.5, 1);
+    renamed.observed.name = "b".to_owned();
+    recorder.observe(&status(10_001, vec![renamed]));
+    let batch = recorder.take();
+    assert_eq!((batch.jobs[&1].name.as_str(), batch.samples.len()), ("b", 0), "nothing else has changed");
+    recorder.happened(&ended("x", 15_000));
+    assert_eq!(recorder.take().jobs[&1].name, "b");
+}
+
+#[test]
+fn a_new_history_begins_with_all_that_runs() {
+    let mut recorder = Recorder::begin(7, Vec::new());
+    recorder.observe(&status(10_000, vec![job("x", 10_000, 1.0, 0.5, 1), job("y", 10_000, 1.0, 0.5, 2)]));
+    recorder.take();
+    recorder.happened(&ended("x", 15_000));
+    let unwritten = recorder.take();
+    recorder.take_back(unwritten);
+    recorder.go_on();
+    recorder.observe(&status(16_000, vec![job("y", 10_000, 1.0, 0.5, 2)]));
+    let batch = recorder.take();
+    assert_eq!(batch.jobs.keys().copied().collect::<Vec<_>>(), [7, 8]);
+    assert_eq!(batch.jobs[&7].ended_unix_ms, Some(START + 15_000));
+    assert!(batch.samples.iter().any(|sample| sample.job == 8 && sample.unix_ms == START + 10_000));
+    assert_eq!(batch.node.len(), 1);
+}

@@ -9,6 +9,7 @@ use crate::api::wire::Status;
 use crate::config::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
 use crate::daemon::{self, Control, DaemonError};
 use crate::model::{Bytes, Millis, PolicySettings};
+use crate::term::message;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,8 +89,8 @@ impl Running {
         let _ = self.control.send(Control::Stop).await;
         match timeout(START_STOP_TIMEOUT, &mut self.task).await {
             Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => eprintln!("flowctl: the governor: {error}"),
-            Ok(Err(error)) => eprintln!("flowctl: the governor ended unexpectedly: {error}"),
+            Ok(Ok(Err(error))) => message::print(format_args!("the governor: {error}")),
+            Ok(Err(error)) => message::print(format_args!("the governor ended unexpectedly: {error}")),
             Err(_) => self.task.abort(),
         }
     }

@@ -1,7 +1,8 @@
 //! A temporary directory for the governor's socket and state, removed on exit.
 //!
-//! Imports: std only.
+//! Imports: term's messages.
 
+use crate::term::message;
 use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -67,7 +68,7 @@ impl TempDir {
 impl Drop for TempDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            eprintln!("flowctl: could not remove {}: {error}", self.path.display());
+            message::print(format_args!("could not remove {}: {error}", self.path.display()));
         }
     }
 }

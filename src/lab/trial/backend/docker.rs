@@ -6,6 +6,7 @@ use super::super::confine::Cores;
 use super::super::job::{Job, Work};
 use super::{Ended, LAST_OUTPUT, image};
 use crate::host::cgroup::Cgroup;
+use crate::term::message;
 use anyhow::{Context, Result, bail};
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, HostConfig};
@@ -201,7 +202,9 @@ impl DockerBackend {
         // A name is kept until its container is removed: this future may be dropped in between.
         while let Some(name) = self.newest() {
             if let Err(error) = self.remove(&name).await {
-                eprintln!("flowctl: could not remove the container {name}: {error:#}; run `docker rm -f {name}`");
+                message::print(format_args!(
+                    "could not remove the container {name}: {error:#}; run `docker rm -f {name}`"
+                ));
             }
             self.names().retain(|other| *other != name);
         }
@@ -225,7 +228,7 @@ impl DockerBackend {
         for variant in [TRAININGS, HOST] {
             let name = format!("{}:{variant}", self.tag);
             if let Err(error) = self.remove_image(&name).await {
-                eprintln!("flowctl: could not remove the image {name}: {error:#}; run `docker rmi {name}`");
+                message::print(format_args!("could not remove the image {name}: {error:#}; run `docker rmi {name}`"));
             }
         }
     }
