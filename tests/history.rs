@@ -239,11 +239,11 @@ fn damage(daemon: &Daemon, table: &str) {
     let path = daemon.state_dir().join("history.db");
     let connection = rusqlite::Connection::open(&path).unwrap();
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-    let root: u64 = connection.query_row(root, [table], |row| row.get(0)).unwrap();
-    let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
+    let root: u32 = connection.query_row(root, [table], |row| row.get(0)).unwrap();
+    let size: u32 = connection.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
     drop(connection);
     let file = fs::File::options().write(true).open(path).unwrap();
-    std::os::unix::fs::FileExt::write_at(&file, &[0xA5; 512], (root - 1) * size).unwrap();
+    std::os::unix::fs::FileExt::write_at(&file, &[0xA5; 512], u64::from((root - 1) * size)).unwrap();
 }
 
 fn is_set_aside(daemon: &Daemon) -> Option<()> {
@@ -267,7 +267,7 @@ fn damage_that_only_a_query_finds_is_mended_without_a_restart() {
     let _job = train(&daemon, "runs", 1_000_000);
     let count = || {
         let disk = rusqlite::Connection::open(daemon.state_dir().join("history.db")).unwrap();
-        disk.query_row("SELECT COUNT(*) FROM moment", [], |row| row.get::<_, u64>(0)).ok().filter(|count| *count > 0)
+        disk.query_row("SELECT COUNT(*) FROM moment", [], |row| row.get::<_, u32>(0)).ok().filter(|count| *count > 0)
     };
     eventually("samples are sorted in, which is done every ten minutes", Duration::from_secs(30), count);
     damage(&daemon, "moment");

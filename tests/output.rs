@@ -235,3 +235,11 @@ fn no_answer_of_the_daemon_is_lost_silently() {
     }
     drop(job);
 }
+
+#[test]
+fn no_result_of_a_benchmark_is_lost_silently() {
+    let jobs = concat!(env!("CARGO_MANIFEST_DIR"), "/config/examples/bench.toml");
+    let options = "--repeats 1 --policy fair --scale 0.01 --runtime scope";
+    let words: Vec<&str> = ["bench", jobs].into_iter().chain(options.split(' ')).collect();
+    must_report(env!("CARGO_BIN_EXE_flowctl"), &words);
+}

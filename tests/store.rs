@@ -265,7 +265,7 @@ fn a_database_whose_index_has_lost_an_original_is_moved_aside() {
     write(&mut open(dir.path()), &original("a"), &[]).unwrap();
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_original_1'";
     let connection = rusqlite::Connection::open(&database).unwrap();
-    let root: usize = connection.query_row(root, [], |row| row.get(0)).unwrap();
+    let root = connection.query_row(root, [], |row| row.get::<_, u32>(0)).unwrap() as usize;
     drop(connection);
     let page = (root - 1) * 4_096..root * 4_096;
     let stale = fs::read(&database).unwrap()[page.clone()].to_vec();

@@ -233,12 +233,12 @@ mod tests {
         use std::os::unix::fs::FileExt;
         let disk = disk(directory);
         let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-        let root: u64 = disk.query_row(root, [table], |row| row.get(0)).unwrap();
-        let size: u64 = disk.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
+        let root: u32 = disk.query_row(root, [table], |row| row.get(0)).unwrap();
+        let size: u32 = disk.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
         disk.execute("INSERT INTO word (text) VALUES ('another writer')", []).unwrap();
         drop(disk);
         let file = std::fs::File::options().write(true).open(directory.path().join("history.db")).unwrap();
-        file.write_at(&[0xA5; 512], (root - 1) * size).unwrap();
+        file.write_at(&[0xA5; 512], u64::from((root - 1) * size)).unwrap();
     }
 
     #[test]

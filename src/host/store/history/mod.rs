@@ -109,4 +109,6 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 #[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
 mod tests;
