@@ -36,7 +36,7 @@ const NOT_AGAIN_WITHIN: Duration = Duration::from_secs(600);
 const LAST_ROWS_AT_MOST: Duration = Duration::from_secs(2);
 
 pub(super) const SLOW: &str = "the disk is too slow for the history: some observations are left out of it; nothing else is affected. \
-                               Look at the disk (iostat), or set history.enabled = false";
+                               Look at the disk (iostat), or set history.enabled = false and restart flowcond";
 
 /// The loop's handle.
 pub(super) struct History {
