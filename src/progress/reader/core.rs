@@ -4,11 +4,10 @@
 
 use super::decode::Rendering;
 use super::parse::line_tags::LineTags;
-use super::parse::number;
-use super::parse::number::Span;
-use super::parse::records;
+use super::parse::number::{self, Span};
 use super::parse::scan::Scan;
 use super::parse::table::Header;
+use super::parse::{label, notation, records};
 use super::select::{
     allowance::{Allowance, SETTLED},
     candidates::Candidates,
@@ -44,6 +43,8 @@ pub(in crate::progress) enum ReadEvent<'a> {
 pub(super) struct Core {
     pub(super) line_tags: LineTags,
     pub(super) scan: Scan,
+    /// A line in plain notation, if it was printed in another one.
+    rewritten: Vec<u8>,
     pub(super) cache: Cache,
     pub(super) allowance: Allowance,
     pub(super) header: Option<Header>,
@@ -94,6 +95,7 @@ impl Core {
         Core {
             line_tags: LineTags::new(),
             scan: Scan::default(),
+            rewritten: Vec::new(),
             cache: Cache::new(),
             allowance: Allowance::default(),
             header: None,
@@ -126,7 +128,7 @@ impl Core {
 
     fn read_line(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let line = rendering.text;
-        if let Some(matched) = self.chooser.pattern().and_then(|pattern| number::matched(pattern, line)) {
+        if let Some(matched) = self.chooser.pattern().and_then(|pattern| label::matched(pattern, line)) {
             return self.take_matched(matched, rendering, each);
         }
         if let Some(begins) = records::beginnings(line, 0) {
@@ -140,9 +142,21 @@ impl Core {
     }
 
     fn read_record(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
-        let line = rendering.text;
         let commas = self.header.as_ref().is_some_and(Header::has_commas);
-        self.scan.read(line, commas);
+        self.scan.read(rendering.text, commas);
+        if self.scan.is_plain {
+            return self.read_scanned(rendering, each);
+        }
+        let mut rewritten = std::mem::take(&mut self.rewritten);
+        notation::rewrite(rendering.text, commas, &mut rewritten);
+        self.scan.read(&rewritten, commas);
+        self.read_scanned(Rendering { text: &rewritten, ..rendering }, each);
+        self.rewritten = rewritten;
+    }
+
+    /// Reads a line in plain notation, after its scan.
+    fn read_scanned(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
+        let line = rendering.text;
         self.allowance.earn();
         if self.goes_on_training(line) {
             self.stopped_at = None;

@@ -5,9 +5,9 @@
 use super::core::{Core, ReadEvent, Sample, View};
 use super::decode::Rendering;
 use super::decode::tensorboard::Scalar;
+use super::parse::label::Matched;
 use super::parse::lexicon;
 use super::parse::meaning::{Count, Counted, Meaning, Split};
-use super::parse::number::Matched;
 use super::select::series::{Named, SeriesKey};
 
 impl Core {

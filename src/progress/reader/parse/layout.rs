@@ -41,6 +41,7 @@ pub struct Layouts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
     shape: u64,
+    is_plain: bool,
     numbers: [Span; NUMBERS],
     significant: [Digit; SIGNIFICANT],
     lengths: (u8, u8),
@@ -59,9 +60,10 @@ impl Layouts {
         Layouts { keys: vec![[0; WAYS]; sets], known: vec![[Layout::default(); WAYS]; sets], dice: Dice::default() }
     }
 
-    /// Returns the shape of a line with this key and writes its numbers to `numbers`, if the layout is known.
+    /// Returns the shape of a line with this key, and whether it is in plain notation, and writes its numbers to `numbers`, if the layout
+    /// is known.
     #[inline]
-    pub fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<u64> {
+    pub fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<(u64, bool)> {
         let set = self.set_of(key);
         let way = self.keys[set].iter().position(|known| *known == key)?;
         let layout = &self.known[set][way];
@@ -72,11 +74,11 @@ impl Layouts {
         }
         numbers.clear();
         numbers.extend_from_slice(&layout.numbers[..count]);
-        Some(layout.shape)
+        Some((layout.shape, layout.is_plain))
     }
 
-    /// Caches the result of a scan of `line` with this key.
-    pub fn keep(&mut self, key: u64, line: &[u8], shape: u64, numbers: &[Span], significant: &[Digit]) {
+    /// Caches the result of a scan of `line` with this key: its shape, and whether it is in plain notation.
+    pub fn keep(&mut self, key: u64, line: &[u8], known: (u64, bool), numbers: &[Span], significant: &[Digit]) {
         let Ok(length) = u16::try_from(line.len()) else { return };
         if numbers.len() > NUMBERS || significant.len() > SIGNIFICANT {
             return;
@@ -95,7 +97,8 @@ impl Layouts {
         };
         self.keys[set][way] = key;
         let layout = &mut self.known[set][way];
-        (layout.shape, layout.lengths, layout.line) = (shape, (numbers.len() as u8, significant.len() as u8), length);
+        (layout.shape, layout.is_plain) = known;
+        (layout.lengths, layout.line) = ((numbers.len() as u8, significant.len() as u8), length);
         layout.numbers[..numbers.len()].copy_from_slice(numbers);
         layout.significant[..significant.len()].copy_from_slice(significant);
     }
@@ -167,10 +170,10 @@ mod tests {
     use proptest::prelude::*;
 
     /// Scans the line without the cache.
-    fn scanned(line: &str, commas: bool) -> (u64, Vec<Span>) {
+    fn scanned(line: &str, commas: bool) -> (u64, bool, Vec<Span>) {
         let mut scan = Scan::default();
         scan.read(line.as_bytes(), commas);
-        (scan.shape, scan.numbers)
+        (scan.shape, scan.is_plain, scan.numbers)
     }
 
     fn is_known(layouts: &Layouts, line: &str) -> bool {
@@ -181,8 +184,8 @@ mod tests {
     fn a_line_that_differs_only_in_digits_has_a_known_layout() {
         let mut layouts = Layouts::default();
         let learn = |layouts: &mut Layouts, line: &str, significant: &[Digit]| {
-            let (shape, numbers) = scanned(line, false);
-            layouts.keep(key(line.as_bytes(), false), line.as_bytes(), shape, &numbers, significant);
+            let (shape, _, numbers) = scanned(line, false);
+            layouts.keep(key(line.as_bytes(), false), line.as_bytes(), (shape, true), &numbers, significant);
         };
         learn(&mut layouts, "2026-01-02 03:04:05 epoch 3/20 loss 0.5312", &[]);
         assert!(is_known(&layouts, "2026-11-12 13:14:15 epoch 4/20 loss 0.4999"));
@@ -199,7 +202,7 @@ mod tests {
         let mut scan = Scan::default();
         scan.read(long, true);
         let mut layouts = Layouts::default();
-        layouts.keep(42, long, scan.shape, &scan.numbers, &[]);
+        layouts.keep(42, long, (scan.shape, true), &scan.numbers, &[]);
         assert!(layouts.recall(42, long, &mut Vec::new()).is_some());
         assert!(layouts.recall(42, short, &mut Vec::new()).is_none());
     }
@@ -209,12 +212,12 @@ mod tests {
         let mut layouts = Layouts::default();
         for line in 0..5000 {
             let text = "x".repeat(line % 900) + &"y".repeat(line / 900 + 1);
-            layouts.keep(key(text.as_bytes(), false), text.as_bytes(), line as u64, &[], &[]);
+            layouts.keep(key(text.as_bytes(), false), text.as_bytes(), (line as u64, true), &[], &[]);
             assert!(is_known(&layouts, &text));
         }
         assert_eq!((layouts.keys.len(), layouts.known.len()), (SETS, SETS));
         let many = vec![Span::default(); NUMBERS + 1];
-        layouts.keep(key(b"dump", false), b"dump", 1, &many, &[]);
+        layouts.keep(key(b"dump", false), b"dump", (1, true), &many, &[]);
         assert!(!is_known(&layouts, "dump"));
     }
 
@@ -228,6 +231,9 @@ mod tests {
             4 => "[ ]{1,3}",
             4 => "[-+.,:/@()\\[=|#_]{1,2}",
             1 => "(nan|inf|Infinity|epoch|step|0x1f|top5|s0\\.|mAP@\\.5|é|轮|→)",
+            2 => "(loss[:=] ?)?(float32|np\\.int|tensor|rho|f1|<Tensor: numpy=)[(]?[-]?[0-9]\\.[0-9]{1,2}[)>]",
+            2 => "[0-9]{1,3}(['_.,][0-9]{2,3}){1,2}",
+            1 => "(NaN[0-9]{2}|1\\.#INF|loss=None|\u{2212}[0-9]|[0-9]\u{202f}[0-9]{3}|[0-9]\\.[0-9]+\\([0-9]\\))",
             1 => "(█|▌|━|│|\t|\u{1})",
         ]
     }
@@ -249,7 +255,8 @@ mod tests {
                 let line: String = template.chars().map(other).collect();
                 for text in [&template, &line, &line] {
                     scan.read(text.as_bytes(), commas);
-                    prop_assert_eq!((scan.shape, scan.numbers.clone()), scanned(text, commas), "{}", text);
+                    let found = (scan.shape, scan.is_plain, scan.numbers.clone());
+                    prop_assert_eq!(found, scanned(text, commas), "{}", text);
                 }
             }
         }

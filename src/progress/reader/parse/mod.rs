@@ -1,7 +1,7 @@
 //! Finds the meaning of each number of a line.
 //!
 //! ```text
-//! line tags, prefix → message → scan (shape, numbers) → fields | table, with the words of the lexicon
+//! notation, line tags, prefix → message → scan (shape, numbers) → fields | table, with the words of the lexicon
 //! ```
 //!
 //! Imports: model, and the rendering of a line from `decode`.
@@ -11,10 +11,12 @@ mod columns;
 pub mod fields;
 mod filter;
 mod gap;
+pub mod label;
 pub mod layout;
 pub mod lexicon;
 pub mod line_tags;
 pub mod meaning;
+pub mod notation;
 pub mod number;
 mod numeral;
 mod phrases;

@@ -1,9 +1,7 @@
 //! Parses printed numbers.
 //!
-//! Supports `3.2e-4`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Imports: model, for
-//! the pattern of the label.
-
-use crate::model::Pattern;
+//! Supports `3.2e-4`, `1.e-05`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Other
+//! forms are rewritten before, by `notation`. Imports: nothing.
 
 /// Powers of ten that an `f64` represents exactly. Dividing an exact integer by one of them rounds once and is therefore correct.
 const EXACT_POWERS: [f64; 23] = [
@@ -102,29 +100,12 @@ fn general(text: &[u8]) -> Option<f64> {
     plain.replace(['d', 'f'], "e").parse().ok()
 }
 
-/// Whether commas are thousands separators (`1,234`): three digits follow each.
+/// Whether commas are thousands separators (`1,234`): three digits follow each, and at most three precede the first.
 fn groups_of_three(text: &str) -> bool {
-    let whole = text.split('.').next().unwrap_or(text);
-    whole.split(',').skip(1).all(|group| group.len() == 3) && !whole.trim_start_matches(['+', '-']).starts_with("0,")
-}
-
-/// The numbers of a line that matches `flowcon.pattern`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Matched {
-    pub value: f64,
-    pub current: Option<f64>,
-    pub total: Option<f64>,
-}
-
-/// Returns the numbers that the pattern finds on a line.
-pub fn matched(pattern: &Pattern, line: &[u8]) -> Option<Matched> {
-    let found = pattern.find(line)?;
-    let number = |text: &[u8]| parse(text.trim_ascii());
-    Some(Matched {
-        value: number(found.value)?,
-        current: found.current.and_then(number),
-        total: found.total.and_then(number),
-    })
+    let whole = text.split('.').next().unwrap_or(text).trim_start_matches(['+', '-']);
+    let mut groups = whole.split(',');
+    let first = groups.next().is_some_and(|first| first.len() <= 3 && first != "0");
+    first && groups.all(|group| group.len() == 3)
 }
 
 #[cfg(test)]
@@ -150,6 +131,9 @@ mod tests {
             ("004", 4.0),
             ("71139.88563695134", 71139.88563695134),
             ("-inf", f64::NEG_INFINITY),
+            ("+Infinity", f64::INFINITY),
+            ("1.e-05", 1e-5),
+            ("1234,567", 1234.567),
             ("12345678901234567890", 12345678901234567890.0),
         ];
         for (text, value) in cases {

@@ -1,6 +1,7 @@
 //! Finds the end of a number, and its beginning after a sign or a point.
 //!
-//! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.2.3`, `0x7f22` and lists such as `3,4,5` all begin with digits. Imports: `bytes`.
+//! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.e-05`, `1.2.3`, `0x7f22` and lists such as `3,4,5` all begin with digits; `-inf` has none.
+//! Imports: `bytes`.
 
 use super::bytes::{Class, EACH};
 
@@ -8,18 +9,53 @@ use super::bytes::{Class, EACH};
 #[inline]
 pub fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
     let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
-    let before = if start > 0 { line[start - 1] } else { b' ' };
-    if matches!(Class::of(before), Class::Letter | Class::Digit) {
-        return None;
-    }
     match line[start] {
-        b'-' | b'+' if !matches!(before, b')' | b']') => {
+        b'-' | b'+' if may_have_sign(line, start) => {
             let pointed = line.get(start + 1) == Some(&b'.') && digit(start + 2);
             (pointed || digit(start + 1)).then_some(start + 1)
         }
-        b'.' => digit(start + 1).then_some(start),
+        b'.' if !follows_word(line, start) => digit(start + 1).then_some(start),
         _ => None,
     }
+}
+
+fn follows_word(line: &[u8], start: usize) -> bool {
+    start > 0 && matches!(Class::of(line[start - 1]), Class::Letter | Class::Digit)
+}
+
+/// Whether a sign at `start` belongs to what follows; otherwise it joins two terms.
+fn may_have_sign(line: &[u8], start: usize) -> bool {
+    !follows_word(line, start) && (start == 0 || !matches!(line[start - 1], b')' | b']'))
+}
+
+/// Returns the end of the signed infinity or NaN that begins with the sign at `start`: `-inf`, `+Infinity`.
+#[inline]
+pub fn signed_not_finite(line: &[u8], start: usize) -> Option<usize> {
+    let is_signed = matches!(line[start], b'-' | b'+') && may_have_sign(line, start);
+    if is_signed { not_finite_end(line, start + 1) } else { None }
+}
+
+fn not_finite_end(line: &[u8], start: usize) -> Option<usize> {
+    let letters = line.get(start..)?.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let end = start + letters;
+    let ends_there = line.get(end).is_none_or(|next| !matches!(Class::of(*next), Class::Letter | Class::Digit));
+    (ends_there && is_not_finite(&line[start..end])).then_some(end)
+}
+
+/// Whether a word is a number that is not finite.
+pub fn is_not_finite(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
+}
+
+/// Returns the end of the plain number at `start`, which may have a sign. A comma is no part of it.
+pub fn number_end(line: &[u8], start: usize) -> Option<usize> {
+    let begin = start + usize::from(matches!(line.get(start)?, b'-' | b'+'));
+    let pointed = usize::from(line.get(begin) == Some(&b'.'));
+    if !line.get(begin + pointed).is_some_and(u8::is_ascii_digit) {
+        return not_finite_end(line, begin);
+    }
+    let (end, kind) = numeral(line, begin, true);
+    (kind == PLAIN).then_some(end)
 }
 
 /// The kind of a plain number, as opposed to a version or a hexadecimal address.
@@ -49,7 +85,7 @@ pub fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
 }
 
 fn other_numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
-    let mut end = number_end(line, digits, commas_divide);
+    let mut end = end_with_decimals(line, digits, commas_divide);
     if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
         // 1.2.3 is a version or an address.
         while end < line.len() && (line[end].is_ascii_digit() || line[end] == b'.') {
@@ -67,13 +103,15 @@ fn other_numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8)
     (end, PLAIN)
 }
 
-fn number_end(line: &[u8], digits: usize, commas_divide: bool) -> usize {
+fn end_with_decimals(line: &[u8], digits: usize, commas_divide: bool) -> usize {
     let mut end = digits_end(line, digits);
     if line.get(end) == Some(&b',') && !commas_divide {
         end = comma_end(line, digits, end);
     }
     if line.get(end) == Some(&b'.') && line.get(end + 1).is_some_and(u8::is_ascii_digit) {
         end = digits_end(line, end + 1);
+    } else if let Some([b'.', b'e' | b'E' | b'd' | b'D', b'-' | b'+']) = line.get(end..end + 3) {
+        end += 1; // NumPy prints `1.e-05`
     }
     exponent_end(line, end)
 }
@@ -127,7 +165,10 @@ fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
         let decimals = after - comma - 1;
         let zero = line[digits] == b'0' && comma == digits + 1;
         let listed = digits > 0 && matches!(line[digits - 1], b'[' | b'(' | b'{');
-        let divides = end == comma && !listed && (decimals >= 2 && decimals != 3 || decimals == 3 && zero);
+        // More than three digits before a comma are no group; at the beginning of a line they may be a column.
+        let is_long = digits > 0 && comma - digits > 3;
+        let is_point = decimals == 2 || decimals > 3 || decimals == 3 && (zero || is_long);
+        let divides = end == comma && !listed && is_point;
         return if divides && !matches!(line.get(after), Some(b',' | b'.' | b':' | b'/')) { after } else { comma };
     }
     end

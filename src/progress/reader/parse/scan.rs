@@ -6,8 +6,9 @@
 
 use super::bytes::{Class, EACH};
 use super::layout::{self, Digit, Layouts, SIGNIFICANT};
+use super::notation;
 use super::number::Span;
-use super::numeral::{PLAIN, number_behind_mark, numeral};
+use super::numeral::{PLAIN, is_not_finite, number_behind_mark, numeral, signed_not_finite};
 use std::ops::Range;
 
 /// Maximum numbers read on one line; a line with more is a dump.
@@ -20,6 +21,8 @@ pub struct Scan {
     pub shape: u64,
     /// The numbers, in order.
     pub numbers: Vec<Span>,
+    /// Whether the numbers of the line are in plain notation; otherwise [`notation::rewrite`] changes it.
+    pub is_plain: bool,
     /// The digits that distinguish the line from others of its layout.
     significant: Vec<Digit>,
     layouts: Layouts,
@@ -60,14 +63,16 @@ impl Scan {
     /// Scans `line`. `commas_divide`: the stream is comma separated, so that `1,234` is two numbers.
     pub fn read(&mut self, line: &[u8], commas_divide: bool) {
         let key = layout::key(line, commas_divide);
-        if let Some(shape) = self.layouts.recall(key, line, &mut self.numbers) {
-            self.shape = shape;
+        if let Some((shape, is_plain)) = self.layouts.recall(key, line, &mut self.numbers) {
+            (self.shape, self.is_plain) = (shape, is_plain);
             return;
         }
         self.numbers.clear();
         self.significant.clear();
         self.scan(line, commas_divide);
-        self.layouts.keep(key, line, self.shape, &self.numbers, &self.significant);
+        self.is_plain = notation::is_plain(line, commas_divide);
+        let known = (self.shape, self.is_plain);
+        self.layouts.keep(key, line, known, &self.numbers, &self.significant);
     }
 
     fn scan(&mut self, line: &[u8], commas_divide: bool) {
@@ -185,6 +190,10 @@ impl Scan {
         if let Some(digits) = number_behind_mark(line, start) {
             return self.number(line, start, digits, commas_divide, shape);
         }
+        if let Some(end) = signed_not_finite(line, start) {
+            self.push(start, end, shape);
+            return end;
+        }
         let mut end = start + 1;
         while end < line.len() && line[end] == byte {
             end += 1;
@@ -241,10 +250,6 @@ fn joins_digits(byte: u8) -> bool {
     matches!(byte, b'@' | b'-' | b'.')
 }
 
-fn is_not_finite(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
-}
-
 /// Whether a word is a counter to which a number may be attached (`epoch12`, `Step-3`), as opposed to names that end in digits.
 fn ends_in_counter(word: &[u8]) -> bool {
     const COUNTERS: [&[u8]; 6] = [b"epoch", b"step", b"iter", b"iteration", b"episode", b"batch"];
@@ -278,7 +283,9 @@ mod tests {
             ("mAP50-95: -0.61 Acc@1 12.5%", &["-0.61", "12.5"]),
             ("Sen. 133,000 : 5,100,0.93 [1,  2000] 0,5312", &["133,000", "5", "100", "0.93", "1", "2000", "0,5312"]),
             ("2022-04-12 17:05:16", &["2022", "04", "12", "17", "05", "16"]),
-            ("loss:nan l1: -inf f= 6.9D+01 1e-4.", &["nan", "inf", "6.9D+01", "1e-4"]),
+            // The sign of an infinity is part of it: a log-likelihood of -inf is the worst one.
+            ("loss:nan l1: -inf f= 6.9D+01 1e-4.", &["nan", "-inf", "6.9D+01", "1e-4"]),
+            ("-Infinity, +inf -nan a-inf 1.e-05 2.", &["-Infinity", "+inf", "-nan", "inf", "1.e-05", "2"]),
             ("v1.2.3 10.0.0.1 0x7f22 iter_20000.state epoch12:", &["12"]),
             ("1.5G 23.53s 2.29it/s inertia 3.5.", &["1.5", "23.53", "2.29", "3.5"]),
         ];

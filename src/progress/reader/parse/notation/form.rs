@@ -1,0 +1,58 @@
+//! What a part of a line becomes in plain notation, and the text around it.
+//!
+//! Imports: `lexicon`.
+
+use crate::progress::reader::parse::lexicon;
+use std::ops::Range;
+
+/// A part of a line and what it becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rewrite {
+    pub with: With,
+    /// Offset of the byte after the part.
+    pub end: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum With {
+    Text(&'static str),
+    /// This part of the line.
+    Part(Range<usize>),
+    /// The digits of this part of the line, without separators of groups.
+    Ungrouped(Range<usize>),
+}
+
+/// Returns the end of the dotted identifier at `start`: `np.float32`, `decimal::Decimal`.
+pub fn identifier_end(line: &[u8], start: usize) -> usize {
+    let begins = |at: usize| line.get(at).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    let mut end = start;
+    loop {
+        end += line[end..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        end += match line.get(end..) {
+            Some([b'.', ..]) if begins(end + 1) => 1,
+            Some([b':', b':', ..]) if begins(end + 2) => 2,
+            _ => return end,
+        };
+    }
+}
+
+/// Returns the offset of the first byte at or after `at` that is no blank.
+pub fn after_blanks(line: &[u8], at: usize) -> usize {
+    at + line.get(at..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count()
+}
+
+/// Whether the text before `start` ends in the name of a value and a colon or `=`: `loss: `, `'acc': "`. A number before the colon
+/// (`Epoch 3: `) and a data split (`train: `) name no value.
+pub fn is_assigned(line: &[u8], start: usize) -> bool {
+    let quotes = |byte: &&u8| matches!(byte, b' ' | b'"' | b'\'' | b'<');
+    let trimmed = |end: usize| end - line[..end].iter().rev().take_while(quotes).count();
+    let before = &line[..trimmed(start)];
+    let Some(name) = before.strip_suffix(b":").or_else(|| before.strip_suffix(b"=")) else {
+        return before.ends_with("：".as_bytes());
+    };
+    let name = &name[..trimmed(name.len())];
+    let part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'@') || !byte.is_ascii();
+    let word = &name[name.len() - name.iter().rev().take_while(part).count()..];
+    word.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii())
+        && !lexicon::names_a_split(&String::from_utf8_lossy(word))
+}

@@ -1,0 +1,59 @@
+//! Rewrites a line in plain notation.
+//!
+//! Imports: its siblings, `number`.
+
+use super::form::{Rewrite, With, identifier_end};
+use super::{call, digits, marks};
+use crate::progress::reader::parse::number;
+
+/// Whether `line` is in plain notation. `commas_divide`: the stream is comma separated.
+pub fn is_plain(line: &[u8], commas_divide: bool) -> bool {
+    next(line, 0, commas_divide).is_none()
+}
+
+/// Writes `line` in plain notation to `plain`.
+pub fn rewrite(line: &[u8], commas_divide: bool, plain: &mut Vec<u8>) {
+    plain.clear();
+    let mut copied = 0;
+    while let Some((start, Rewrite { with, end })) = next(line, copied, commas_divide) {
+        plain.extend_from_slice(&line[copied..start]);
+        match with {
+            With::Text(text) => plain.extend_from_slice(text.as_bytes()),
+            With::Part(part) => plain.extend_from_slice(&line[part]),
+            With::Ungrouped(part) => digits::write_ungrouped(&line[part], plain),
+        }
+        copied = end;
+    }
+    plain.extend_from_slice(&line[copied..]);
+}
+
+/// Returns the next part of the line that is not in plain notation, at or after `at`, with its start.
+fn next(line: &[u8], mut at: usize, commas_divide: bool) -> Option<(usize, Rewrite)> {
+    while at < line.len() {
+        let (rewrite, end) = match line[at] {
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => word(line, at),
+            b'0'..=b'9' => digits::rewrite(line, at, commas_divide),
+            b'<' => (call::of_angles(line, at), at + 1),
+            0x80.. => (marks::rewrite(line, at), at + 1),
+            _ => (None, at + 1),
+        };
+        if let Some(rewrite) = rewrite {
+            return Some((at, rewrite));
+        }
+        at = end;
+    }
+    None
+}
+
+/// A word: the name of a call, a spelling of infinity, or any other.
+fn word(line: &[u8], start: usize) -> (Option<Rewrite>, usize) {
+    let end = identifier_end(line, start);
+    (call::rewrite(line, start, end).or_else(|| marks::word(line, start, end)), end)
+}
+
+/// Parses a number in any notation, as captured by the pattern of a label.
+pub fn parse(text: &[u8]) -> Option<f64> {
+    let mut plain = Vec::new();
+    rewrite(text, false, &mut plain);
+    number::parse(&plain)
+}
