@@ -6,6 +6,8 @@ pub mod claim;
 mod curve;
 #[cfg(test)]
 mod formats_tests;
+#[cfg(test)]
+mod numbers_tests;
 mod plausible;
 mod prior_run;
 #[cfg(test)]

@@ -47,9 +47,11 @@ pub enum Kind {
     Foreign,
     /// Not a training.
     Nothing,
+    /// Numbers inside of their types, or with a decimal comma.
+    Notations,
 }
 
-pub const KINDS: [Kind; 14] = [
+pub const KINDS: [Kind; 15] = [
     Kind::Plain,
     Kind::Steps,
     Kind::UnderHeading,
@@ -63,6 +65,7 @@ pub const KINDS: [Kind; 14] = [
     Kind::UnknownCount,
     Kind::Headless,
     Kind::Foreign,
+    Kind::Notations,
     Kind::Nothing,
 ];
 

@@ -116,3 +116,20 @@ pub fn validation(rng: &mut ChaCha8Rng, name: &str) -> String {
         _ => format!("eval_{bare}"),
     }
 }
+
+/// Numbers inside of their types; `,` stands for a decimal comma.
+pub const NOTATIONS: &[&str] = &[
+    "np.float32({})",
+    "np.float64({})",
+    "tensor({})",
+    "tensor([{}])",
+    "tensor({}, device='cuda:0')",
+    "tensor({}, device='cuda:1', grad_fn=<MeanBackward0>)",
+    "Array({}, dtype=float32)",
+    "array([{}], dtype=float32)",
+    "tf.Tensor({}, shape=(), dtype=float32)",
+    "<tf.Tensor: shape=(), dtype=float32, numpy={}>",
+    "Decimal('{}')",
+    "{}f0",
+    ",",
+];

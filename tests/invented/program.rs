@@ -72,6 +72,8 @@ pub struct Program {
     pub log: Log,
     /// The work done so far, 0 ..= 1.
     pub done: f64,
+    /// How numbers with decimals are printed; `{}` is replaced by the number.
+    notation: &'static str,
 }
 
 /// Generates a program of this kind and runs it.
@@ -85,7 +87,7 @@ pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
     // Some programs are still running.
     let stop = if rng.random_bool(0.3) { program.epochs - program.epochs / 4 } else { program.epochs };
     let ends = match kind {
-        Kind::Plain | Kind::Unknown | Kind::UnknownCount | Kind::Headless | Kind::Foreign => {
+        Kind::Plain | Kind::Unknown | Kind::UnknownCount | Kind::Headless | Kind::Foreign | Kind::Notations => {
             program.plain(rng, 0..stop)
         }
         Kind::Resumed => program.resumed(rng, stop),
@@ -123,9 +125,13 @@ impl Program {
         };
         let layout = match kind {
             Kind::Headless => Layout::headless(rng),
-            Kind::Plain | Kind::Resumed | Kind::Ranks | Kind::Unknown | Kind::UnknownCount | Kind::Foreign => {
-                Layout::any(rng)
-            }
+            Kind::Plain
+            | Kind::Resumed
+            | Kind::Ranks
+            | Kind::Unknown
+            | Kind::UnknownCount
+            | Kind::Foreign
+            | Kind::Notations => Layout::any(rng),
             Kind::Steps => loop {
                 let layout = Layout::any(rng);
                 if layout.form != Form::Prose {
@@ -172,6 +178,7 @@ impl Program {
             stride: rng.random_range(1..60),
             log,
             done: 0.0,
+            notation: if kind == Kind::Notations { one(rng, names::NOTATIONS) } else { "{}" },
         }
     }
 
@@ -190,14 +197,31 @@ impl Program {
         for metric in &self.metrics {
             let text = metric.text(rng, self.done);
             self.log.note(metric.series, &text, last);
-            cells.push(Cell::Value { name: metric.name.clone(), text });
+            cells.push(Cell::Value { name: metric.name.clone(), text: self.in_notation(text) });
         }
         for name in &self.beside {
-            let text = decoys::beside(rng, name, (self.done * 100.0) as usize);
+            let text = self.in_notation(decoys::beside(rng, name, (self.done * 100.0) as usize));
             let at = if self.layout.form == Form::Block { cells.len() } else { fixed_position(name, cells.len()) };
             cells.insert(at, Cell::Value { name: (*name).to_owned(), text });
         }
         cells
+    }
+
+    /// A number with decimals and without a unit as the program prints it.
+    fn in_notation(&self, text: String) -> String {
+        if text.parse::<f64>().is_err() || !text.contains('.') {
+            return text;
+        }
+        match self.notation {
+            // With three decimals it could be a separator of thousands, and in a list the next number.
+            "," if text.rsplit('.').next().is_some_and(|decimals| decimals.len() > 3)
+                && self.layout.form != Form::Commas =>
+            {
+                text.replace('.', ",")
+            }
+            "," => text,
+            notation => notation.replace("{}", &text),
+        }
     }
 
     pub fn plain(&mut self, rng: &mut ChaCha8Rng, epochs: std::ops::Range<usize>) -> Vec<Counted> {

@@ -3,6 +3,7 @@
 //! Imports: `decode`, `parse`, `select`.
 
 use super::decode::Rendering;
+use super::parse::commas::{CommaEvidence, Commas};
 use super::parse::line_tags::LineTags;
 use super::parse::number::{self, Span};
 use super::parse::scan::Scan;
@@ -45,6 +46,7 @@ pub(super) struct Core {
     pub(super) scan: Scan,
     /// A line in plain notation, if it was printed in another one.
     rewritten: Vec<u8>,
+    comma_evidence: CommaEvidence,
     pub(super) cache: Cache,
     pub(super) allowance: Allowance,
     pub(super) header: Option<Header>,
@@ -96,6 +98,7 @@ impl Core {
             line_tags: LineTags::new(),
             scan: Scan::default(),
             rewritten: Vec::new(),
+            comma_evidence: CommaEvidence::default(),
             cache: Cache::new(),
             allowance: Allowance::default(),
             header: None,
@@ -117,7 +120,7 @@ impl Core {
         }
     }
 
-    /// Forgets the results of lines that were read with their tags.
+    /// Forgets the results of lines that were read with their tags, or with another meaning of their commas.
     fn forget(&mut self) {
         self.cache = Cache::new();
         (self.header, self.earlier_header, self.stopped_at) = (None, None, None);
@@ -142,8 +145,15 @@ impl Core {
     }
 
     fn read_record(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
-        let commas = self.header.as_ref().is_some_and(Header::has_commas);
+        let mut commas = self.commas();
         self.scan.read(rendering.text, commas);
+        if commas == Commas::Guessed && self.comma_evidence.add(self.scan.shown) {
+            self.forget();
+        }
+        if self.commas() != commas {
+            commas = self.commas();
+            self.scan.read(rendering.text, commas);
+        }
         if self.scan.is_plain {
             return self.read_scanned(rendering, each);
         }
@@ -152,6 +162,12 @@ impl Core {
         self.scan.read(&rewritten, commas);
         self.read_scanned(Rendering { text: &rewritten, ..rendering }, each);
         self.rewritten = rewritten;
+    }
+
+    /// What commas in numbers mean.
+    fn commas(&self) -> Commas {
+        let divide = self.header.as_ref().is_some_and(Header::has_commas);
+        if divide { Commas::Divide } else { self.comma_evidence.commas() }
     }
 
     /// Reads a line in plain notation, after its scan.

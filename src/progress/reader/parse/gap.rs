@@ -26,6 +26,9 @@ pub fn unit(text: &[u8]) -> &[u8] {
     let mut end = 0;
     while let Some(byte) = text.get(end) {
         let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
+        if text[end..].starts_with("±".as_bytes()) {
+            break;
+        }
         let word = byte.is_ascii_alphabetic()
             || *byte >= 0xC2 && *byte != 0xE2
             || (end > 0 && (*byte & 0xC0 == 0x80 || byte.is_ascii_alphanumeric() || *byte == b'_'));

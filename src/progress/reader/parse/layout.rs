@@ -5,6 +5,7 @@
 //! compared. Properties: a line of a known layout has the shape and the numbers that a scan would find. Imports: its siblings.
 
 use super::bytes::EACH;
+use super::commas::{Commas, Shown};
 use super::number::Span;
 
 /// Ways of a set: eight keys fill a cache line.
@@ -38,10 +39,12 @@ pub struct Layouts {
     dice: Dice,
 }
 
+/// The shape of a line, whether it is in plain notation, and what its commas show.
+pub type Known = (u64, bool, Shown);
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
-    shape: u64,
-    is_plain: bool,
+    known: Known,
     numbers: [Span; NUMBERS],
     significant: [Digit; SIGNIFICANT],
     lengths: (u8, u8),
@@ -60,10 +63,9 @@ impl Layouts {
         Layouts { keys: vec![[0; WAYS]; sets], known: vec![[Layout::default(); WAYS]; sets], dice: Dice::default() }
     }
 
-    /// Returns the shape of a line with this key, and whether it is in plain notation, and writes its numbers to `numbers`, if the layout
-    /// is known.
+    /// Returns what is known of a line with this key and writes its numbers to `numbers`, if the layout is known.
     #[inline]
-    pub fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<(u64, bool)> {
+    pub fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<Known> {
         let set = self.set_of(key);
         let way = self.keys[set].iter().position(|known| *known == key)?;
         let layout = &self.known[set][way];
@@ -74,11 +76,11 @@ impl Layouts {
         }
         numbers.clear();
         numbers.extend_from_slice(&layout.numbers[..count]);
-        Some((layout.shape, layout.is_plain))
+        Some(layout.known)
     }
 
-    /// Caches the result of a scan of `line` with this key: its shape, and whether it is in plain notation.
-    pub fn keep(&mut self, key: u64, line: &[u8], known: (u64, bool), numbers: &[Span], significant: &[Digit]) {
+    /// Caches the result of a scan of `line` with this key.
+    pub fn keep(&mut self, key: u64, line: &[u8], known: Known, numbers: &[Span], significant: &[Digit]) {
         let Ok(length) = u16::try_from(line.len()) else { return };
         if numbers.len() > NUMBERS || significant.len() > SIGNIFICANT {
             return;
@@ -97,7 +99,7 @@ impl Layouts {
         };
         self.keys[set][way] = key;
         let layout = &mut self.known[set][way];
-        (layout.shape, layout.is_plain) = known;
+        layout.known = known;
         (layout.lengths, layout.line) = ((numbers.len() as u8, significant.len() as u8), length);
         layout.numbers[..numbers.len()].copy_from_slice(numbers);
         layout.significant[..significant.len()].copy_from_slice(significant);
@@ -131,13 +133,13 @@ impl Default for Dice {
     }
 }
 
-/// Returns a hash of `line` and `commas_divide` that does not depend on the digits; never zero.
+/// Returns a hash of `line` and the meaning of commas that does not depend on the digits; never zero.
 #[inline]
-pub fn key(line: &[u8], commas_divide: bool) -> u64 {
+pub fn key(line: &[u8], commas: Commas) -> u64 {
     let (pairs, _) = line.as_chunks::<16>();
     // Two independent hashes, because each step depends on the step before.
     // The length is multiplied first: otherwise a difference in the first byte could cancel it.
-    let (mut first, mut second) = ((line.len() as u64).wrapping_mul(MIXER), u64::from(commas_divide));
+    let (mut first, mut second) = ((line.len() as u64).wrapping_mul(MIXER), commas as u64);
     for pair in pairs {
         let [low, high] = [0, 8].map(|at| pair[at..].first_chunk::<8>().map_or(0, |chunk| u64::from_le_bytes(*chunk)));
         (first, second) = (mixed(first, low), mixed(second, high));
@@ -170,22 +172,22 @@ mod tests {
     use proptest::prelude::*;
 
     /// Scans the line without the cache.
-    fn scanned(line: &str, commas: bool) -> (u64, bool, Vec<Span>) {
+    fn scanned(line: &str, commas: Commas) -> (Known, Vec<Span>) {
         let mut scan = Scan::default();
         scan.read(line.as_bytes(), commas);
-        (scan.shape, scan.is_plain, scan.numbers)
+        ((scan.shape, scan.is_plain, scan.shown), scan.numbers)
     }
 
     fn is_known(layouts: &Layouts, line: &str) -> bool {
-        layouts.recall(key(line.as_bytes(), false), line.as_bytes(), &mut Vec::new()).is_some()
+        layouts.recall(key(line.as_bytes(), Commas::Guessed), line.as_bytes(), &mut Vec::new()).is_some()
     }
 
     #[test]
     fn a_line_that_differs_only_in_digits_has_a_known_layout() {
         let mut layouts = Layouts::default();
         let learn = |layouts: &mut Layouts, line: &str, significant: &[Digit]| {
-            let (shape, _, numbers) = scanned(line, false);
-            layouts.keep(key(line.as_bytes(), false), line.as_bytes(), (shape, true), &numbers, significant);
+            let (known, numbers) = scanned(line, Commas::Guessed);
+            layouts.keep(key(line.as_bytes(), Commas::Guessed), line.as_bytes(), known, &numbers, significant);
         };
         learn(&mut layouts, "2026-01-02 03:04:05 epoch 3/20 loss 0.5312", &[]);
         assert!(is_known(&layouts, "2026-11-12 13:14:15 epoch 4/20 loss 0.4999"));
@@ -198,11 +200,11 @@ mod tests {
     #[test]
     fn lines_of_different_length_never_share_a_layout_even_if_their_hashes_collide() {
         let (long, short) = (&b"\xd03200,581,2168.8079172096823"[..], &b"28600,595,2746.893651792245"[..]);
-        assert_ne!(key(long, true), key(short, true), "a former collision");
+        assert_ne!(key(long, Commas::Divide), key(short, Commas::Divide), "a former collision");
         let mut scan = Scan::default();
-        scan.read(long, true);
+        scan.read(long, Commas::Divide);
         let mut layouts = Layouts::default();
-        layouts.keep(42, long, (scan.shape, true), &scan.numbers, &[]);
+        layouts.keep(42, long, (scan.shape, true, scan.shown), &scan.numbers, &[]);
         assert!(layouts.recall(42, long, &mut Vec::new()).is_some());
         assert!(layouts.recall(42, short, &mut Vec::new()).is_none());
     }
@@ -212,12 +214,13 @@ mod tests {
         let mut layouts = Layouts::default();
         for line in 0..5000 {
             let text = "x".repeat(line % 900) + &"y".repeat(line / 900 + 1);
-            layouts.keep(key(text.as_bytes(), false), text.as_bytes(), (line as u64, true), &[], &[]);
+            let known = (line as u64, true, Shown::default());
+            layouts.keep(key(text.as_bytes(), Commas::Guessed), text.as_bytes(), known, &[], &[]);
             assert!(is_known(&layouts, &text));
         }
         assert_eq!((layouts.keys.len(), layouts.known.len()), (SETS, SETS));
         let many = vec![Span::default(); NUMBERS + 1];
-        layouts.keep(key(b"dump", false), b"dump", (1, true), &many, &[]);
+        layouts.keep(key(b"dump", Commas::Guessed), b"dump", Known::default(), &many, &[]);
         assert!(!is_known(&layouts, "dump"));
     }
 
@@ -245,7 +248,7 @@ mod tests {
         fn a_cached_layout_gives_the_same_result_as_a_scan(
             template in prop::collection::vec(piece(), 1..12),
             digits in prop::collection::vec("[0-9]{8}", 1..12),
-            commas in any::<bool>(),
+            commas in prop::sample::select(vec![Commas::Guessed, Commas::Divide, Commas::Decimal]),
         ) {
             let mut scan = Scan::default();
             let template = template.concat();
@@ -255,7 +258,7 @@ mod tests {
                 let line: String = template.chars().map(other).collect();
                 for text in [&template, &line, &line] {
                     scan.read(text.as_bytes(), commas);
-                    let found = (scan.shape, scan.is_plain, scan.numbers.clone());
+                    let found = ((scan.shape, scan.is_plain, scan.shown), scan.numbers.clone());
                     prop_assert_eq!(found, scanned(text, commas), "{}", text);
                 }
             }

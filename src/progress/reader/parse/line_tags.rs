@@ -4,6 +4,7 @@
 //! text is a tag if it precedes the first colon of *every* line, is one of few words without a meaning, and the lines after it have
 //! several templates. The watched lines are kept and read again without their tags. Imports: its siblings, `decode`.
 
+use super::commas::Commas;
 use super::lexicon;
 use super::meaning::{Meaning, Split};
 use super::prefix;
@@ -99,7 +100,7 @@ fn all_tagged(lines: &[Kept]) -> bool {
     for (tag, rest) in lines.iter().filter_map(|kept| tag(&kept.text)) {
         counted += usize::from(counts(rest) && !tag[0].is_ascii_digit());
         tags.insert(tag);
-        scan.read(rest, false);
+        scan.read(rest, Commas::Guessed);
         templates.insert(scan.shape);
     }
     tags.len() * 2 <= lines.len() && (templates.len() >= TEMPLATES_MIN || counted * 2 > lines.len())

@@ -8,6 +8,7 @@
 
 mod bytes;
 mod columns;
+pub mod commas;
 pub mod fields;
 mod filter;
 mod gap;

@@ -5,6 +5,7 @@
 //! words (`top5`, `s0.loss`) belong to names and do not collapse. Imports: its siblings.
 
 use super::bytes::{Class, EACH};
+use super::commas::{Commas, Shown};
 use super::layout::{self, Digit, Layouts, SIGNIFICANT};
 use super::notation;
 use super::number::Span;
@@ -23,6 +24,8 @@ pub struct Scan {
     pub numbers: Vec<Span>,
     /// Whether the numbers of the line are in plain notation; otherwise [`notation::rewrite`] changes it.
     pub is_plain: bool,
+    /// What the commas of its numbers show.
+    pub shown: Shown,
     /// The digits that distinguish the line from others of its layout.
     significant: Vec<Digit>,
     layouts: Layouts,
@@ -60,18 +63,19 @@ impl Shape {
 }
 
 impl Scan {
-    /// Scans `line`. `commas_divide`: the stream is comma separated, so that `1,234` is two numbers.
-    pub fn read(&mut self, line: &[u8], commas_divide: bool) {
-        let key = layout::key(line, commas_divide);
-        if let Some((shape, is_plain)) = self.layouts.recall(key, line, &mut self.numbers) {
-            (self.shape, self.is_plain) = (shape, is_plain);
+    /// Scans `line`. If commas divide, `1,234` is two numbers.
+    pub fn read(&mut self, line: &[u8], commas: Commas) {
+        let key = layout::key(line, commas);
+        if let Some(known) = self.layouts.recall(key, line, &mut self.numbers) {
+            (self.shape, self.is_plain, self.shown) = known;
             return;
         }
+        self.shown = Shown::default();
         self.numbers.clear();
         self.significant.clear();
-        self.scan(line, commas_divide);
-        self.is_plain = notation::is_plain(line, commas_divide);
-        let known = (self.shape, self.is_plain);
+        self.scan(line, commas == Commas::Divide);
+        self.is_plain = notation::is_plain(line, commas);
+        let known = (self.shape, self.is_plain, self.shown);
         self.layouts.keep(key, line, known, &self.numbers, &self.significant);
     }
 
@@ -161,6 +165,7 @@ impl Scan {
                 if matches!(line.get(digits + 1), Some(b',' | b'x')) {
                     self.mark_significant(line, digits..digits + 1);
                 }
+                self.shown.add(&line[digits..end]);
                 self.push(start, end, shape);
             }
             other => {
@@ -266,13 +271,13 @@ mod tests {
 
     fn numbers(line: &str) -> Vec<String> {
         let mut scan = Scan::default();
-        scan.read(line.as_bytes(), false);
+        scan.read(line.as_bytes(), Commas::Guessed);
         scan.numbers.iter().map(|n| String::from_utf8_lossy(n.of(line.as_bytes())).into_owned()).collect()
     }
 
     fn shape(line: &str) -> u64 {
         let mut scan = Scan::default();
-        scan.read(line.as_bytes(), false);
+        scan.read(line.as_bytes(), Commas::Guessed);
         scan.shape
     }
 

@@ -289,12 +289,13 @@ fn clean(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::commas::Commas;
     use super::super::scan::Scan;
     use super::*;
 
     fn scanned(line: &str) -> Scan {
         let mut scan = Scan::default();
-        scan.read(line.as_bytes(), false);
+        scan.read(line.as_bytes(), Commas::Guessed);
         scan
     }
 

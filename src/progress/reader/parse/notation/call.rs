@@ -5,7 +5,7 @@
 //! of numbers; the others have keys or are strings. Properties: a call with two numbers stays, because neither is certainly the value.
 //! Imports: `form`, `lexicon`, `meaning`, `numeral`.
 
-use super::form::{Rewrite, With, after_blanks, identifier_end, is_assigned};
+use super::form::{Rewrite, With, after_blanks, assigned_name, identifier_end};
 use crate::progress::reader::parse::meaning::Meaning;
 use crate::progress::reader::parse::{lexicon, numeral};
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub fn rewrite(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
         return None;
     }
     let name = last_part(&line[start..end]);
-    if !is_type(name) && !(names_nothing(name) && is_assigned(line, start)) {
+    if !is_type(name) && !(names_nothing(name) && assigned_name(line, start).is_some()) {
         return None;
     }
     let Value { part, end } = arguments(&line[..line.len().min(end + CALL_MAX)], end, 0)?;

@@ -1,9 +1,11 @@
 //! Digits in groups, and what stands directly behind digits: `1'234.5`, `2_050_346`, `12,34,567`, `1.234,56`, `1.#INF`, `0.345(12)`.
 //!
-//! Imports: `form`, `numeral`.
+//! Imports: `form`, `commas`, `lexicon`, `meaning`, `numeral`.
 
-use super::form::{Rewrite, With};
-use crate::progress::reader::parse::numeral;
+use super::form::{Rewrite, With, assigned_name};
+use crate::progress::reader::parse::commas::Commas;
+use crate::progress::reader::parse::meaning::Meaning;
+use crate::progress::reader::parse::{lexicon, numeral};
 
 /// Separators of groups of three digits, other than the comma, which `numeral` reads.
 pub const GROUPING: [&str; 7] = ["_", "'", "\u{2019}", "\u{a0}", "\u{202f}", "\u{2009}", "\u{2007}"];
@@ -15,28 +17,37 @@ const GROUP: usize = 3;
 const UNCERTAINTY_MAX: usize = 3;
 
 /// Reads the number at `start`; returns what becomes of it, and its end if it stays.
-pub fn rewrite(line: &[u8], start: usize, commas_divide: bool) -> (Option<Rewrite>, usize) {
-    // A row of a table without a header may begin the line.
-    let with_commas = || {
-        let may_have = !commas_divide && start > 0;
-        if may_have { with_decimal_comma(line, start).or_else(|| in_lakhs(line, start)) } else { None }
+pub fn rewrite(line: &[u8], start: usize, commas: Commas) -> (Option<Rewrite>, usize) {
+    let (end, kind) = numeral::numeral(line, start, commas == Commas::Divide);
+    let with_comma = || match commas {
+        Commas::Divide => None,
+        Commas::Decimal => with_decimal_comma(line, start),
+        // A row of a table without a header may begin the line.
+        Commas::Guessed if start == 0 => None,
+        Commas::Guessed => {
+            with_decimal_comma(line, start).filter(|_| has_points(line, start) || has_one_decimal(line, start))
+        }
     };
-    let (end, kind) = numeral::numeral(line, start, commas_divide);
-    let found = match grouped(line, start).or_else(with_commas) {
-        Some(end) => Some(Rewrite { with: With::Ungrouped(start..end), end }),
-        None if kind == numeral::PLAIN => not_finite(line, start).or_else(|| with_uncertainty(line, start, end)),
-        None => None,
-    };
+    let in_lakhs = || if commas == Commas::Guessed && start > 0 { in_lakhs(line, start) } else { None };
+    let rewrite = |(end, point)| Rewrite { with: With::Grouped { part: start..end, point }, end };
+    let whole = |end| (end, None);
+    let found = (grouped(line, start).map(whole))
+        .or_else(|| with_comma().map(|end| (end, Some(b','))))
+        .or_else(|| in_lakhs().map(whole))
+        .map(rewrite);
+    let is_plain = || kind == numeral::PLAIN;
+    let found = found
+        .or_else(|| if is_plain() { not_finite(line, start) } else { None })
+        .or_else(|| if is_plain() { with_uncertainty(line, start, end) } else { None });
     (found, end)
 }
 
-/// Writes the digits of a number without separators of groups. A comma behind groups with points is the decimal point.
-pub fn write_ungrouped(number: &[u8], plain: &mut Vec<u8>) {
-    let has_points = number.contains(&b'.');
+/// Writes the digits of a number without separators of groups.
+pub fn write_ungrouped(number: &[u8], point: Option<u8>, plain: &mut Vec<u8>) {
     for byte in number {
         match byte {
             b'0'..=b'9' => plain.push(*byte),
-            b',' if has_points => plain.push(b'.'),
+            mark if point == Some(*mark) => plain.push(b'.'),
             _ => {}
         }
     }
@@ -88,12 +99,28 @@ fn is_listed(line: &[u8], start: usize, end: usize) -> bool {
     opened || followed || is_word(line.get(end))
 }
 
-/// `1.234,56`: points between groups, and a decimal comma.
+/// `1.234,56`, `0,531`: points between groups, and a decimal comma.
 fn with_decimal_comma(line: &[u8], start: usize) -> Option<usize> {
-    let comma = groups_end(line, start, b".").filter(|_| begins(line, start))?;
+    let comma = groups_end(line, start, b".").unwrap_or(start + digits(line, start));
     let decimals = if line.get(comma) == Some(&b',') { digits(line, comma + 1) } else { 0 };
     let end = comma + 1 + decimals;
-    (decimals > 0 && !is_listed(line, start, end)).then_some(end)
+    (decimals > 0 && begins(line, start) && !is_listed(line, start, end)).then_some(end)
+}
+
+fn has_points(line: &[u8], start: usize) -> bool {
+    line.get(start + digits(line, start)) == Some(&b'.')
+}
+
+/// `34,5 %`, or `Verlust: 2,3` under the name of a metric: one decimal.
+fn has_one_decimal(line: &[u8], start: usize) -> bool {
+    let comma = start + digits(line, start);
+    let rest = line.get(comma + 2..).unwrap_or_default();
+    let is_one = line.get(comma) == Some(&b',') && digits(line, comma + 1) == 1;
+    let names_metric = || {
+        let name = assigned_name(line, start);
+        name.is_some_and(|name| matches!(lexicon::meaning(&name), Meaning::Metric { .. }))
+    };
+    is_one && (rest.trim_ascii_start().starts_with(b"%") || names_metric())
 }
 
 /// `12,34,567`: groups of two digits before a group of three.
@@ -112,7 +139,7 @@ fn in_lakhs(line: &[u8], start: usize) -> Option<usize> {
 
 /// `1.#INF`, `1.#QNAN0`, as the C library of older Windows versions prints.
 fn not_finite(line: &[u8], start: usize) -> Option<Rewrite> {
-    let text = line[start..].strip_prefix(b"1.#")?;
+    let text = line[start + 1..].strip_prefix(b".#")?; // always after 1
     let letters = text.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     let with = match &text[..letters] {
         b"INF" => With::Text("inf"),

@@ -18,8 +18,11 @@ pub enum With {
     Text(&'static str),
     /// This part of the line.
     Part(Range<usize>),
-    /// The digits of this part of the line, without separators of groups.
-    Ungrouped(Range<usize>),
+    /// The digits of this part of the line, without separators of groups. `point`: the decimal point, if it is part of it.
+    Grouped {
+        part: Range<usize>,
+        point: Option<u8>,
+    },
 }
 
 /// Returns the end of the dotted identifier at `start`: `np.float32`, `decimal::Decimal`.
@@ -41,18 +44,16 @@ pub fn after_blanks(line: &[u8], at: usize) -> usize {
     at + line.get(at..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// Whether the text before `start` ends in the name of a value and a colon or `=`: `loss: `, `'acc': "`. A number before the colon
+/// Returns the last word of the name before `start`, if a colon or `=` follows it: `loss: `, `'acc': "`. A number before the colon
 /// (`Epoch 3: `) and a data split (`train: `) name no value.
-pub fn is_assigned(line: &[u8], start: usize) -> bool {
+pub fn assigned_name(line: &[u8], start: usize) -> Option<String> {
     let quotes = |byte: &&u8| matches!(byte, b' ' | b'"' | b'\'' | b'<');
     let trimmed = |end: usize| end - line[..end].iter().rev().take_while(quotes).count();
     let before = &line[..trimmed(start)];
-    let Some(name) = before.strip_suffix(b":").or_else(|| before.strip_suffix(b"=")) else {
-        return before.ends_with("：".as_bytes());
-    };
+    let marks = [":", "=", "："];
+    let name = marks.iter().find_map(|mark| before.strip_suffix(mark.as_bytes()))?;
     let name = &name[..trimmed(name.len())];
     let part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'@') || !byte.is_ascii();
-    let word = &name[name.len() - name.iter().rev().take_while(part).count()..];
-    word.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii())
-        && !lexicon::names_a_split(&String::from_utf8_lossy(word))
+    let word = String::from_utf8_lossy(&name[name.len() - name.iter().rev().take_while(part).count()..]).into_owned();
+    (word.contains(char::is_alphabetic) && !lexicon::names_a_split(&word)).then_some(word)
 }

@@ -1,26 +1,27 @@
 //! Rewrites a line in plain notation.
 //!
-//! Imports: its siblings, `number`.
+//! Imports: its siblings, `commas`, `number`.
 
 use super::form::{Rewrite, With, identifier_end};
 use super::{call, digits, marks};
+use crate::progress::reader::parse::commas::Commas;
 use crate::progress::reader::parse::number;
 
-/// Whether `line` is in plain notation. `commas_divide`: the stream is comma separated.
-pub fn is_plain(line: &[u8], commas_divide: bool) -> bool {
-    next(line, 0, commas_divide).is_none()
+/// Whether `line` is in plain notation.
+pub fn is_plain(line: &[u8], commas: Commas) -> bool {
+    next(line, 0, commas).is_none()
 }
 
 /// Writes `line` in plain notation to `plain`.
-pub fn rewrite(line: &[u8], commas_divide: bool, plain: &mut Vec<u8>) {
+pub fn rewrite(line: &[u8], commas: Commas, plain: &mut Vec<u8>) {
     plain.clear();
     let mut copied = 0;
-    while let Some((start, Rewrite { with, end })) = next(line, copied, commas_divide) {
+    while let Some((start, Rewrite { with, end })) = next(line, copied, commas) {
         plain.extend_from_slice(&line[copied..start]);
         match with {
             With::Text(text) => plain.extend_from_slice(text.as_bytes()),
             With::Part(part) => plain.extend_from_slice(&line[part]),
-            With::Ungrouped(part) => digits::write_ungrouped(&line[part], plain),
+            With::Grouped { part, point } => digits::write_ungrouped(&line[part], point, plain),
         }
         copied = end;
     }
@@ -28,11 +29,11 @@ pub fn rewrite(line: &[u8], commas_divide: bool, plain: &mut Vec<u8>) {
 }
 
 /// Returns the next part of the line that is not in plain notation, at or after `at`, with its start.
-fn next(line: &[u8], mut at: usize, commas_divide: bool) -> Option<(usize, Rewrite)> {
+fn next(line: &[u8], mut at: usize, commas: Commas) -> Option<(usize, Rewrite)> {
     while at < line.len() {
         let (rewrite, end) = match line[at] {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => word(line, at),
-            b'0'..=b'9' => digits::rewrite(line, at, commas_divide),
+            b'0'..=b'9' => digits::rewrite(line, at, commas),
             b'<' => (call::of_angles(line, at), at + 1),
             0x80.. => (marks::rewrite(line, at), at + 1),
             _ => (None, at + 1),
@@ -54,6 +55,6 @@ fn word(line: &[u8], start: usize) -> (Option<Rewrite>, usize) {
 /// Parses a number in any notation, as captured by the pattern of a label.
 pub fn parse(text: &[u8]) -> Option<f64> {
     let mut plain = Vec::new();
-    rewrite(text, false, &mut plain);
+    rewrite(text, Commas::Guessed, &mut plain);
     number::parse(&plain)
 }

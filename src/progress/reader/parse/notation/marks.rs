@@ -3,7 +3,7 @@
 //! Imports: `digits`, `form`.
 
 use super::digits::GROUPING;
-use super::form::{Rewrite, With, is_assigned};
+use super::form::{Rewrite, With, assigned_name};
 
 /// Minus signs.
 const MINUS: [&str; 3] = ["\u{2212}", "\u{ff0d}", "\u{fe63}"];
@@ -28,7 +28,7 @@ pub fn rewrite(line: &[u8], at: usize) -> Option<Rewrite> {
         return Some(replaced(sign, "-"));
     }
     if is(&&DASH) {
-        let is_sign = is_digit(line.get(at + DASH.len())) && is_assigned(line, at);
+        let is_sign = is_digit(line.get(at + DASH.len())) && assigned_name(line, at).is_some();
         return is_sign.then(|| replaced(DASH, "-"));
     }
     if is(&&INFINITY) {
@@ -46,7 +46,7 @@ fn is_digit(byte: Option<&u8>) -> bool {
 /// Returns what becomes of a word, if it is a missing value or not finite: `NaN32`, `nan(ind)`, `loss=None`.
 pub fn word(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
     let word = &line[start..end];
-    if MISSING.contains(&word) && is_assigned(line, start) {
+    if MISSING.contains(&word) && assigned_name(line, start).is_some() {
         return Some(Rewrite { with: With::Text("-"), end });
     }
     let kind = NOT_FINITE.iter().find(|kind| word.len() >= 3 && word[..3].eq_ignore_ascii_case(kind.as_bytes()))?;

@@ -1,11 +1,12 @@
 //! The forms of printed numbers and what they are in plain notation.
 
 use super::{is_plain, parse, rewrite};
+use crate::progress::reader::parse::commas::Commas;
 use proptest::prelude::*;
 
 fn plainly(line: &str) -> String {
     let mut plain = Vec::new();
-    rewrite(line.as_bytes(), false, &mut plain);
+    rewrite(line.as_bytes(), Commas::Guessed, &mut plain);
     String::from_utf8(plain).expect("a line of text stays one")
 }
 
@@ -106,9 +107,10 @@ fn a_name_keeps_its_value_and_loses_the_wrapper_around_it() {
         ("Genauigkeit: 34,51\u{a0}% (beste)", "Genauigkeit: 34,51 % (beste)"),
         ("loss=None acc=0.5", "loss=- acc=0.5"),
         ("reward: \u{2013}5.5", "reward: -5.5"),
+        ("Verlust: 2,3; Genauigkeit 34,5 %", "Verlust: 2.3; Genauigkeit 34.5 %"),
     ] {
         assert_eq!(plainly(line), plain, "{line}");
-        assert!(!is_plain(line.as_bytes(), false), "{line}");
+        assert!(!is_plain(line.as_bytes(), Commas::Guessed), "{line}");
     }
 }
 
@@ -128,7 +130,7 @@ fn what_is_ambiguous_or_no_number_stays_as_it_is() {
         "<tf.Tensor 'mean:0' shape=() dtype=float32>",
         "range 1\u{2013}5, pages 3\u{2013}4",
         "out/100_200.pt 2024_001_a iter_20_000 12_34",
-        "it's 5 o'clock, '5'123'",
+        "gpus: 0,1 3,5 it's 5 o'clock, '5'123'",
         "v1.234.567 10.123.45.67 1.234 56",
         "3.142,2.718 [1.234,56] 5,10,100,1000 [1,00,000]",
         "f(x) = 3 (4) and 0.5 (0.6)",
@@ -136,7 +138,19 @@ fn what_is_ambiguous_or_no_number_stays_as_it_is() {
         "\u{e9}\u{a0}x \u{2588}\u{2588}",
     ] {
         assert_eq!(plainly(line), line);
-        assert!(is_plain(line.as_bytes(), false), "{line}");
+        assert!(is_plain(line.as_bytes(), Commas::Guessed), "{line}");
+    }
+}
+
+#[test]
+fn a_comma_is_a_point_once_the_log_has_decimal_commas() {
+    let mut plain = Vec::new();
+    for (line, expected) in [
+        ("Verlust 1,234 Schritt 12.345,6", "Verlust 1.234 Schritt 12345.6"),
+        ("1,5 0,531 [3,4] (1,234) 5,6,7", "1.5 0.531 [3,4] (1,234) 5,6,7"),
+    ] {
+        rewrite(line.as_bytes(), Commas::Decimal, &mut plain);
+        assert_eq!(String::from_utf8_lossy(&plain), expected);
     }
 }
 
@@ -144,7 +158,7 @@ fn what_is_ambiguous_or_no_number_stays_as_it_is() {
 fn commas_between_columns_are_no_part_of_a_number() {
     let mut plain = Vec::new();
     for row in ["a,12,34,567", "a,1.234,56"] {
-        rewrite(row.as_bytes(), true, &mut plain);
+        rewrite(row.as_bytes(), Commas::Divide, &mut plain);
         assert_eq!(plain, row.as_bytes());
     }
 }
@@ -153,9 +167,9 @@ proptest! {
     #[test]
     fn a_rewritten_line_is_never_longer(line in "([a-z]{0,3}(tensor|np\\.float|<Tensor: numpy=|loss[:=]|NaN3|∞|\u{2212}|\u{a0}|[0-9.,'_]{1,6}|[(\\[<>\\])'\" ]){0,2}){0,12}") {
         let mut plain = Vec::new();
-        rewrite(line.as_bytes(), false, &mut plain);
+        rewrite(line.as_bytes(), Commas::Guessed, &mut plain);
         prop_assert!(plain.len() <= line.len());
         prop_assert!(std::str::from_utf8(&plain).is_ok());
-        prop_assert_eq!(is_plain(line.as_bytes(), false), plain == line.as_bytes());
+        prop_assert_eq!(is_plain(line.as_bytes(), Commas::Guessed), plain == line.as_bytes());
     }
 }
