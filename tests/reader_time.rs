@@ -41,6 +41,10 @@ fn reading_takes_linear_time() {
         "\"value\": 1.5, ",
         "a|",
         "\t1",
+        "float(a=",
+        "<Tensor numpy=",
+        "x: a(",
+        "1'111",
     ] {
         let (short, long) = (time(piece, 1 << 18), time(piece, 1 << 21));
         // Quadratic time would be 64 times as long; the constant covers the clock and the first allocation.

@@ -80,6 +80,14 @@ fn a_log_of_wrapped_numbers_is_read_as_the_plain_one() {
 }
 
 #[test]
+fn a_line_is_shown_as_it_was_printed() {
+    let text = log("{'epoch': {n}, 'loss': {L}}", |number| format!("np.float32({number})"));
+    let mut tracker = Tracker::new(&Directives::default());
+    tracker.push(text.as_bytes(), Millis(0));
+    assert_eq!(tracker.line(), text.lines().last());
+}
+
+#[test]
 fn an_unknown_call_behind_a_name_is_a_wrapper() {
     for line in ["Epoch {n}/30 loss: {L} acc: {A}", "{'epoch': {n}, 'loss': {L}}", "epoch={n} loss={L}"] {
         let plain = reading(&log(line, |number| number));

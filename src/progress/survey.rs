@@ -185,7 +185,7 @@ impl Kept {
             self.keep_only(view.chosen());
             return self.take(sample, view);
         }
-        let Rendering { line, last, text } = sample.rendering;
+        let Rendering { line, last, printed: text, .. } = sample.rendering;
         if !std::mem::replace(&mut self.counted, true) {
             self.count(view);
         }

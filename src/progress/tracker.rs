@@ -207,7 +207,7 @@ impl Followed {
         self.waiting.push_back(Waiting { series: sample.series, value: sample.value, at: now });
         if self.chosen == Some(sample.series) {
             self.history.push(evaluation);
-            let text = sample.rendering.text;
+            let text = sample.rendering.printed;
             self.unshown.clear();
             self.unshown.extend_from_slice(&text[..text.len().min(EXCERPT_MAX)]);
         }

@@ -112,7 +112,8 @@ impl Core {
     }
 
     pub(super) fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
-        let rendering = Rendering { text: self.line_tags.without(rendering.text), ..rendering };
+        let text = self.line_tags.without(rendering.text);
+        let rendering = Rendering { text, printed: text, ..rendering };
         self.read_line(rendering, each);
         if let Some(again) = self.line_tags.watch(rendering) {
             self.forget();
@@ -137,7 +138,8 @@ impl Core {
         if let Some(begins) = records::beginnings(line, 0) {
             let ends = begins.iter().skip(1).copied().chain([line.len()]);
             for (begin, end) in begins.iter().zip(ends) {
-                self.read_record(Rendering { text: &line[*begin..end], ..rendering }, each);
+                let text = &line[*begin..end];
+                self.read_record(Rendering { text, printed: text, ..rendering }, each);
             }
             return;
         }

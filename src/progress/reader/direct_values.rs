@@ -55,7 +55,7 @@ impl Core {
         if let Some(series) = self.candidates.get_mut(slot, generation) {
             series.take(scalar.value, scalar.record);
         }
-        let rendering = Rendering { line: scalar.record, text: scalar.tag, last: true };
+        let rendering = Rendering { line: scalar.record, text: scalar.tag, printed: scalar.tag, last: true };
         let sample = Sample { series: SeriesKey { slot, generation }, value: scalar.value, rendering };
         each(ReadEvent::Value(sample), &View { core: self });
         self.chooser.after_line(&self.candidates);

@@ -3,8 +3,8 @@
 //! No framework is known by name. Lines are read as names, numbers, tables and counters, and the series are ranked.
 //!
 //! ```text
-//! bytes → lines → scan (shape) → plans ─hit→ read the relevant numbers ─→ series, counters → choice
-//!                                  └miss→ prefix, fields | table ↗
+//! bytes → lines → plain notation → scan (shape) → plans ─hit→ read the relevant numbers ─→ series, counters → choice
+//!                                                   └miss→ prefix, fields | table ↗
 //! ```
 //!
 //! A progress bar (tqdm, Keras, …): `decode/lines` keeps the last state of a redrawn line, `parse/scan` collapses the cells of the bar, and

@@ -22,6 +22,8 @@ pub struct Rendering<'a> {
     pub line: u64,
     /// The text without control characters and trailing blanks; blank renderings are not reported.
     pub text: &'a [u8],
+    /// The text as a program printed it; `text` may have its numbers in plain notation.
+    pub printed: &'a [u8],
     /// Whether it is the last rendering of the line.
     pub last: bool,
 }
@@ -213,7 +215,7 @@ fn emit(each: &mut impl FnMut(Rendering<'_>), line: u64, text: &[u8], last: bool
     // Leading blanks are kept: they give the position of cells in a table.
     let text = text.trim_ascii_end();
     if !text.is_empty() {
-        each(Rendering { line, text, last });
+        each(Rendering { line, text, printed: text, last });
     }
 }
 

@@ -1,7 +1,9 @@
 //! Splits a line of a table into cells.
 //!
 //! Cells are separated by bars, tabs, commas or blanks. Box-drawing characters count as blanks or bars. All offsets are byte offsets in the
-//! line. Imports: nothing.
+//! line. Imports: `numeral`.
+
+use super::numeral::is_not_finite;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruled {
@@ -96,10 +98,7 @@ pub fn looks_like_row(row: &[(usize, &str)]) -> bool {
     let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();
     let numeric = |cell: &str| {
         let cell = cell.trim_start_matches(['-', '+', '.', '[', '(', '"']);
-        cell.chars().next().is_some_and(|c| c.is_ascii_digit())
-            || cell.eq_ignore_ascii_case("nan")
-            || cell.eq_ignore_ascii_case("inf")
-            || cell == "-"
+        cell.chars().next().is_some_and(|c| c.is_ascii_digit()) || is_not_finite(cell.as_bytes()) || cell == "-"
     };
     let numbers = row.iter().filter(|(_, cell)| numeric(cell)).count();
     let named = row.iter().any(|(_, cell)| cell.contains('='));

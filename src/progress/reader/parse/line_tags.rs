@@ -46,7 +46,7 @@ pub struct Kept {
 
 impl Kept {
     pub fn rendering(&self) -> Rendering<'_> {
-        Rendering { line: self.line, text: &self.text, last: self.last }
+        Rendering { line: self.line, text: &self.text, printed: &self.text, last: self.last }
     }
 }
 
@@ -132,7 +132,8 @@ mod tests {
     fn found(log: &str) -> bool {
         let mut line_tags = LineTags::new();
         log.lines().enumerate().any(|(at, text)| {
-            line_tags.watch(Rendering { line: at as u64, text: text.as_bytes(), last: true }).is_some()
+            let text = text.as_bytes();
+            line_tags.watch(Rendering { line: at as u64, text, printed: text, last: true }).is_some()
         })
     }
 

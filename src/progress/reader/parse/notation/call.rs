@@ -20,10 +20,10 @@ const SHORT_TYPES: [&str; 2] = ["int", "uint"];
 const VALUE_KEYS: [&[u8]; 3] = [b"numpy=", b"data=", b"value="];
 
 /// Maximum bytes of a call.
-const CALL_MAX: usize = 512;
+const CALL_MAX: usize = 256;
 
 /// Maximum depth of calls in calls and lists in lists.
-const DEPTH_MAX: usize = 4;
+const DEPTH_MAX: usize = 2;
 
 /// A value inside of a wrapper.
 struct Value {
