@@ -126,8 +126,8 @@ pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), F
             Err(error) if is_denied(&error) => {
                 let Some(own) = own_jobs(client.socket()).await else { return Err(error.into()) };
                 if !is_noted.replace(true) {
-                    let message = text::clean(&error.to_string());
-                    eprintln!("flowctl: only your own commands are listed: {message}\nnext: {OTHERS_JOBS}");
+                    let denied = text::clean(&error.to_string());
+                    message::print(format_args!("only your own commands are listed: {denied}\nnext: {OTHERS_JOBS}"));
                 }
                 if own.containers.is_empty() {
                     return screen.rendered(&own, &own.containers, |_| "You have no governed command.\n".to_owned());

@@ -8,11 +8,12 @@ use crate::config::{self, ConfigError, OnExit, Settings, Sources};
 use crate::daemon::{self, Control, Restored, Undone};
 use crate::host::store::StoreError;
 use crate::host::{freezer, users};
-use crate::term::exit;
 use crate::term::text::{clean, clean_lines};
+use crate::term::{exit, message};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::{BufReader, stdin, stdout};
+use std::fmt::Display;
+use std::io::{BufReader, Write, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::sync::mpsc;
@@ -90,11 +91,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if !mistakes.is_empty() {
         let Some(Verb::Restore(args)) = arguments.verb else { return invalid(&mistakes) };
         // A mistake must not keep the jobs from their original limits.
-        mistakes.iter().for_each(|mistake| eprintln!("flowcond: {mistake}"));
-        eprintln!("flowcond: the limits are restored nevertheless, with the defaults of these settings");
+        mistakes.iter().for_each(|mistake| warn(mistake));
+        warn("the limits are restored nevertheless, with the defaults of these settings");
         if sources.may_hide(STATE_DIR, &mistakes) {
             let path = settings.state_dir.display();
-            eprintln!("flowcond: the state directory may not be {path}; next: name it with --state-dir");
+            warn(format_args!("the state directory may not be {path}; next: name it with --state-dir"));
             restore(&settings, args);
             return ExitCode::FAILURE;
         }
@@ -102,13 +103,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match arguments.verb {
         None => govern(sources, &arguments.log, settings),
         Some(Verb::Restore(RestoreArgs { as_configured: true, .. })) if settings.on_exit == OnExit::Keep => {
-            println!("on-exit = \"keep\": the limits are kept for the next daemon");
+            say(format_args!("on-exit = \"keep\": the limits are kept for the next daemon"));
             thaw(&settings)
         }
         Some(Verb::Restore(args)) => restore(&settings, args),
         Some(Verb::CheckConfig) => {
-            unknown_names(&settings).iter().for_each(|unknown| eprintln!("flowcond: warning: {unknown}"));
-            println!("{}", no_mistakes(&sources.file));
+            unknown_names(&settings).iter().for_each(|unknown| warn(format_args!("warning: {unknown}")));
+            say(format_args!("{}", no_mistakes(&sources.file)));
             ExitCode::SUCCESS
         }
         Some(Verb::Freezer) => ExitCode::SUCCESS, // handled above
@@ -140,9 +141,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 fn invalid(mistakes: &[ConfigError]) -> ExitCode {
     for mistake in mistakes {
-        eprintln!("flowcond: {mistake}");
+        warn(mistake);
     }
-    eprintln!("next: fix the configuration; `flowctl config keys` lists every key with its default");
+    message::pass_on("next: fix the configuration; `flowctl config keys` lists every key with its default\n");
     ExitCode::from(2)
 }
 
@@ -156,7 +157,7 @@ fn unknown_names(settings: &Settings) -> Vec<String> {
 
 fn govern(sources: Sources, log: &str, settings: Settings) -> ExitCode {
     if let Err(text) = log_to_journal_or_stderr(log) {
-        eprintln!("flowcond: {text}");
+        warn(text);
         return ExitCode::from(2);
     }
     let value = |name: &str| config::KEYS.iter().find(|key| key.name == name).map(|key| (key.show)(&settings));
@@ -209,22 +210,22 @@ fn thaw(settings: &Settings) -> ExitCode {
 fn report(undone: Undone, may_lack: bool) -> Result<(), String> {
     let Undone { journal, restored, unknown } = undone;
     let mut failed = unknown.unwrap_or_else(|error| {
-        eprintln!("flowcond: not checked whether other containers have limits of flowcon: {}", clean(&error));
+        warn(format_args!("not checked whether other containers have limits of flowcon: {}", clean(&error)));
         Vec::new()
     });
     let journal = journal.display();
     match restored {
         Some(restored) => {
             let Restored { back, nothing_to_do, left, missing, failed: not_restored, .. } = restored;
-            back.iter().for_each(|name| println!("{}: original limits restored", clean(name)));
-            left.iter().for_each(|text| println!("{}: left alone", clean(text)));
-            missing.iter().for_each(|name| println!("{}: forgotten, its engine cannot be reached", clean(name)));
+            back.iter().for_each(|name| say(format_args!("{}: original limits restored", clean(name))));
+            left.iter().for_each(|text| say(format_args!("{}: left alone", clean(text))));
+            missing.iter().for_each(|name| say(format_args!("{}: forgotten, its engine cannot be reached", clean(name))));
             failed.splice(0..0, not_restored);
-            println!("{} restored, {nothing_to_do} had nothing to restore, {} failed", back.len(), failed.len());
-            println!("the journal is {journal}");
+            say(format_args!("{} restored, {nothing_to_do} had nothing to restore, {} failed", back.len(), failed.len()));
+            say(format_args!("the journal is {journal}"));
         }
         None if may_lack && failed.is_empty() => {
-            println!("nothing to restore: no journal {journal}, so flowcond has not run with this state directory");
+            say(format_args!("nothing to restore: no journal {journal}, so flowcond has not run with this state directory"));
         }
         None => failed.push(format!(
             "nothing was restored: there is no journal {journal}\nnext: if flowcond used another state directory, name it with \
@@ -234,13 +235,24 @@ fn report(undone: Undone, may_lack: bool) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
+/// Prints a line. An output that is closed or full ends no restore, and is not ignored.
+fn say(text: impl Display) {
+    if let Err(error) = writeln!(stdout(), "{text}") {
+        warn(format_args!("cannot write to standard output: {error}"));
+    }
+}
+
+fn warn(text: impl Display) {
+    message::print_of("flowcond", text);
+}
+
 fn finish(ended: Result<(), String>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("flowcond: {}", clean_lines(&text));
+            warn(clean_lines(&text));
             if !rustix::process::geteuid().is_root() {
-                eprintln!("next: run flowcond as root (`sudo flowcond`), which changing limits needs");
+                message::pass_on("next: run flowcond as root (`sudo flowcond`), which changing limits needs\n");
             }
             ExitCode::FAILURE
         }

@@ -5,6 +5,7 @@ use crate::coordinator::{self, Control, Settings};
 use crate::lab::cluster as demo;
 use crate::lab::train::{self, TrainArgs};
 use crate::term::exit::{self, Failure};
+use crate::term::message;
 use crate::term::screen::{ColorChoice, Format, Screen};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -83,7 +84,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let settings = match settings(&arguments) {
         Ok(settings) => settings,
         Err(error) => {
-            eprintln!("flowcoord: {error}");
+            message::print_of("flowcoord", error);
             return ExitCode::from(2);
         }
     };
@@ -92,7 +93,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Err(text) = log_to_journal_or_stderr(&arguments.log) {
-        eprintln!("flowcoord: {text}");
+        message::print_of("flowcoord", text);
         return ExitCode::from(2);
     }
     let ended = block_on(async move {
@@ -109,7 +110,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("flowcoord: {text}");
+            message::print_of("flowcoord", text);
             ExitCode::FAILURE
         }
     }
@@ -119,7 +120,7 @@ fn ended(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("flowcoord: {}\nnext: {}", failure.message, failure.next);
+            message::print_of("flowcoord", format_args!("{}\nnext: {}", failure.message, failure.next));
             failure.exit.into()
         }
     }

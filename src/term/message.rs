@@ -1,4 +1,4 @@
-//! Messages of `flowctl` on standard error. Nobody may be reading them any more, which is no reason to stop: a command is running, or
+//! Messages on standard error. Nobody may be reading them any more, which is no reason to stop: a command is running, or
 //! something is to be cleaned up.
 //!
 //! Imports: std only.
@@ -6,9 +6,14 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a line, after the name of the program.
+/// Prints a line of `flowctl`, after its name.
 pub fn print(text: impl Display) {
-    let _ = writeln!(io::stderr(), "flowctl: {text}");
+    print_of("flowctl", text);
+}
+
+/// Prints a line of another program, after its name.
+pub fn print_of(program: &str, text: impl Display) {
+    let _ = writeln!(io::stderr(), "{program}: {text}");
 }
 
 /// Prints text as it is.
