@@ -322,7 +322,7 @@ fn a_renamed_job_is_found_by_each_of_its_names_and_listed_by_the_last() {
     for name in ["a", "b", "c", "b", "b"] {
         store.write(&batch([named(name)], Vec::new())).unwrap();
     }
-    store.write(&batch([job(2, "a", 9_000), job(3, "c", 500)], Vec::new())).unwrap();
+    store.write(&batch([job(2, "a", 9_000), job(3, "c", 800)], Vec::new())).unwrap();
     let read = reader(&directory);
     let numbers = |name: &str| read.named(name).unwrap().iter().map(|job| job.number).collect::<Vec<_>>();
     assert_eq!(read.jobs(ALWAYS, Some(&[1]), 0, 9).unwrap()[0].0.name, "b");
