@@ -9,6 +9,7 @@ use crate::model::{
     NodeStatus, Sample,
 };
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// A job of the previous daemon that is not found again within this time ended while no daemon ran.
 const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
@@ -76,8 +77,8 @@ impl Recorder {
     pub fn go_on(&mut self) {
         self.node = None;
         for live in self.live.values() {
-            if !self.batch.jobs.contains_key(&live.job.number) {
-                self.batch.jobs.insert(live.job.number, live.job.clone());
+            if let Entry::Vacant(unwritten) = self.batch.jobs.entry(live.job.number) {
+                unwritten.insert(live.job.clone());
                 self.batch.samples.push(live.kept.clone());
             }
         }
