@@ -222,9 +222,7 @@ pub(super) fn disown_result(end: Option<End>) -> Result<(), String> {
     match end {
         Some(End::Failed(why) | End::NotBegun(why)) => Err(why),
         Some(End::Gone) => Err("it has just ended or started".to_owned()),
-        Some(End::Restored { forgotten: false, kept, .. }) => {
-            Err(format!("{}, and its engine keeps a value of flowcon for its next run; stop it first", kept.join("; ")))
-        }
+        Some(End::Restored { forgotten: false, kept, .. }) => Err(format!("{}; stop it first", kept.join("; "))),
         _ => Ok(()),
     }
 }

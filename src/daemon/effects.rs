@@ -3,6 +3,7 @@
 use super::actuator::Request;
 use super::event::{Component, Event};
 use super::governing::{Governing, Waiter, moment};
+use super::job::Job;
 use super::subject::Subject;
 use crate::host::docker::{Engine, EngineError, EngineInfo};
 use crate::limits::machine::{
@@ -28,6 +29,13 @@ impl Governing {
         self.jobs.iter().map(|(id, job)| (id.clone(), job.target.cgroup().limits())).collect()
     }
 
+    /// Reads what others may have done to the limits since the last decision.
+    pub(super) fn look_for_drift(&mut self) {
+        let moved = |(id, job): (&ContainerId, &Box<Job>)| Some((id.clone(), job.target.cgroup().moved_to()?));
+        self.handle_limits(machine::Event::Moved(self.jobs.iter().filter_map(moved).collect()));
+        self.handle_limits(machine::Event::LimitsRead(self.readings()));
+    }
+
     pub(super) fn on_outcomes(&mut self, outcomes: Vec<ContainerOutcome>, is_last: bool) {
         let limits =
             |done: &ContainerOutcome| Some((done.id.clone(), self.jobs.get(&done.id)?.target.cgroup().limits()));
@@ -40,6 +48,7 @@ impl Governing {
         self.last_request += 1;
         let request = RequestId(self.last_request);
         self.waiters.insert(request, waiter);
+        self.look_for_drift();
         self.handle_limits(machine::Event::Command(command, request));
     }
 

@@ -10,7 +10,7 @@ use super::target::Target;
 use super::writer::Writer;
 use crate::host::store::Original;
 use crate::limits::machine::{self, ContainerOutcome};
-use crate::limits::{Answer, Ask, Operation, RecordResult, Step};
+use crate::limits::{Answer, Ask, EngineRecord, Operation, RecordResult, Step};
 use crate::model::{Limits, Runtime, Setting};
 use futures_util::{StreamExt, stream};
 use tokio::task::block_in_place;
@@ -61,7 +61,7 @@ impl Executor {
                 Ask::Write(_) => written.next(),
                 Ask::Read => Some(read(piece.target.as_ref())),
                 Ask::RestoreRecord(known) => Some(Answer::Record(self.restore_record(piece, known).await)),
-                Ask::CheckRecord(known) => Some(Answer::Kept(self.is_in_record(piece, known).await)),
+                Ask::ReadRecord(known) => Some(Answer::ReadRecord(self.read_record(piece, known).await)),
                 Ask::Forget => Some(Answer::Forgot(block_in_place(|| self.journal.forget(&piece.of.id)))),
             };
             self.pulse.beat();
@@ -106,11 +106,11 @@ impl Executor {
         stream::iter(writes).buffered(WRITES_AT_ONCE).collect().await
     }
 
-    /// Whether the engine keeps one of these values of a running container.
-    async fn is_in_record<T>(&mut self, piece: &Piece<T>, known: &[Setting]) -> bool {
-        match self.row_of_engine(piece) {
-            Ok(Some(original)) => self.writer.is_in_record(&original, known).await,
-            _ => false,
+    /// Reads what the engine keeps of a running container for its next run, and whether it keeps one of these values.
+    async fn read_record<T>(&mut self, piece: &Piece<T>, known: &[Setting]) -> Result<EngineRecord, String> {
+        match &piece.target {
+            Some(target) => self.writer.read_record(target, &piece.of.original, known).await,
+            None => Ok(EngineRecord::default()),
         }
     }
 
@@ -133,5 +133,5 @@ impl Executor {
 fn read(target: Option<&Target>) -> Answer {
     let Some(target) = target else { return Answer::Read { current: Limits::default(), runs: false } };
     let cgroup = target.cgroup();
-    Answer::Read { current: cgroup.limits(), runs: cgroup.populated() }
+    Answer::Read { current: cgroup.limits(), runs: cgroup.runs() }
 }

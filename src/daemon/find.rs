@@ -4,13 +4,13 @@
 
 use super::target::{Target, unit, unit_of_scope};
 use super::writer::{Writer, of_another_engine};
-use crate::host::cgroup::Cgroup;
+use crate::host::cgroup::{Cgroup, CgroupError, remove_empty};
 use crate::host::docker::{EngineContainer, EngineError, EngineInfo};
 use crate::host::node;
 use crate::host::store::Original;
 use crate::model::Runtime;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) enum Found {
     Running(Box<Target>),
@@ -18,11 +18,11 @@ pub(super) enum Found {
     Unknown(String),
 }
 
-/// Finds a container of the journal through its engine, or by the cgroup that it had.
+/// Finds a container of the journal through its engine, or by the cgroup that it had. Its processes may be in another cgroup now, whose
+/// limits are not its own.
 pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
-    let this_boot = node::boot_id().unwrap_or_default() == original.boot_id;
     if original.runtime == Runtime::Scope {
-        return if this_boot { by_cgroup(original) } else { Found::NotRunning };
+        return by_cgroup(original);
     }
     let (Some(engine), Some(info)) = (&writer.engine, writer.info()) else {
         return match by_cgroup(original) {
@@ -36,10 +36,11 @@ pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
         return Found::Unknown(why);
     }
     match engine.inspect(&original.id, info.name).await {
-        Ok(container) => match Cgroup::of_container(container.pid, original.id.as_str()) {
+        Ok(container) => match open(original, container.pid) {
             Ok(cgroup) => {
                 let id = original.id.clone();
                 let mut target = Target::new(id, original.name.clone(), Runtime::Docker, cgroup);
+                target.mark = original.mark.clone();
                 target.gpu_hook = container.gpu_hook;
                 target.unit = unit_of_container(&container, &info);
                 Found::Running(Box::new(target))
@@ -51,6 +52,25 @@ pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
     }
 }
 
+/// Opens the cgroup that a container of the journal has, or had, to which this process belongs.
+fn open(original: &Original, pid: u32) -> Result<Cgroup, CgroupError> {
+    let directory = Path::new(&original.cgroup);
+    match original.runtime {
+        Runtime::Docker if is_of_this_boot(original) => {
+            Cgroup::of_known_container(pid, original.id.as_str(), directory)
+        }
+        Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
+        Runtime::Scope => {
+            let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or("");
+            Cgroup::of_known_scope(pid, None, name, &[directory.to_owned()])
+        }
+    }
+}
+
+fn is_of_this_boot(original: &Original) -> bool {
+    node::boot_id().unwrap_or_default() == original.boot_id
+}
+
 /// Returns the systemd unit through which an engine's container is limited. With a GPU hook there is none: for each change of a limit,
 /// systemd applies its own device rules again, in which the GPUs are missing.
 pub(super) fn unit_of_container(container: &EngineContainer, info: &EngineInfo) -> Option<String> {
@@ -59,6 +79,9 @@ pub(super) fn unit_of_container(container: &EngineContainer, info: &EngineInfo) 
 
 /// Finds the container by a process in the remembered cgroup. A path name alone is never trusted.
 pub(super) fn by_cgroup(original: &Original) -> Found {
+    if original.runtime == Runtime::Scope && !is_of_this_boot(original) {
+        return Found::NotRunning;
+    }
     let Ok(processes) = fs::read_dir("/proc") else { return Found::Unknown("/proc cannot be read".to_owned()) };
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     for pid in pids {
@@ -71,19 +94,30 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
         if !lines.lines().any(lives_there) {
             continue;
         }
-        let name = original.cgroup.rsplit('/').next().unwrap_or("");
-        let cgroup = match original.runtime {
-            Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
-            Runtime::Scope => Cgroup::of_scope(pid, None, name),
-        };
-        if let Ok(cgroup) = cgroup {
+        if let Ok(cgroup) = open(original, pid) {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
+            target.mark = original.mark.clone();
             // Systemd would revert a limit that was written to the file alone, because it still has ours.
             target.unit = unit_of_scope(Path::new(&original.cgroup));
             return Found::Running(Box::new(target));
         }
     }
-    Found::NotRunning
+    left_behind(original).map_or(Found::NotRunning, Found::Unknown)
+}
+
+/// Returns an error if the remembered cgroup exists without processes: they may have been moved out of it, and may come back.
+fn left_behind(original: &Original) -> Option<String> {
+    let directory = PathBuf::from(&original.cgroup);
+    let is_there = || is_of_this_boot(original) && directory.join("cgroup.procs").exists();
+    if is_there() && original.runtime == Runtime::Scope {
+        remove_empty(std::slice::from_ref(&directory));
+    }
+    let path = directory.display();
+    is_there().then(|| {
+        format!(
+            "none of its processes is in its cgroup {path}: move them back, or remove it with rmdir, then restore again"
+        )
+    })
 }
 
 /// Whether a path as in `/proc/PID/cgroup` is that of the cgroup with this directory, or below it: the job's processes may be in a child.

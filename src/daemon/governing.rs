@@ -315,8 +315,7 @@ impl Governing {
     /// Observes, decides, checks and requests the changes: one tick.
     fn tick(&mut self) {
         let now = node::now();
-        let readings = self.readings();
-        self.handle_limits(machine::Event::LimitsRead(readings));
+        self.look_for_drift();
         self.node.refresh(now);
         let observation = self.observed(now, true);
         let mut plan = self.governor.tick(&observation);

@@ -141,7 +141,7 @@ impl Job {
     /// Creates the job of a command that `flowctl run` registered.
     pub fn of_scope(scope: &ScopeRecord, output: Option<Output>) -> Result<(Job, Option<LogFeed>), CgroupError> {
         let start = StartTime(scope.start_ticks);
-        let cgroup = Cgroup::of_scope(scope.pid, Some(start), &scope.cgroup)
+        let cgroup = Cgroup::of_known_scope(scope.pid, Some(start), &scope.cgroup, &scope.directories)
             .or_else(|error| Cgroup::of_members(&scope.directories, &scope.cgroup).ok_or(error))?;
         let mut target = Target::new(ContainerId::new(&scope.id), scope.name.clone(), Runtime::Scope, cgroup);
         let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
@@ -337,7 +337,7 @@ impl Job {
             ran_before,
             existed_at_loss: false,
             current: target.cgroup().limits(),
-            engine: self.engine_limits,
+            engine: super::exact::numbers_of(self.engine_limits, target.cgroup().cpu_shares()),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::host::node;
 use crate::model::{Bytes, CpuWeight, Hold, Limits, Millis, RunState, Runtime};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -40,6 +40,9 @@ impl ScriptedEngine {
                 _ => {}
             }
             let path = paths.iter().find(|(id, _)| line.contains(id.as_str())).map(|(_, path)| path)?;
+            if line.starts_with("GET") {
+                return Some((200, inspected(path)));
+            }
             let update: serde_json::Value = serde_json::from_str(body).ok()?;
             if let Some(shares) = update["CpuShares"].as_u64() {
                 fs::write(path.join("cpu.weight"), info().conversion.weight(shares).to_string()).unwrap();
@@ -52,6 +55,13 @@ impl ScriptedEngine {
     fn set_mode(&self, mode: u8) {
         self.mode.store(mode, Ordering::Relaxed);
     }
+}
+
+/// Description of a running container, of which the engine's record has the weight in this folder.
+fn inspected(folder: &Path) -> String {
+    let weight: f64 = fs::read_to_string(folder.join("cpu.weight")).unwrap().trim().parse().unwrap();
+    let shares = info().conversion.shares(CpuWeight::clamped(weight));
+    format!(r#"{{"State":{{"Running":true}},"HostConfig":{{"CpuShares":{shares}}}}}"#)
 }
 
 fn refused(answer: Result<String, Refusal>) -> String {

@@ -20,6 +20,7 @@ mod draining;
 mod effects;
 mod error;
 mod event;
+mod exact;
 mod executor;
 mod find;
 mod governing;

@@ -276,8 +276,7 @@ impl TestDaemon {
 
     /// Reads the current limits and checks them for drift, as a tick does.
     pub fn look_for_drift(&mut self) {
-        let readings = self.governing.readings();
-        self.governing.handle_limits(machine::Event::LimitsRead(readings));
+        self.governing.look_for_drift();
     }
 }
 

@@ -1,11 +1,13 @@
 //! Writes limits through the engine, systemd or the cgroup, whichever a container needs, and restores the engine's record of it.
 //! Imports: host's engine and systemd, limits, targets, model.
 
+use super::exact::{exact, has_ours, in_record, numbers_of};
+use super::journal::original_of;
 use super::target::Target;
 use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
 use crate::host::store::Original;
 use crate::host::systemd::{Systemd, SystemdError};
-use crate::limits::{RecordResult, WriteResult};
+use crate::limits::{EngineRecord, Journalled, RecordResult, WriteResult};
 use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,7 +90,7 @@ impl Writer {
     }
 
     /// Writes `settings`; `original`: the container's limits in the engine's units; `forgotten`: values of ours that the journal will
-    /// forget afterwards.
+    /// forget afterwards, so that only the owner's may stay in the engine's record.
     pub async fn write(
         &self,
         target: &Target,
@@ -109,14 +111,17 @@ impl Writer {
         // The engine cannot update these, so they are written even while it is down: a job must not stay squeezed by `memory.high`.
         let (by_engine, by_cgroup) = self.split(target, original, conversion, settings);
         for setting in by_cgroup {
-            failed = self.by_cgroup(target, setting).await.err().or(failed);
+            failed = self.by_cgroup(target, original, setting).await.err().or(failed);
         }
-        let restored = if forgotten.is_empty() { &[] } else { by_engine.as_slice() };
-        let original = &self.with_present_bounds(target, original, restored).await;
-        match self.write_by_engine(target, original, conversion, &by_engine).await {
+        let numbers = match self.numbers(target, original, conversion, (&by_engine, forgotten)).await {
+            Ok(numbers) => numbers,
+            Err(error) if error.is_gone() => return WriteResult::Gone,
+            Err(error) => return WriteResult::Failed(error.to_string()),
+        };
+        match self.write_by_engine(target, &numbers, conversion, &by_engine).await {
             Ok(rest) => {
                 for setting in rest {
-                    failed = self.by_cgroup(target, setting).await.err().or(failed);
+                    failed = self.by_cgroup(target, &numbers, setting).await.err().or(failed);
                 }
             }
             Err(error) if error.is_gone() => return WriteResult::Gone,
@@ -124,22 +129,23 @@ impl Writer {
         }
         match failed {
             Some(why) => WriteResult::Failed(why),
-            None => self.correct_weight(target, original, conversion, settings).await,
+            None => self.correct_weight(target, &numbers, conversion, settings).await,
         }
     }
 
-    /// Returns the original limits with the present bounds of an update, which flowcon never changes: when limits are restored or accepted,
-    /// a value may be the owner's, who may have changed its bound before.
-    async fn with_present_bounds(
+    /// Returns the numbers with which the engine is asked: when limits are restored or accepted, a value may be the owner's.
+    async fn numbers(
         &self,
         target: &Target,
         original: &EngineLimits,
-        settings: &[Setting],
-    ) -> EngineLimits {
-        let is_bounded = |setting: &Setting| matches!(setting, Setting::MemoryLow(_) | Setting::CpuQuota(_));
-        let Some(engine) = self.engine_of(target).filter(|_| settings.iter().any(is_bounded)) else { return *original };
-        let present = engine.record(&target.id).await.map(|(record, _)| record).unwrap_or(*original);
-        EngineLimits { memory: present.memory, cpu_period: present.cpu_period, ..*original }
+        conversion: Conversion,
+        (settings, forgotten): (&[Setting], &[Setting]),
+    ) -> Result<EngineLimits, EngineError> {
+        let is_needed = !settings.is_empty() && !forgotten.is_empty();
+        let Some(engine) = self.engine_of(target).filter(|_| is_needed) else { return Ok(*original) };
+        let (present, _) = engine.record(&target.id).await?;
+        let shares = target.cgroup().cpu_shares();
+        Ok(exact(settings, forgotten, original, conversion, (&present, shares)))
     }
 
     /// Splits settings into those that the engine can update and those that are written through systemd or to the cgroup.
@@ -216,7 +222,7 @@ impl Writer {
         self.info().map_or(EngineName::Podman, |info| info.name)
     }
 
-    async fn by_cgroup(&self, target: &Target, setting: Setting) -> Result<(), String> {
+    async fn by_cgroup(&self, target: &Target, original: &EngineLimits, setting: Setting) -> Result<(), String> {
         let is_lost = self.bus_is_lost.load(Ordering::Relaxed);
         if let (Some(systemd), Some(unit), false) = (&self.systemd, &target.unit, is_lost) {
             match systemd.set(unit, setting).await {
@@ -231,7 +237,7 @@ impl Writer {
         }
         // The loop reads the same cgroup, and must not wait for it.
         let limits = target.writer();
-        block_in_place(|| limits.write(setting)).map_err(|error| error.to_string())?;
+        block_in_place(|| limits.write_exact(setting, original.cpu_shares)).map_err(|error| error.to_string())?;
         let is_unknown =
             self.bus_is_lost.load(Ordering::Relaxed) || self.silent_until.is_some_and(|until| Instant::now() < until);
         match &target.unit {
@@ -272,18 +278,31 @@ impl Writer {
         }
     }
 
-    /// Whether the engine keeps one of these values for the next run of a container; also `true` if it cannot be asked.
-    pub async fn is_in_record(&self, original: &Original, written: &[Setting]) -> bool {
-        let (Some(engine), Some(info)) = (&self.engine, self.info()) else { return true };
-        if of_another_engine(original, &info).is_some() {
-            return true;
+    /// Reads what the engine keeps for the next run of a running container, and whether one of these values is in it.
+    pub async fn read_record(
+        &self,
+        target: &Target,
+        original: &Journalled,
+        known: &[Setting],
+    ) -> Result<EngineRecord, String> {
+        let kernels = |record| numbers_of(record, target.cgroup().cpu_shares());
+        if target.runtime != Runtime::Docker {
+            return Ok(EngineRecord { limits: kernels(None), has_ours: false });
         }
-        let limits = original.engine.unwrap_or_default();
-        match engine.record(&original.id).await {
+        let (Some(engine), Some(info)) = (&self.engine, self.info()) else {
+            return Err("it does not answer; start it and try again".to_owned());
+        };
+        let row = original_of(target, original);
+        if let Some(why) = of_another_engine(&row, &info) {
+            return Err(why);
+        }
+        match engine.record(&target.id).await {
             Ok((record, _)) => {
-                written.iter().any(|setting| in_record(*setting, &limits, info.conversion, &record) == Recorded::Set)
+                let has_ours = has_ours(known, &row.engine.unwrap_or_default(), info.conversion, &record);
+                Ok(EngineRecord { limits: kernels(Some(record)), has_ours })
             }
-            Err(error) => !(error.is_missing() && self.is_of_this_engine(original).await),
+            Err(error) if error.is_missing() && self.is_of_this_engine(&row).await => Ok(EngineRecord::default()),
+            Err(error) => Err(error.to_string()),
         }
     }
 
@@ -357,13 +376,4 @@ pub(super) fn of_another_engine(original: &Original, info: &EngineInfo) -> Optio
         "start its engine, then run `flowcond restore --set engine.address=unix://{own}`; if it no longer exists, `flowcond restore --forget-missing`"
     );
     Some(format!("it belongs to the engine at {own}, and the engine at {other} is another one; {next}"))
-}
-
-/// Looks up a setting of ours in the record. The engine's conversion of weights may have been detected after it was written.
-fn in_record(setting: Setting, original: &EngineLimits, now: Conversion, record: &EngineLimits) -> Recorded {
-    let all = [now, Conversion::Linear, Conversion::Quadratic];
-    let possible = if now == Conversion::Shares { &all[..1] } else { &all[..] };
-    let found = possible.iter().map(|conversion| recorded(setting, original, *conversion, record));
-    let found: Vec<Recorded> = found.collect();
-    if found.contains(&Recorded::Set) { Recorded::Set } else { found[0] }
 }

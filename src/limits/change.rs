@@ -5,7 +5,7 @@
 
 use super::equal::{resulting_from, results_from};
 use super::ledger::Ledger;
-use super::step::{Answer, Ask, End, Journalled, Operation, Outcome, Step, WriteResult};
+use super::step::{Answer, Ask, End, Journalled, Operation, Outcome, Step, WriteResult, check_readable};
 use crate::model::{Limits, Setting};
 
 /// A change of one container's limits in progress.
@@ -68,27 +68,32 @@ impl Operation for Change {
             }
             // The engine addresses containers by id, so a write would change the next run.
             (Stage::Reading, Answer::Read { runs: false, .. }) => self.end(Vec::new(), End::Gone, true),
-            (Stage::Reading, Answer::Read { current, .. }) => match self.foreign_value(&current) {
-                Some(foreign_value) => self.end(Vec::new(), End::ChangedByOthers(foreign_value), true),
-                None => {
-                    let write = Ask::Write(self.settings.clone());
-                    self.ask(Stage::Writing, write)
+            (Stage::Reading, Answer::Read { current, .. }) => {
+                match (check_readable(&self.settings, &current), self.foreign_value(&current)) {
+                    (Err(why), _) => self.end(Vec::new(), End::Failed(why), true),
+                    (_, Some(foreign_value)) => self.end(Vec::new(), End::ChangedByOthers(foreign_value), true),
+                    _ => {
+                        let write = Ask::Write(self.settings.clone());
+                        self.ask(Stage::Writing, write)
+                    }
                 }
-            },
+            }
             (Stage::Writing, Answer::Wrote(wrote)) => self.ask(Stage::ReadingBack(wrote), Ask::Read),
             (Stage::ReadingBack(wrote), Answer::Read { current, runs }) => {
                 let engine = self.journalled.engine.unwrap_or_default();
                 let is_result = |requested: &Setting| {
                     current.get(requested.kind()).filter(|now| results_from(*requested, *now, &engine))
                 };
-                let current = self.settings.iter().filter_map(is_result).collect();
+                let results = self.settings.iter().filter_map(is_result).collect();
                 let end = match wrote {
                     WriteResult::Gone => End::Gone,
                     _ if !runs => End::Gone,
-                    WriteResult::Done => End::Written,
+                    WriteResult::Done => {
+                        check_readable(&self.settings, &current).map_or_else(End::Failed, |()| End::Written)
+                    }
                     WriteResult::Failed(why) => End::Failed(why),
                 };
-                self.end(current, end, true)
+                self.end(results, end, true)
             }
             (_, answer) => Step::Done(Outcome::unexpected(&answer)),
         }

@@ -24,6 +24,17 @@ pub(super) enum Drift {
     Reverted(Vec<Setting>),
 }
 
+/// Result of comparing the current values with the expected ones.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// As expected, or not to be judged now.
+    Fine,
+    /// Another user or program set a value: the container is left alone from now on.
+    Foreign(String),
+    /// The system restored originals; they are decided again after this wait.
+    Reverted(Vec<Setting>, Millis),
+}
+
 /// Compares the current values with what flowcon wrote, within rounding. Limits that flowcon has not written are compared exactly with
 /// the original, which was read from the same file. `late`: current values that result from writes without a confirmed result.
 pub(super) fn drift(original: &Limits, ours: &Limits, late: &Limits, current: &Limits) -> Option<Drift> {

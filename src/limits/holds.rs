@@ -12,6 +12,10 @@ pub struct Holds {
     pub operator: bool,
     /// A limit was changed by another user or program; the text says which.
     pub foreign: Option<String>,
+    /// The cgroup into which its processes were moved.
+    pub moved: Option<String>,
+    /// An operator wants it governed again: its present limits are to be accepted as the originals first.
+    pub resuming: bool,
     /// Why the last write failed, and when to try again.
     pub unwritable: Option<(String, Millis)>,
     /// End of the observation of a container that ran before the daemon started.
@@ -23,6 +27,17 @@ pub struct Holds {
 }
 
 impl Holds {
+    /// Ends every reason that an operator can end. Those of a container that was left alone remain until its limits are accepted.
+    pub(super) fn resume(&mut self, must_accept: bool) {
+        let resuming = must_accept || self.operator || self.foreign.is_some() || self.resuming;
+        *self = Holds { foreign: self.foreign.take(), moved: self.moved.take(), resuming, ..Holds::default() };
+    }
+
+    /// Records that the limits were accepted. An operator may have released the container again meanwhile.
+    pub(super) fn accepted(&mut self) {
+        *self = Holds { operator: self.operator, moved: self.moved.take(), ..Holds::default() };
+    }
+
     /// Records a successful write: these limits fail no longer; others still may.
     pub(super) fn wrote(&mut self, requested: &[Setting]) {
         self.unjournalled = false;
@@ -81,6 +96,12 @@ impl Holds {
         }
         if let Some(text) = &self.foreign {
             return Some(Hold::Foreign(text.clone()));
+        }
+        if let Some(cgroup) = &self.moved {
+            return Some(Hold::Moved(cgroup.clone()));
+        }
+        if self.resuming {
+            return Some(Hold::Operator);
         }
         match &self.unwritable {
             Some((text, until)) if now < *until => return Some(Hold::Unwritable(text.clone())),

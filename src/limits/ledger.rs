@@ -3,10 +3,11 @@
 //!
 //! It changes only by its methods: found, read, begin_write, record_outcome, yield, release, end. Imports: model.
 
-use super::drift::{Drift, Drifts, drift};
+use super::drift::{Drift, Drifts, Verdict, drift};
 use super::equal::{resulting_from, results_from};
 use super::holds::Holds;
-use super::step::{End, Journalled, Outcome};
+use super::restore::AfterRestore;
+use super::step::{End, Journalled, Outcome, Report};
 use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
 
 /// Writes requested of an engine that went down wait at its socket: for this long, the next engine may apply them to the new run.
@@ -44,30 +45,6 @@ pub struct LastRun {
     known: Vec<Setting>,
 }
 
-/// What to report about an outcome.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Report {
-    /// Nothing.
-    Quiet,
-    /// These values are in force now.
-    Wrote(Vec<Setting>),
-    /// The values could not be written; these limits are left alone for a while.
-    Failed(String),
-    /// The current values are the original from now on.
-    Accepted,
-}
-
-/// Result of comparing the current values with the expected ones.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// As expected, or not to be judged now.
-    Fine,
-    /// Another user or program set a value: the container is left alone from now on.
-    Foreign(String),
-    /// The system restored originals; they are decided again after this wait.
-    Reverted(Vec<Setting>, Millis),
-}
-
 impl Ledger {
     /// Creates the ledger of a container that was just found with these limits.
     pub fn found(current: Limits, engine: Option<EngineLimits>) -> Ledger {
@@ -90,11 +67,10 @@ impl Ledger {
         }
         let present = std::mem::replace(&mut self.engine, last.engine);
         self.ours = self.resulting_from(&last.known);
-        if self.ours == Limits::default() {
-            self.engine = present;
-        }
+        self.engine = present.or(last.engine);
         for ours in self.ours.settings() {
             self.original.set(last.original.get(ours.kind()).unwrap_or(ours));
+            self.engine = self.engine.zip(last.engine).map(|(new, last)| new.with(ours.kind(), &last)).or(self.engine);
         }
         if !last.known.is_empty() {
             self.late_until = Some(now.after(LATE_AT_MOST));
@@ -218,10 +194,11 @@ impl Ledger {
                 self.holds.restored(&outcome.requested);
                 in_force(outcome)
             }
-            End::Accepted(current) => {
+            End::Accepted(accepted) => {
                 self.settle();
-                (self.original, self.current) = (*current, *current);
-                self.holds = Holds::default();
+                (self.original, self.current) = (accepted.original, accepted.original);
+                self.engine = accepted.engine;
+                self.holds.accepted();
                 Report::Accepted
             }
             End::NotBegun(why) => {
@@ -292,13 +269,19 @@ impl Ledger {
         self.may_be_in_force().into_iter().filter(is_left).collect()
     }
 
-    /// Whether the limits should be restored now: the container is left alone, or too many values are unconfirmed.
-    pub fn needs_restore(&self, now: Millis, everything_paused: bool) -> bool {
-        let is_time = self.holds.unwritable.as_ref().is_none_or(|(_, until)| now >= *until);
+    /// Returns how the limits should be restored now, if they should: the container is left alone, or about to be governed again, or too
+    /// many values are unconfirmed.
+    pub fn restore_due(&self, now: Millis, everything_paused: bool) -> Option<AfterRestore> {
+        if self.holds.unwritable.as_ref().is_some_and(|(_, until)| now < *until) {
+            return None;
+        }
+        if self.holds.resuming {
+            return Some(AfterRestore::Accept);
+        }
         let is_crowded = LimitKind::ALL.into_iter().any(|kind| self.is_crowded(kind));
         let hold = self.holds.strongest(now, everything_paused);
-        is_time
-            && (is_crowded || matches!(hold, Some(Hold::Operator | Hold::Foreign(_))) && !self.leftover().is_empty())
+        let is_left_alone = matches!(hold, Some(Hold::Operator | Hold::Foreign(_) | Hold::Moved(_)));
+        (is_crowded || is_left_alone && !self.leftover().is_empty()).then_some(AfterRestore::Keep)
     }
 
     /// Compares the current values with the expected ones. `is_reported`: the engine reported an update, so even the original was set
@@ -311,7 +294,7 @@ impl Ledger {
         intervals: (Millis, Millis),
     ) -> Verdict {
         let hold = self.holds.strongest(now, everything_paused);
-        if self.holds.foreign.is_some() || matches!(hold, Some(Hold::Operator)) {
+        if self.holds.foreign.is_some() || self.holds.resuming || matches!(hold, Some(Hold::Operator)) {
             return Verdict::Fine;
         }
         let may_be_late = self.late_until.is_some_and(|until| now < until);
@@ -362,7 +345,14 @@ impl Ledger {
 
     /// Records an operator's request to leave the container alone.
     pub fn leave_alone(&mut self) {
-        self.holds.operator = true;
+        (self.holds.operator, self.holds.resuming) = (true, false);
+    }
+
+    /// Records the cgroup into which the processes were moved; `None`: they are in their own. Returns whether that is new.
+    pub fn moved(&mut self, to: Option<&String>) -> bool {
+        let is_new = self.holds.moved.as_ref() != to;
+        self.holds.moved = to.cloned();
+        is_new
     }
 
     /// Leaves the container alone because its limits belong to others.
@@ -385,12 +375,11 @@ impl Ledger {
         self.holds.forget_old_failure(now, longest)
     }
 
-    /// Ends every hold but the one for foreign limits, which ends once nothing of ours is in force. Returns whether there is such a hold.
-    pub fn release(&mut self) -> bool {
-        let foreign = self.holds.foreign.take();
-        self.holds = Holds::default();
-        self.holds.foreign = foreign;
-        self.holds.foreign.is_some()
+    /// Governs the container again. Returns whether its present limits are accepted as the originals first, because it was left alone and
+    /// others may have changed them meanwhile. `must_accept`: even if it was not.
+    pub fn resume(&mut self, must_accept: bool) -> bool {
+        self.holds.resume(must_accept);
+        self.holds.resuming
     }
 }
 

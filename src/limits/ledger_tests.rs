@@ -83,7 +83,7 @@ fn unconfirmed_values_stay_journalled_and_too_many_are_restored() {
     assert_eq!(ledger.to_journal(&[weight(60)]).len(), 5);
     assert!(!ledger.has_room_for(weight(60)) && ledger.has_room_for(weight(50)) && ledger.has_room_for(low(9)));
     let later = NOW.after(LONGEST);
-    assert!(ledger.needs_restore(later, false), "although nobody released it");
+    assert_eq!(ledger.restore_due(later, false), Some(AfterRestore::Keep), "although nobody released it");
     let (back, ask) = Restore::begin(&ledger, true, AfterRestore::Keep);
     assert_eq!(ask, Ask::Read);
     let Step::Ask(_, ask) = back.answer(Answer::Read { current: limits(100, 8), runs: true }) else {
@@ -136,7 +136,7 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     written(&mut ledger, &[Setting::IoWeight(97)]);
     ledger.read(io(97));
     ledger.leave_alone();
-    assert!(ledger.needs_restore(NOW, false), "97 is not the original");
+    assert_eq!(ledger.restore_due(NOW, false), Some(AfterRestore::Keep), "97 is not the original");
     let back = |then: u16| {
         let (back, ask) = Restore::begin(&ledger, false, AfterRestore::Keep);
         assert_eq!(ask, Ask::Read);
@@ -155,7 +155,10 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     assert_eq!(restored.end, End::Restored { found_ours: true, forgotten: false, kept: Vec::new() });
     ledger.record_outcome(&restored, NOW, LONGEST);
     ledger.read(io(100));
-    ledger.release();
+    assert!(ledger.resume(false), "its limits are accepted first");
+    let accepted = End::Accepted(Journalled { original: io(100), engine: None });
+    let outcome = Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end: accepted };
+    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), Report::Accepted);
     assert_eq!(ledger.check(false, NOW, false, INTERVALS), Verdict::Fine);
 }
 
@@ -229,7 +232,7 @@ fn an_owner_who_sets_our_last_value_after_its_restore_keeps_it() {
     assert_eq!(ledger.known(), [weight(40)], "the journal still has it, for the engine's record");
     ledger.read(limits(40, 8));
     assert_eq!(ledger.leftover(), []);
-    assert!(!ledger.needs_restore(NOW, false));
+    assert_eq!(ledger.restore_due(NOW, false), None);
     let (restore, Ask::Read) = Restore::begin(&ledger, false, AfterRestore::Forget) else { panic!("it reads first") };
     let read = Answer::Read { current: limits(40, 8), runs: true };
     assert!(matches!(restore.answer(read), Step::Ask(_, Ask::Forget)), "nothing is written");

@@ -22,8 +22,11 @@ mod restore;
 mod step;
 
 pub use change::Change;
+pub use drift::Verdict;
 pub use equal::{has_value, same};
 pub use holds::Holds;
-pub use ledger::{LastRun, Ledger, Report, Verdict};
+pub use ledger::{LastRun, Ledger};
 pub use restore::{AfterRestore, Restore};
-pub use step::{Answer, Ask, End, Journalled, Operation, Outcome, RecordResult, Step, WriteResult};
+pub use step::{
+    Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Report, Step, WriteResult,
+};

@@ -2,11 +2,14 @@
 //!
 //! An engine carries out the updates of one container in order. So where it may still have an unconfirmed update of ours, the original
 //! is requested even if it is in force: a late update then takes effect before it. "If a change ever started, its undoing must
-//! succeed": what cannot be undone now stays in the journal for the next try. Imports: model.
+//! succeed": what cannot be undone now stays in the journal for the next try. Nothing counts as undone that was not read back, from the
+//! cgroup and from the engine's record. Imports: model.
 
 use super::equal::{has_value, resulting_from};
 use super::ledger::Ledger;
-use super::step::{Answer, Ask, End, Journalled, Operation, Outcome, RecordResult, Step, WriteResult};
+use super::step::{
+    Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Step, WriteResult, check_readable,
+};
 use crate::model::{EngineLimits, Limits, Setting};
 
 /// What follows when nothing of ours is in force any more.
@@ -40,9 +43,9 @@ pub struct Restore {
     /// Values of ours, as they were read.
     found_ours: Vec<Setting>,
     kept: Vec<String>,
-    /// Values of ours whose limits others have set since.
-    replaced: Vec<Setting>,
     current: Limits,
+    /// What its engine keeps for the next run.
+    record: EngineRecord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +54,7 @@ enum Stage {
     Writing,
     Verifying,
     Record,
-    CheckingRecord,
+    ReadingRecord,
     Forgetting,
 }
 
@@ -87,8 +90,8 @@ impl Restore {
             requested: Vec::new(),
             found_ours: Vec::new(),
             kept: Vec::new(),
-            replaced: Vec::new(),
             current: Limits::default(),
+            record: EngineRecord::default(),
         }
     }
 
@@ -110,7 +113,6 @@ impl Restore {
                 self.found_ours.push(now);
             } else {
                 self.kept.push(format!("{now} was set by somebody else"));
-                self.replaced.extend(known);
                 if self.is_deferred && self.then == AfterRestore::Accept {
                     self.requested.push(now); // so that the next run, or reload, has the owner's value instead of ours
                 }
@@ -125,15 +127,42 @@ impl Restore {
         self.ask(Stage::Record, ask)
     }
 
-    fn finish(mut self) -> Step<Restore> {
+    /// Ends, or checks the engine's record first if the journal is to forget.
+    fn finish(self) -> Step<Restore> {
+        let is_ours = |known: &&Setting| self.original.get(known.kind()).is_some_and(|original| original != **known);
+        let known: Vec<Setting> = self.known.iter().filter(is_ours).copied().collect();
+        if let Err(why) = check_readable(&known, &self.current) {
+            return self.end(End::Failed(why));
+        }
         match self.then {
             AfterRestore::Keep => self.restored(false),
-            AfterRestore::Forget if self.is_deferred && !self.replaced.is_empty() => {
-                let kept = Ask::CheckRecord(std::mem::take(&mut self.replaced));
-                self.ask(Stage::CheckingRecord, kept)
+            AfterRestore::Forget if self.is_deferred => self.ask(Stage::ReadingRecord, Ask::ReadRecord(known)),
+            AfterRestore::Forget => self.ask(Stage::Forgetting, Ask::Forget),
+            AfterRestore::Accept => {
+                // A value that is accepted is the owner's, even if it was ours before.
+                let is_accepted = |known: &Setting| has_value(&self.current, *known);
+                let ours = known.into_iter().filter(|known| !is_accepted(known)).collect();
+                self.ask(Stage::ReadingRecord, Ask::ReadRecord(ours))
             }
-            AfterRestore::Forget | AfterRestore::Accept => self.ask(Stage::Forgetting, Ask::Forget),
         }
+    }
+
+    /// Handles what the engine keeps for the next run.
+    fn check_record(mut self, record: Result<EngineRecord, String>) -> Step<Restore> {
+        let why = match record {
+            Ok(record) if !record.has_ours => {
+                self.record = record;
+                return self.ask(Stage::Forgetting, Ask::Forget);
+            }
+            Ok(_) => "its engine keeps a value of flowcon for its next run".to_owned(),
+            Err(why) => format!("its engine did not say what it keeps for its next run: {why}"),
+        };
+        if self.then == AfterRestore::Accept {
+            return self.end(End::Failed(why));
+        }
+        // The owner changed only the cgroup. The engine's record for the next run is restored when this run ends.
+        self.kept.push(why);
+        self.restored(false)
     }
 
     fn restored(mut self, forgotten: bool) -> Step<Restore> {
@@ -193,13 +222,11 @@ impl Operation for Restore {
             }
             (Stage::Record, Answer::Record(RecordResult::Failed(why))) => self.end(End::Failed(why)),
             (Stage::Record, Answer::Record(RecordResult::RunsAgain)) => self.end(End::Gone),
-            // The owner changed only the cgroup. The engine's record for the next run is restored when this run ends.
-            (Stage::CheckingRecord, Answer::Kept(true)) => self.restored(false),
-            (Stage::CheckingRecord, Answer::Kept(false)) => self.ask(Stage::Forgetting, Ask::Forget),
+            (Stage::ReadingRecord, Answer::ReadRecord(record)) => self.check_record(record),
             (Stage::Forgetting, Answer::Forgot(Err(why))) => self.end(End::Failed(why)),
             (Stage::Forgetting, Answer::Forgot(Ok(()))) => {
-                let current = self.current;
-                if self.then == AfterRestore::Accept { self.end(End::Accepted(current)) } else { self.restored(true) }
+                let accepted = Journalled { original: self.current, engine: self.record.limits };
+                if self.then == AfterRestore::Accept { self.end(End::Accepted(accepted)) } else { self.restored(true) }
             }
             (_, answer) => Step::Done(Outcome::unexpected(&answer)),
         }

@@ -13,8 +13,8 @@ pub enum Ask {
     Write(Vec<Setting>),
     /// The container does not run: restore these values in the record that its engine keeps for the next run, if they are ours.
     RestoreRecord(Vec<Setting>),
-    /// The container runs: check whether its engine keeps one of these values for the next run.
-    CheckRecord(Vec<Setting>),
+    /// The container runs: read what its engine keeps for the next run, and whether one of these values is in it.
+    ReadRecord(Vec<Setting>),
     /// Remove the container from the journal: nothing of ours is left.
     Forget,
 }
@@ -35,8 +35,8 @@ pub enum Answer {
     Wrote(WriteResult),
     /// Result of restoring the engine's record.
     Record(RecordResult),
-    /// Whether the engine keeps one of the values; also `true` if it cannot be asked.
-    Kept(bool),
+    /// What the engine keeps for the next run, or why it cannot be asked.
+    ReadRecord(Result<EngineRecord, String>),
     /// Result of removing the container from the journal.
     Forgot(Result<(), String>),
 }
@@ -48,6 +48,15 @@ pub struct Journalled {
     pub original: Limits,
     /// In the engine's units.
     pub engine: Option<EngineLimits>,
+}
+
+/// What an engine keeps for the next run of a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EngineRecord {
+    /// All limits; `None` without an engine.
+    pub limits: Option<EngineLimits>,
+    /// Whether one of our values is among them.
+    pub has_ours: bool,
 }
 
 /// Result of a write.
@@ -118,17 +127,40 @@ pub enum End {
         found_ours: bool,
         /// The journal has forgotten the container.
         forgotten: bool,
-        /// Values that others set and that were kept, in words.
+        /// What was kept, in words: values that others set, and a value of ours in the engine's record.
         kept: Vec<String>,
     },
-    /// The current values are the original from now on, and the journal has forgotten the old one.
-    Accepted(Limits),
+    /// The current values, and the engine's record of them, are the original from now on, and the journal has forgotten the old one.
+    Accepted(Journalled),
     /// Nothing was written; the text says why.
     NotBegun(String),
     /// It failed; the text says why. The requested values may still take effect.
     Failed(String),
     /// The container ended meanwhile; not an error.
     Gone,
+}
+
+/// What to report about an outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// Nothing.
+    Quiet,
+    /// These values are in force now.
+    Wrote(Vec<Setting>),
+    /// The values could not be written; these limits are left alone for a while.
+    Failed(String),
+    /// The current values are the original from now on.
+    Accepted,
+}
+
+/// Returns an error if one of these limits cannot be read: then nobody knows what is in force.
+pub(super) fn check_readable(settings: &[Setting], current: &Limits) -> Result<(), String> {
+    match settings.iter().find(|setting| current.get(setting.kind()).is_none()) {
+        Some(unread) => Err(format!(
+            "the limit of which {unread} is a value cannot be read in its cgroup; check that its controller is there, then try again"
+        )),
+        None => Ok(()),
+    }
 }
 
 impl Outcome {

@@ -1,6 +1,6 @@
 //! One limit to write: the difference between a plan and the current limits.
 
-use super::{Bytes, ContainerId, CpuWeight, Limits, Quota};
+use super::{Bytes, ContainerId, CpuWeight, EngineLimits, Limits, Quota};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -102,6 +102,24 @@ impl Limits {
     /// Returns the known values in the order of [`LimitKind::ALL`].
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         LimitKind::ALL.into_iter().filter_map(|kind| self.get(kind))
+    }
+}
+
+impl EngineLimits {
+    /// Returns these limits with the numbers of one limit taken from `other`.
+    pub fn with(self, kind: LimitKind, other: &EngineLimits) -> EngineLimits {
+        match kind {
+            LimitKind::CpuWeight => EngineLimits { cpu_shares: other.cpu_shares, ..self },
+            LimitKind::CpuQuota => EngineLimits {
+                nano_cpus: other.nano_cpus,
+                cpu_quota: other.cpu_quota,
+                cpu_period: other.cpu_period,
+                ..self
+            },
+            LimitKind::MemoryLow => EngineLimits { memory_reservation: other.memory_reservation, ..self },
+            LimitKind::IoWeight => EngineLimits { blkio_weight: other.blkio_weight, ..self },
+            LimitKind::MemoryHigh => self, // no engine has it
+        }
     }
 }
 

@@ -62,6 +62,8 @@ pub enum Hold {
     Operator,
     /// Someone else changed a limit, so flowcon no longer writes it. The text names the file, our value and the value found.
     Foreign(String),
+    /// The container's processes were moved out of its cgroup, into the one that the text names: its limits apply to none of them.
+    Moved(String),
     /// The daemon has just started, or found the container already running: one full interval is observed first.
     Settling,
     /// The limits could not be written or read back. The text says what failed.
@@ -73,6 +75,9 @@ impl fmt::Display for Hold {
         match self {
             Hold::Operator => f.write_str("an operator released it"),
             Hold::Foreign(change) => write!(f, "somebody else changed a limit, so it is left alone: {change}"),
+            Hold::Moved(cgroup) => {
+                write!(f, "its processes were moved to the cgroup {cgroup}, where they have other limits")
+            }
             Hold::Settling => f.write_str("found already running: observed for one full interval first"),
             Hold::Unwritable(failure) => write!(f, "its limits could not be written: {failure}"),
         }

@@ -149,7 +149,7 @@ fn why_its_share(job: &JobStatus, status: &NodeStatus) -> String {
 /// Why a container's limits are left alone, and what ends it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Hold {
-    /// `operator`, `foreign`, `settling` or `unwritable`.
+    /// `operator`, `foreign`, `moved`, `settling` or `unwritable`.
     pub kind: String,
     /// Explanation.
     pub why: String,
@@ -162,6 +162,7 @@ impl Hold {
         let (kind, ends) = match hold {
             model::Hold::Operator => ("operator", format!("`flowctl govern {id}`")),
             model::Hold::Foreign(_) => ("foreign", format!("`flowctl govern {id}` takes it back")),
+            model::Hold::Moved(_) => ("moved", "by itself, when they are back in its own cgroup".to_owned()),
             model::Hold::Settling => ("settling", "by itself, at the next decision".to_owned()),
             model::Hold::Unwritable(_) => {
                 ("unwritable", format!("fix the cause (see `flowctl doctor`), then run `flowctl govern {id}`"))

@@ -1,9 +1,10 @@
 //! Actions of a schedule, drawn from a seed, and their effects on the world. Imports: the node, the host, the world, the values.
 
 use super::host::{Host, restore_alone};
+use super::modes::{Disk, EngineId, EngineMode, Processes};
 use super::node::Node;
 use super::values::KINDS;
-use super::world::{Container, Disk, EngineId, EngineMode};
+use super::world::Container;
 use crate::limits::machine::Command;
 use crate::model::{Millis, Runtime};
 use rand::{RngExt, SeedableRng};
@@ -27,6 +28,14 @@ pub enum Action {
     SystemReverts {
         container: usize,
         kind: usize,
+    },
+    /// The owner moves the processes of a container to other cgroups, or back.
+    Moves(usize, Processes),
+    /// An operator releases a container, its owner changes a limit, and the operator governs it again.
+    ChangedWhileReleased {
+        container: usize,
+        kind: usize,
+        number: u32,
     },
     Stops(usize),
     Starts(usize),
@@ -103,15 +112,29 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         90 => Action::Restore,
         91 => Action::Adopt(if by_engine { UNLABELLED } else { container }),
         92 => Action::Disown(if by_engine { UNLABELLED } else { container }),
-        93 if number < 500 => Action::Reload(container),
-        93 => Action::ClockSet(number),
+        93 if number < 250 => Action::Reload(container),
+        93 if number < 500 => Action::ClockSet(number),
+        93 => Action::ChangedWhileReleased { container, kind, number },
         94 => Action::Listed,
         95 if number < 600 => Action::Stopped,
         95 => Action::Rebooted,
         96 if number < 300 => Action::Relabelled(container),
         96 => Action::Killed,
         97 => Action::KilledAndRestored,
+        98 => {
+            let places = [Processes::InItsCgroup, Processes::ElsewhereForCpu, Processes::Elsewhere];
+            Action::Moves(container, places[number as usize % places.len()])
+        }
         _ => Action::Waits,
+    }
+}
+
+/// The owner sets a limit; the engine reports its update.
+fn owner_sets(node: &mut Node, host: &mut Host, container: usize, (kind, number, by_engine): (usize, u32, bool)) {
+    let reported = host.containers[container].updates_reported;
+    host.containers[container].owner_sets(host.at, KINDS[kind], number, by_engine);
+    if host.containers[container].updates_reported > reported && host.is_seen(container) {
+        node.notify_updated(container);
     }
 }
 
@@ -128,11 +151,20 @@ pub fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<(), Strin
         Action::Tick(plan) => drop(node.tick(host, plan)?),
         Action::Look => drop(node.look(host)?),
         Action::OwnerSets { container, kind, number, by_engine } => {
-            let reported = host.containers[container].updates_reported;
-            host.containers[container].owner_sets(host.at, KINDS[kind], number, by_engine);
-            if host.containers[container].updates_reported > reported && host.is_seen(container) {
-                node.notify_updated(container);
+            owner_sets(node, host, container, (kind, number, by_engine));
+        }
+        Action::Moves(container, processes) => {
+            let at = host.at;
+            host.containers[container].moves(at, processes);
+        }
+        Action::ChangedWhileReleased { container, kind, number } => {
+            act(node, host, Action::Pause(Some(container)))?;
+            for _ in 0..number % 20 {
+                act(node, host, Action::Step)?;
+                act(node, host, Action::Handle)?;
             }
+            owner_sets(node, host, container, (kind, number, true));
+            act(node, host, Action::Resume(Some(container)))?;
         }
         Action::SystemReverts { container, kind } => host.containers[container].reverts(KINDS[kind]),
         Action::Stops(container) => {

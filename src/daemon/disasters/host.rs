@@ -1,14 +1,19 @@
 //! The host of the simulation, which outlives the daemon: containers, journal, engine, disk and clock. It executes the steps of operations
 //! as the actuator does. Imports: limits, the journal, the values, the world.
 
+use super::super::exact::{exact, has_ours, numbers_of};
 use super::super::journal::{Journal, journalled_of};
+use super::modes::{Disk, EngineId, EngineMode, Processes, Update};
 use super::planted_bug::PlantedBug;
 use super::values::{is_ours, raised};
-use super::world::{Container, Disk, EngineId, EngineMode};
+use super::world::Container;
+use crate::host::docker::Conversion;
 use crate::host::store::Original;
 use crate::limits::machine::{self, At};
-use crate::limits::{Answer, Ask, Change, Journalled, Operation, Outcome, RecordResult, Restore, Step};
-use crate::model::{Adoption, ContainerId, EngineMark, Limits, Millis, Runtime, Setting};
+use crate::limits::{
+    Answer, Ask, Change, EngineRecord, Journalled, Operation, Outcome, RecordResult, Restore, Step, WriteResult,
+};
+use crate::model::{Adoption, ContainerId, EngineLimits, EngineMark, LimitKind, Limits, Millis, Runtime, Setting};
 
 #[derive(Clone, Debug)]
 pub enum Steps {
@@ -175,6 +180,53 @@ impl Host {
         }
     }
 
+    fn update(&self, asked_at: u64, settings: Vec<Setting>, exact: EngineLimits) -> Update {
+        let is_complete = self.planted_bug != PlantedBug::LeavesOutTheRestartPolicy;
+        Update { asked_at, settings, exact, is_complete }
+    }
+
+    /// Writes as the daemon does: to restore or accept limits, it looks into the engine's record first.
+    fn write(&mut self, piece: &Piece, settings: &[Setting]) -> Result<WriteResult, String> {
+        let (container, mode) = (piece.container, self.mode_for(piece.container));
+        let mut numbers = piece.original.engine.unwrap_or_default();
+        let forgotten = match &piece.steps {
+            Steps::Change(_) => &[],
+            Steps::Restore(restore) => restore.forgotten(),
+        };
+        if !forgotten.is_empty() && self.containers[container].runtime == Runtime::Docker {
+            if !self.engine_answers(container)? {
+                let is_missing = mode == EngineMode::Missing;
+                return Ok(if is_missing { WriteResult::Gone } else { WriteResult::Failed("no answer".to_owned()) });
+            }
+            let present = &self.containers[container].numbers;
+            let shares = u64::try_from(present.shares).ok();
+            numbers = exact(settings, forgotten, &numbers, Conversion::Shares, (&present.record, shares));
+        }
+        let update = self.update(piece.looked, settings.to_vec(), numbers);
+        let (wrote, applied) = self.containers[container].write(piece.run.unwrap_or(0), update, mode)?;
+        self.check(container, &applied)?;
+        Ok(wrote)
+    }
+
+    /// Returns the engine's record as the daemon reads it, with the kernel's numbers.
+    pub fn numbers(&self, container: usize) -> Option<EngineLimits> {
+        let Container { numbers, runtime, .. } = &self.containers[container];
+        let record = (*runtime == Runtime::Docker).then_some(numbers.record);
+        numbers_of(record, u64::try_from(numbers.shares).ok())
+    }
+
+    fn read_record(&mut self, piece: &Piece, known: &[Setting]) -> Result<Result<EngineRecord, String>, String> {
+        let container = piece.container;
+        if self.containers[container].runtime == Runtime::Docker && !self.engine_answers(container)? {
+            return Ok(Err("no answer".to_owned()));
+        }
+        let original = piece.original.engine.unwrap_or_default();
+        let record = &self.containers[container].numbers.record;
+        let has_ours =
+            self.containers[container].keeps(known) || has_ours(known, &original, Conversion::Shares, record);
+        Ok(Ok(EngineRecord { limits: self.numbers(container), has_ours }))
+    }
+
     /// Executes one step of an operation.
     pub fn answer(&mut self, piece: &Piece) -> Result<Answer, String> {
         let container = piece.container;
@@ -192,15 +244,14 @@ impl Host {
                 })
             }
             Ask::Read => {
-                let (current, runs) = self.read(container, piece.run);
+                let (mut current, runs) = self.read(container, piece.run);
+                let is_elsewhere = self.containers[container].processes != Processes::InItsCgroup;
+                if is_elsewhere && !piece.is_governed && self.planted_bug == PlantedBug::RestoresWhereProcessesAre {
+                    [LimitKind::CpuWeight, LimitKind::CpuQuota].into_iter().for_each(|kind| current.unset(kind));
+                }
                 Answer::Read { current, runs }
             }
-            Ask::Write(settings) => {
-                let (run, mode) = (piece.run.unwrap_or(0), self.mode_for(container));
-                let (wrote, applied) = self.containers[container].write(piece.looked, run, settings, mode)?;
-                self.check(container, &applied)?;
-                Answer::Wrote(wrote)
-            }
+            Ask::Write(settings) => Answer::Wrote(self.write(piece, settings)?),
             Ask::RestoreRecord(known) => {
                 let (id, mode) = (self.containers[container].id.clone(), self.mode_for(container));
                 match self.journal.original(&id)? {
@@ -208,16 +259,14 @@ impl Host {
                         if self.planted_bug == PlantedBug::TrustsAMissingContainer && mode == EngineMode::Missing {
                             return Ok(Answer::Record(RecordResult::Restored(Vec::new())));
                         }
+                        let update = self.update(piece.looked, Vec::new(), original.engine.unwrap_or_default());
                         let limits = original.limits;
-                        Answer::Record(self.containers[container].restore_record(piece.looked, known, &limits, mode)?)
+                        Answer::Record(self.containers[container].restore_record(known, &limits, update, mode)?)
                     }
                     None => Answer::Record(RecordResult::Restored(Vec::new())),
                 }
             }
-            Ask::CheckRecord(known) => {
-                let answers = self.engine_answers(container)?;
-                Answer::Kept(!answers || self.containers[container].keeps(known))
-            }
+            Ask::ReadRecord(known) => Answer::ReadRecord(self.read_record(piece, known)?),
             Ask::Forget => Answer::Forgot(self.forget(container)),
         })
     }

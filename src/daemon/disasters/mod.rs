@@ -1,5 +1,7 @@
 //! Disasters at every step: random schedules of what a daemon, its engine, kernel, disk and owners may do to each other, drawn from seeds.
 //!
+//! Owners change limits in the engine's units, move processes to other cgroups and back, and change limits between release and govern; an
+//! engine refuses what its real model refuses, and another one resets what an update does not name.
 //! Ledgers, operations and journal are the real ones (the database is on a disk that works, is full, or reports false errors); the rest
 //! is simulated. After each step, every value of ours in force must be in the journal, and a value that an owner set and the daemon has
 //! read must not be overwritten. At the end, when everything works again, the daemon comes to rest with its plan in force, a container
@@ -9,7 +11,9 @@
 
 mod action;
 mod host;
+mod modes;
 mod node;
+mod numbers;
 mod planted_bug;
 mod values;
 mod work;
@@ -20,11 +24,12 @@ use crate::limits::machine::Command;
 use crate::model::{Millis, Runtime};
 use action::{Action, CONTAINERS, act, schedule};
 use host::Host;
+use modes::{Disk, EngineId, EngineMode, Processes};
 use node::Node;
 use planted_bug::PlantedBug;
 use std::path::Path;
 use tempfile::TempDir;
-use world::{Container, Disk, EngineId, EngineMode};
+use world::Container;
 
 /// Runs until nothing is pending.
 fn settle(node: &mut Node, host: &mut Host) -> Result<(), String> {
@@ -87,12 +92,14 @@ fn at_rest(node: &mut Node, host: &mut Host) -> Result<(), String> {
         if node.is_left_to_others(host, container) && !host.containers[container].was_changed_by_others {
             return Err(format!("container {container} is left alone because of a change that nobody made"));
         }
-        let is_wanted = host.containers[container].has_label && host.is_seen(container);
+        // A new daemon does not find the cgroup of a container whose processes have all left it, and a restore does.
+        let has_left = host.containers[container].processes == Processes::Elsewhere;
+        let is_wanted = host.containers[container].has_label && host.is_seen(container) && !has_left;
         let violation = match node.is_left_alone(host, container) {
             Some(true) => host.containers[container].limit_violation(),
             Some(false) => host.containers[container].plan_violation(container as u32),
             None if is_wanted => Some(format!("container {container} is not governed")),
-            None if host.is_seen(container) => host.containers[container].limit_violation(),
+            None if host.is_seen(container) && !has_left => host.containers[container].limit_violation(),
             None => None,
         };
         if let Some(violation) = violation {
@@ -262,6 +269,10 @@ fn planted_bugs_are_found() {
         PlantedBug::ForgetsAFailedWrite,
         PlantedBug::TrustsAMissingContainer,
         PlantedBug::ClearsOursOfAll,
+        PlantedBug::LeavesOutTheRestartPolicy,
+        PlantedBug::RestoresWhereProcessesAre,
+        PlantedBug::RenewsOnlyTheLimits,
+        PlantedBug::GovernsWithoutALook,
     ] {
         let found = first_violation(0..20_000, planted_bug);
         println!("{planted_bug:?}: {found:?}");

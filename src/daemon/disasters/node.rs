@@ -2,10 +2,10 @@
 //! the values.
 
 use super::host::{Host, mark_of};
+use super::modes::{EngineId, EngineMode, Processes};
 use super::planted_bug::PlantedBug;
 use super::values::{KINDS, planned, raised};
 use super::work::{Actuator, Finished};
-use super::world::{EngineId, EngineMode};
 use crate::limits::End;
 use crate::limits::machine::{
     Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, RequestId,
@@ -38,9 +38,11 @@ pub struct Node {
     runs: BTreeMap<usize, u32>,
     inbox: VecDeque<Message>,
     actuator: Actuator,
-    /// Commands without a reply, and the number of commands so far.
-    unanswered: BTreeSet<RequestId>,
+    /// Commands without a reply, with the container that is to be governed, and the number of commands so far.
+    unanswered: BTreeMap<RequestId, Option<usize>>,
     last_request: u64,
+    /// Containers of which an operator was told that they are governed, and when, until the next decision.
+    said_governed: BTreeMap<usize, u64>,
     pub is_stopping: bool,
     pub has_stopped: bool,
 }
@@ -60,7 +62,8 @@ impl Node {
             runs: BTreeMap::new(),
             inbox: VecDeque::new(),
             actuator: Actuator::default(),
-            unanswered: BTreeSet::new(),
+            unanswered: BTreeMap::new(),
+            said_governed: BTreeMap::new(),
             last_request: 0,
             is_stopping: false,
             has_stopped: false,
@@ -117,6 +120,9 @@ impl Node {
             return Ok(());
         }
         self.ended(host, container)?;
+        if host.containers[container].processes == Processes::Elsewhere {
+            return self.handle_limits(host, Event::CannotGovern(id));
+        }
         let (current, _) = host.read(container, Some(run));
         let runtime = host.containers[container].runtime;
         let mark = (runtime == Runtime::Docker).then(|| mark_of(host.containers[container].engine));
@@ -130,7 +136,7 @@ impl Node {
             ran_before: false,
             existed_at_loss: false,
             current,
-            engine: None,
+            engine: host.numbers(container),
         };
         self.runs.insert(container, run);
         self.handle_limits(host, Event::Found(Box::new(found)))?;
@@ -179,6 +185,18 @@ impl Node {
                         done.outcome.end = End::Gone;
                     }
                 }
+                for done in &mut outcomes {
+                    let (End::Accepted(accepted), Some(ledger)) =
+                        (&mut done.outcome.end, self.machine.ledger(&done.id))
+                    else {
+                        continue;
+                    };
+                    match host.planted_bug {
+                        PlantedBug::RenewsOnlyTheLimits => accepted.engine = ledger.engine(),
+                        PlantedBug::GovernsWithoutALook => *accepted = ledger.originals(),
+                        _ => {}
+                    }
+                }
                 let accepted: Vec<ContainerId> = outcomes
                     .iter()
                     .filter(|done| matches!(done.outcome.end, End::Accepted(_)))
@@ -218,9 +236,11 @@ impl Node {
             match effect {
                 Effect::Do(work) => self.actuator.ask(work),
                 Effect::Reply { request, result, .. } => {
-                    if !self.unanswered.remove(&request) {
+                    let Some(governed) = self.unanswered.remove(&request) else {
                         return Err(format!("a command got two replies: {result:?}"));
-                    }
+                    };
+                    self.said_governed
+                        .extend(governed.filter(|_| result.is_ok()).map(|container| (container, host.at)));
                 }
                 Effect::AskEngine { name, request, .. } => {
                     let found = host.containers.iter().position(|container| container.id.as_str() == name);
@@ -254,8 +274,12 @@ impl Node {
         if !self.machine.is_at_rest() || self.is_stopping {
             return Ok(false);
         }
-        let readings = self.readings(host);
-        self.handle_limits(host, Event::LimitsRead(readings))?;
+        self.look_for_drift(host)?;
+        for (container, said_at) in std::mem::take(&mut self.said_governed) {
+            if self.is_left_to_others(host, container) && host.containers[container].disturbed_at < said_at {
+                return Err(format!("container {container} is left alone, although it was said to be governed"));
+            }
+        }
         let mut changes = Vec::new();
         for container in self.runs.keys() {
             let id = &host.containers[*container].id;
@@ -275,6 +299,16 @@ impl Node {
         Ok(any)
     }
 
+    /// Reads what others may have done to the limits.
+    fn look_for_drift(&mut self, host: &mut Host) -> Result<(), String> {
+        let is_moved = |container: &&usize| host.containers[**container].processes != Processes::InItsCgroup;
+        let moved = self.runs.keys().filter(is_moved);
+        let moved = moved.map(|container| (host.containers[*container].id.clone(), "/another".to_owned())).collect();
+        self.handle_limits(host, Event::Moved(moved))?;
+        let readings = self.readings(host);
+        self.handle_limits(host, Event::LimitsRead(readings))
+    }
+
     /// Lets the machine look. Returns whether it started to restore anything.
     pub fn look(&mut self, host: &mut Host) -> Result<bool, String> {
         let was_at_rest = self.machine.is_at_rest();
@@ -285,7 +319,12 @@ impl Node {
     pub fn command(&mut self, host: &mut Host, command: Command) -> Result<(), String> {
         self.last_request += 1;
         let request = RequestId(self.last_request);
-        self.unanswered.insert(request);
+        let governed = match &command {
+            Command::Resume(Some(name)) => host.container(&ContainerId::new(name)),
+            _ => None,
+        };
+        self.unanswered.insert(request, governed);
+        self.look_for_drift(host)?;
         self.handle_limits(host, Event::Command(command, request))
     }
 

@@ -8,4 +8,12 @@ pub enum PlantedBug {
     ForgetsAFailedWrite,
     TrustsAMissingContainer,
     ClearsOursOfAll,
+    /// An update resets what it does not name.
+    LeavesOutTheRestartPolicy,
+    /// A restore reads the cgroups in which the processes are.
+    RestoresWhereProcessesAre,
+    /// The numbers of the engine are not renewed with the limits that were accepted.
+    RenewsOnlyTheLimits,
+    /// A container is governed again without a look at its limits.
+    GovernsWithoutALook,
 }

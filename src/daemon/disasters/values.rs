@@ -3,11 +3,11 @@
 //! An owner's values differ from each other and from ours by more than kernels round. A plan's may be that close to the original.
 //! Imports: model.
 
-use crate::model::{Bytes, CpuWeight, LimitKind, Setting};
+use crate::model::{Bytes, CpuWeight, LimitKind, Quota, Setting};
 
-/// The governed kinds: three that an engine keeps in its record, and one that it does not.
-pub const KINDS: [LimitKind; 4] =
-    [LimitKind::CpuWeight, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight];
+/// The governed kinds: four that an engine keeps in its record, and one that it does not.
+pub const KINDS: [LimitKind; 5] =
+    [LimitKind::CpuWeight, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight, LimitKind::CpuQuota];
 
 pub fn place(kind: LimitKind) -> usize {
     KINDS.iter().position(|known| *known == kind).expect("a kind that is governed here")
@@ -21,6 +21,7 @@ pub fn is_recorded(kind: LimitKind) -> bool {
 pub fn original(kind: LimitKind) -> Setting {
     match kind {
         LimitKind::MemoryHigh => Setting::MemoryHigh(None),
+        LimitKind::CpuQuota => Setting::CpuQuota(None),
         LimitKind::MemoryLow => value(kind, 8),
         _ => value(kind, 100),
     }
@@ -33,6 +34,7 @@ pub fn planned(kind: LimitKind, number: u32) -> Setting {
         LimitKind::MemoryLow => value(kind, [1, 3, 5, 7, 9, 12, 16][number]),
         LimitKind::CpuWeight => value(kind, [20, 24, 28, 99, 101, 40, 44][number]),
         LimitKind::IoWeight => value(kind, [40, 97, 60, 104, 80, 20, 109][number]),
+        LimitKind::CpuQuota => value(kind, [200, 240, 280, 400, 500, 600, 700][number]),
         _ => value(kind, 20 + number as u32 * 4),
     }
 }
@@ -54,6 +56,7 @@ pub fn is_ours(setting: Setting) -> bool {
 pub fn of_owner(kind: LimitKind, number: u32) -> Setting {
     match kind {
         LimitKind::IoWeight => value(kind, 1000 + number % 40 * 220),
+        LimitKind::CpuQuota => value(kind, 1000 + number % 40 * 500),
         _ => value(kind, 1000 + number * 8),
     }
 }
@@ -67,6 +70,7 @@ fn value(kind: LimitKind, number: u32) -> Setting {
         LimitKind::CpuWeight => Setting::CpuWeight(CpuWeight::clamped(f64::from(number))),
         LimitKind::MemoryLow => Setting::MemoryLow(Bytes(u64::from(number) << 20)),
         LimitKind::IoWeight => Setting::IoWeight(u16::try_from(number).expect("a weight")),
+        LimitKind::CpuQuota => Setting::CpuQuota(Some(Quota(u64::from(number)))),
         _ => Setting::MemoryHigh(Some(Bytes(u64::from(number) << 20))),
     }
 }

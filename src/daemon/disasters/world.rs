@@ -4,43 +4,12 @@
 //! the container after that. Imports: limits, the values, model.
 
 use super::super::testing::id;
+use super::modes::{EngineId, EngineMode, Processes, Update};
+use super::numbers::Numbers;
 use super::values::{KINDS, is_an_owners, is_recorded, of_owner, original, place, planned, raised};
 use crate::limits::{RecordResult, WriteResult, same};
 use crate::model::{ContainerId, LimitKind, Limits, Runtime, Setting};
 use std::collections::VecDeque;
-
-/// How the engine answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineMode {
-    Answers,
-    Refuses,
-    /// It does not reply in time, and executes the request later.
-    Late,
-    /// It does not reply, and never executes the request.
-    Silent,
-    /// Another engine answers, which does not know the container.
-    Missing,
-}
-
-/// Identifies one of two engines, of which one answers at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineId {
-    One,
-    Other,
-}
-
-/// How the disk handles a write to the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disk {
-    Works,
-    /// Nothing is written.
-    Full,
-    /// The data is written, and an error is reported.
-    Lies,
-}
-
-/// Time of a request to the engine, and its settings.
-type Update = (u64, Vec<Setting>);
 
 /// A container.
 pub struct Container {
@@ -74,6 +43,13 @@ pub struct Container {
     /// Time at which its owner last set each kind.
     set_at: [u64; KINDS.len()],
     queue: VecDeque<Update>,
+    /// The limits in the units of engine and kernel.
+    pub numbers: Numbers,
+    pub processes: Processes,
+    /// Whether its restart policy is as its owner set it. Podman 5 resets what an update does not name.
+    keeps_policy: bool,
+    /// Time at which somebody other than the daemon last changed anything.
+    pub disturbed_at: u64,
     /// Number of updates by the owner that the engine reported.
     pub updates_reported: u32,
     /// Whether its owner or the system ever changed a limit.
@@ -102,6 +78,10 @@ impl Container {
             used: Vec::new(),
             set_at: [0; KINDS.len()],
             queue: VecDeque::new(),
+            numbers: Numbers::new(),
+            processes: Processes::InItsCgroup,
+            keeps_policy: true,
+            disturbed_at: 0,
             updates_reported: 0,
             was_changed_by_others: false,
         }
@@ -130,17 +110,18 @@ impl Container {
         if self.used.contains(&setting) {
             return; // setting an earlier original again is indistinguishable from a restore
         }
-        self.used.push(setting);
-        self.was_changed_by_others = true;
         let by_engine = by_engine && is_recorded(kind) && self.runtime == Runtime::Docker;
+        if !by_engine && !self.running || !self.numbers.owner_sets(setting, number, by_engine, self.running) {
+            return;
+        }
+        self.used.push(setting);
+        (self.was_changed_by_others, self.disturbed_at) = (true, at);
         if by_engine {
             self.record.set(setting);
             self.wanted_next.set(setting);
             self.spoilt_next[place(kind)] = false;
             self.accepted[place(kind)].clear();
             self.updates_reported += 1;
-        } else if !self.running {
-            return;
         }
         self.spoilt[place(kind)] = false;
         self.set_at[place(kind)] = at;
@@ -157,6 +138,16 @@ impl Container {
             let original = self.wanted.get(kind).expect("each kind has a value");
             self.cgroup.set(original);
             self.was_changed_by_others = true;
+            if kind == LimitKind::CpuWeight {
+                self.numbers.reverts();
+            }
+        }
+    }
+
+    /// The owner moves the processes of a run.
+    pub fn moves(&mut self, at: u64, processes: Processes) {
+        if self.running {
+            (self.processes, self.disturbed_at) = (processes, at);
         }
     }
 
@@ -183,6 +174,8 @@ impl Container {
         let no_squeeze = original(LimitKind::MemoryHigh);
         (self.running, self.run) = (true, self.run + 1);
         (self.cgroup, self.wanted) = (self.record, self.wanted_next);
+        self.processes = Processes::InItsCgroup;
+        self.numbers.starts();
         self.cgroup.set(no_squeeze);
         self.wanted.set(no_squeeze);
         self.set_by_owner[place(LimitKind::MemoryHigh)] = None;
@@ -196,31 +189,27 @@ impl Container {
     /// The engine executes the oldest pending request. Returns the values that took effect.
     pub fn late(&mut self) -> Result<Vec<Setting>, String> {
         match self.queue.pop_front().filter(|_| !self.removed) {
-            Some((asked_at, settings)) => self.apply(asked_at, &settings),
-            None => Ok(Vec::new()),
+            Some(update) if self.numbers.accepts(&update.exact, &update.settings).is_ok() => self.update(&update),
+            _ => Ok(Vec::new()),
         }
     }
 
     /// The daemon writes to the cgroup of this run. Returns the values that took effect, which must be in the journal.
-    pub fn write(
-        &mut self,
-        at: u64,
-        run: u32,
-        settings: &[Setting],
-        mode: EngineMode,
-    ) -> Result<(WriteResult, Vec<Setting>), String> {
+    pub fn write(&mut self, run: u32, update: Update, mode: EngineMode) -> Result<(WriteResult, Vec<Setting>), String> {
         let of_engine = |setting: &Setting| self.runtime == Runtime::Docker && is_recorded(setting.kind());
-        let (by_engine, by_cgroup): (Vec<Setting>, Vec<Setting>) = settings.iter().partition(|s| of_engine(s));
+        let (by_engine, by_cgroup): (Vec<Setting>, Vec<Setting>) = update.settings.iter().partition(|s| of_engine(s));
         let (mut applied, is_this_run) = (Vec::new(), self.running && self.run == run);
         if is_this_run {
-            applied.extend(self.apply(at, &by_cgroup)?);
+            by_cgroup.iter().for_each(|setting| self.numbers.write(&update.exact, *setting));
+            applied.extend(self.apply(update.asked_at, &by_cgroup)?);
         }
         if !by_engine.is_empty() {
+            let update = Update { settings: by_engine, ..update };
             match mode {
                 EngineMode::Refuses => return Ok((WriteResult::Failed("refused".to_owned()), applied)),
                 EngineMode::Silent => return Ok((WriteResult::Failed("no answer".to_owned()), applied)),
                 EngineMode::Late => {
-                    self.queue.push_back((at, by_engine));
+                    self.queue.push_back(update);
                     return Ok((WriteResult::Failed("no answer yet".to_owned()), applied));
                 }
                 EngineMode::Missing => return Ok((WriteResult::Gone, applied)),
@@ -229,7 +218,10 @@ impl Container {
                     while !self.queue.is_empty() {
                         applied.extend(self.late()?);
                     }
-                    applied.extend(self.apply(at, &by_engine)?);
+                    if let Err(why) = self.numbers.accepts(&update.exact, &update.settings) {
+                        return Ok((WriteResult::Failed(why), applied));
+                    }
+                    applied.extend(self.update(&update)?);
                 }
             }
         }
@@ -239,9 +231,9 @@ impl Container {
     /// Restores the engine's record of a container that does not run, where it has values of ours.
     pub fn restore_record(
         &mut self,
-        at: u64,
         known: &[Setting],
         original: &Limits,
+        update: Update,
         mode: EngineMode,
     ) -> Result<RecordResult, String> {
         if self.runtime == Runtime::Scope {
@@ -262,9 +254,13 @@ impl Container {
             let current = self.record.get(kind);
             is_recorded(kind) && known.iter().any(|known| current.is_some_and(|now| same(raised(*known), now)))
         };
-        let back: Vec<Setting> =
+        let settings: Vec<Setting> =
             KINDS.into_iter().filter(|kind| is_ours(*kind)).filter_map(|kind| original.get(kind)).collect();
-        self.apply(at, &back)?;
+        let update = Update { settings, ..update };
+        if let Err(why) = self.numbers.accepts(&update.exact, &update.settings) {
+            return Ok(RecordResult::Failed(why));
+        }
+        self.update(&update)?;
         Ok(RecordResult::Restored(Vec::new()))
     }
 
@@ -274,6 +270,18 @@ impl Container {
             && known
                 .iter()
                 .any(|known| is_recorded(known.kind()) && self.record.get(known.kind()) == Some(raised(*known)))
+    }
+
+    /// The engine carries out a request that it accepts.
+    fn update(&mut self, update: &Update) -> Result<Vec<Setting>, String> {
+        for setting in &update.settings {
+            self.numbers.update(&update.exact, *setting, self.running)?;
+        }
+        self.keeps_policy &= update.is_complete || update.settings.is_empty() || self.engine == EngineId::One;
+        if !self.keeps_policy {
+            return Err(format!("an update has reset the restart policy of {}", self.id.short()));
+        }
+        self.apply(update.asked_at, &update.settings)
     }
 
     fn apply(&mut self, asked_at: u64, settings: &[Setting]) -> Result<Vec<Setting>, String> {
@@ -329,9 +337,15 @@ impl Container {
             let has = self.cgroup.get(*kind);
             has != self.wanted.get(*kind) && !self.is_accepted(*kind, has) && !self.spoilt[place(*kind)]
         };
-        let kind = KINDS.into_iter().find(is_off).filter(|_| self.running)?;
-        let (has, wants) = (self.cgroup.get(kind), self.wanted.get(kind));
-        Some(format!("{} has {has:?}, and its owner wants {wants:?}", self.id.short()))
+        let running = || KINDS.into_iter().filter(|_| self.running);
+        if let Some(kind) = running().find(is_off) {
+            let (has, wants) = (self.cgroup.get(kind), self.wanted.get(kind));
+            return Some(format!("{} has {has:?}, and its owner wants {wants:?}", self.id.short()));
+        }
+        let is_owners =
+            |kind: &LimitKind| self.cgroup.get(*kind) == self.wanted.get(*kind) && !self.spoilt[place(*kind)];
+        let numbers = running().filter(is_owners).find_map(|kind| self.numbers.violation(kind))?;
+        Some(format!("{} has {numbers}", self.id.short()))
     }
 
     fn is_accepted(&self, kind: LimitKind, has: Option<Setting>) -> bool {
@@ -348,8 +362,15 @@ impl Container {
             record != self.wanted_next.get(*kind) && !is_of_cgroup && !self.spoilt_next[place(*kind)]
         };
         let is_kept = |kind: &LimitKind| self.runtime == Runtime::Docker && !self.removed && is_recorded(*kind);
-        let kind = KINDS.into_iter().filter(is_kept).find(is_off)?;
-        let (has, wants) = (self.record.get(kind), self.wanted_next.get(kind));
-        Some(format!("the engine's record of {} has {has:?}, and its owner wants {wants:?}", self.id.short()))
+        let id = self.id.short();
+        if let Some(kind) = KINDS.into_iter().filter(is_kept).find(is_off) {
+            let (has, wants) = (self.record.get(kind), self.wanted_next.get(kind));
+            return Some(format!("the engine's record of {id} has {has:?}, and its owner wants {wants:?}"));
+        }
+        let is_owners =
+            |kind: &LimitKind| self.record.get(*kind) == self.wanted_next.get(*kind) && !self.spoilt_next[place(*kind)];
+        let mut kept = KINDS.into_iter().filter(is_kept).filter(is_owners);
+        let numbers = kept.find_map(|kind| self.numbers.record_violation(kind))?;
+        Some(format!("the engine's record of {id} has {numbers}"))
     }
 }

@@ -24,9 +24,18 @@ pub enum CgroupError {
     /// The container has no cgroup of its own.
     #[error(
         "container {container} has no cgroup of its own, so its limits would be those of other processes too; \
-         start it without --cgroups=disabled, on an engine whose cgroup driver is not \"none\""
+         if its processes were moved out of it, move them back; otherwise start it without --cgroups=disabled, on an engine whose cgroup driver is not \"none\""
     )]
     Shared {
+        /// Its id.
+        container: String,
+    },
+    /// The container had a cgroup of its own, which is gone, and its process is in another one.
+    #[error(
+        "the process of {container} was moved out of its own cgroup, and that is gone; \
+         stop {container}, then restore again"
+    )]
+    Left {
         /// Its id.
         container: String,
     },

@@ -104,6 +104,12 @@ impl Mount {
             relative.split('/').any(|part| part == "..") || (!visible.is_empty() && !visible.starts_with('/'));
         if outside { None } else { Some(self.point.join(relative)) }
     }
+
+    /// Returns the cgroup with this directory as in `/proc/PID/cgroup`; `None` if it is not below this mount.
+    fn cgroup_at(&self, directory: &Path) -> Option<String> {
+        let relative = directory.strip_prefix(&self.point).ok()?.to_str()?;
+        Some(format!("{}/{relative}", self.root.trim_end_matches('/')))
+    }
 }
 
 /// mountinfo encodes space, tab, newline and backslash in octal.
@@ -134,6 +140,15 @@ impl Membership {
         Membership { lines: text.lines().filter_map(line).collect() }
     }
 
+    /// Returns the cgroup in the hierarchy of this version 1 controller; without one, that in the unified hierarchy.
+    pub(super) fn path_of(&self, legacy: Option<Controller>) -> Option<&str> {
+        let is_its = |controllers: &[String]| match legacy {
+            Some(controller) => controllers.iter().any(|name| name == controller.name()),
+            None => controllers.is_empty(),
+        };
+        self.lines.iter().find(|(controllers, _)| is_its(controllers)).map(|(_, path)| path.as_str())
+    }
+
     pub(super) fn path_in(&self, mount: &Mount) -> Option<&str> {
         let matches = |controllers: &Vec<String>| {
             if mount.unified {
@@ -144,6 +159,17 @@ impl Membership {
         };
         self.lines.iter().find(|(controllers, _)| matches(controllers)).map(|(_, path)| path.as_str())
     }
+}
+
+/// Where a named cgroup may be in a hierarchy in which the process has left it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Elsewhere<'a> {
+    /// Unknown: the hierarchy is left out.
+    Unknown,
+    /// In one of these directories.
+    In(&'a [PathBuf]),
+    /// At its path in another hierarchy, or at that of this directory. Only a container's id is unique enough for that.
+    Beside(Option<&'a Path>),
 }
 
 /// The mounted hierarchies, and the cgroups of this process.
@@ -195,10 +221,19 @@ impl Hierarchies {
     }
 
     /// Opens the cgroup of `pid` in each hierarchy where it is not in the root. `container`: id of the container whose cgroup is meant if
-    /// the process is in a cgroup below it.
-    pub(super) fn directories_of(&self, pid: u32, container: Option<&str>) -> Result<Directories, CgroupError> {
+    /// the process is in a cgroup below it, or `elsewhere`.
+    pub(super) fn directories_of(
+        &self,
+        pid: u32,
+        container: Option<&str>,
+        elsewhere: Elsewhere<'_>,
+    ) -> Result<Directories, CgroupError> {
         let membership = Membership::of(&pid.to_string()).map_err(|_| CgroupError::ProcessGone { pid })?;
-        let open = |mount: Option<&Mount>| self.open(pid, container, &membership, mount?).transpose();
+        let open = |mount: Option<&Mount>| {
+            let mount = mount?;
+            let opened = self.open(pid, container, &membership, mount).transpose();
+            opened.or_else(|| self.left(container?, elsewhere, &membership, mount).map(Ok))
+        };
         let directories = Directories {
             cpu: open(self.legacy(Controller::Cpu)).transpose()?,
             cpuacct: open(self.legacy(Controller::Cpuacct)).transpose()?,
@@ -209,6 +244,9 @@ impl Hierarchies {
         };
         match container {
             _ if directories.all().next().is_some() => Ok(directories),
+            Some(id) if matches!(elsewhere, Elsewhere::Beside(Some(_))) => {
+                Err(CgroupError::Left { container: id.to_owned() })
+            }
             Some(id) => Err(CgroupError::Shared { container: id.to_owned() }),
             None => Err(CgroupError::Root { pid }),
         }
@@ -231,12 +269,33 @@ impl Hierarchies {
         }
         let not_visible = || CgroupError::NotVisible { pid, path: path.to_owned() };
         let directory = mount.directory_of(path).ok_or_else(not_visible)?;
-        let own = self.own.path_in(mount).is_some_and(|own| Path::new(own).starts_with(path));
-        match Directory::open(directory.clone(), mount.unified, own) {
+        match self.open_at(&directory, mount) {
             Ok(open) => Ok(Some(open)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(CgroupError::ProcessGone { pid }),
             Err(source) => Err(CgroupError::Read { path: directory, source }),
         }
+    }
+
+    /// Opens the cgroup named `id` in a hierarchy in which the process has left it.
+    fn left(&self, id: &str, elsewhere: Elsewhere<'_>, membership: &Membership, mount: &Mount) -> Option<Directory> {
+        let beside = |known: Option<&Path>| {
+            let known = known.and_then(|known| self.mounts.iter().find_map(|mount| mount.cgroup_at(known)));
+            let paths = membership.lines.iter().map(|(_, path)| path.as_str()).chain(known.as_deref());
+            let named: Vec<PathBuf> = paths.filter_map(|path| mount.directory_of(up_to(path, id)?)).collect();
+            named
+        };
+        let candidates = match elsewhere {
+            Elsewhere::Unknown => Vec::new(),
+            Elsewhere::In(known) => known.iter().filter(|path| path.starts_with(&mount.point)).cloned().collect(),
+            Elsewhere::Beside(known) => beside(known),
+        };
+        candidates.iter().find_map(|directory| self.open_at(directory, mount).ok())
+    }
+
+    fn open_at(&self, directory: &Path, mount: &Mount) -> io::Result<Directory> {
+        let own = self.own.path_in(mount).and_then(|own| mount.directory_of(own));
+        let is_own = own.is_some_and(|own| own.starts_with(directory));
+        Directory::open(directory.to_owned(), mount.unified, is_own)
     }
 }
 

@@ -24,7 +24,16 @@ pub(super) fn cpu_weight(cpu: &Directory) -> Option<CpuWeight> {
     if cpu.is_unified() {
         return number(cpu, "cpu.weight").map(|weight| CpuWeight::clamped(weight as f64));
     }
-    number(cpu, "cpu.shares").map(|shares| CpuWeight::clamped(shares as f64 * 100.0 / 1024.0))
+    cpu_shares(cpu).map(weight_of)
+}
+
+pub(super) fn cpu_shares(cpu: &Directory) -> Option<u64> {
+    number(cpu, "cpu.shares")
+}
+
+/// Converts shares of version 1.
+pub(super) fn weight_of(shares: u64) -> CpuWeight {
+    CpuWeight::clamped(shares as f64 * 100.0 / 1024.0)
 }
 
 pub(super) fn cpu_quota(cpu: &Directory) -> Option<Option<Quota>> {

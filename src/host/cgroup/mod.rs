@@ -1,7 +1,8 @@
 //! The cgroups of governed containers: their usage, their current limits, and writing a limit with read-back.
 //!
 //! The cgroup of a container is located through one of its processes (`/proc/PID/cgroup`), never by constructing its name, and is kept as
-//! open directories. All later accesses use those descriptors, so that a path that has since been reused by another container is never read
+//! open directories. It is the one named after the container: if its processes were moved to another one, in some or all hierarchies, its
+//! limits are still in its own, which has the same path in each hierarchy, or is known from before. All later accesses use those descriptors, so that a path that has since been reused by another container is never read
 //! or written. Version 1, version 2 and the hybrid of both are handled per controller.
 //!
 //! `cgroups-rs` writes CPU weight, bandwidth and memory protection (through `/proc/self/fd/N`, so that it also uses the open directory) and
@@ -17,6 +18,7 @@ mod directory;
 mod error;
 mod hierarchy;
 mod limits;
+mod moved;
 mod network;
 mod place;
 mod pressure;
@@ -35,7 +37,7 @@ pub use residence::{ProcessCgroup, ProcessCgroups};
 
 use crate::model::{Limits, Place, Setting, Usage};
 use directory::{Directories, Directory};
-use hierarchy::{Controller, Hierarchies};
+use hierarchy::{Controller, Elsewhere, Hierarchies};
 use network::Network;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +54,9 @@ const MEMBERS_TRIED: usize = 64;
 pub struct Cgroup {
     /// The process through which it was located.
     pid: u32,
+    started: StartTime,
+    /// The id of its container, or its own name.
+    name: Option<String>,
     directories: Arc<Directories>,
     meter: Meter,
     network: Option<Network>,
@@ -71,7 +76,15 @@ impl LimitWriter {
     /// [`CgroupError::Own`] if this process is in that cgroup, [`CgroupError::Unsupported`] if the kernel does not support the limit,
     /// [`CgroupError::Write`] with the error of the kernel.
     pub fn write(&self, setting: Setting) -> Result<Setting, CgroupError> {
-        write::write(&self.directories, setting)
+        self.write_exact(setting, 0)
+    }
+
+    /// Like [`LimitWriter::write`]; on version 1 a weight is written as these shares if they are that weight, or as those in force.
+    ///
+    /// # Errors
+    /// As [`LimitWriter::write`].
+    pub fn write_exact(&self, setting: Setting, shares: i64) -> Result<Setting, CgroupError> {
+        write::write(&self.directories, setting, shares)
     }
 }
 
@@ -85,18 +98,24 @@ impl Cgroup {
     /// [`CgroupError::ProcessGone`] if the process ended or its id was reused; [`CgroupError::Root`] if it is in the root cgroup;
     /// [`CgroupError::NotVisible`] if its cgroup is not visible to this process.
     pub fn of_process(pid: u32, expected: Option<StartTime>) -> Result<Cgroup, CgroupError> {
-        let (directories, network) = locate(pid, expected, None)?;
-        Ok(Cgroup::new(pid, directories, network))
+        locate(pid, expected, None, Elsewhere::Unknown)
     }
 
     /// Opens the cgroup of container `id`, to which process `pid` belongs. The process may be in a cgroup below it, as created by crun or
-    /// by a systemd that runs as the first process of the container.
+    /// by a systemd that runs as the first process of the container, or may have been moved out of it in some hierarchies.
     ///
     /// # Errors
     /// As [`Cgroup::of_process`]; [`CgroupError::Shared`] if no cgroup of the process is named after the container.
     pub fn of_container(pid: u32, id: &str) -> Result<Cgroup, CgroupError> {
-        let (directories, network) = locate(pid, None, Some(id))?;
-        Ok(Cgroup::new(pid, directories, network))
+        locate(pid, None, Some(id), Elsewhere::Beside(None))
+    }
+
+    /// Like [`Cgroup::of_container`], for a container whose cgroup had this directory: its process may have left all of its cgroups.
+    ///
+    /// # Errors
+    /// As [`Cgroup::of_process`]; [`CgroupError::Left`] if its process has left its cgroup, which is gone.
+    pub fn of_known_container(pid: u32, id: &str, directory: &Path) -> Result<Cgroup, CgroupError> {
+        locate(pid, None, Some(id), Elsewhere::Beside(Some(directory)))
     }
 
     /// Opens the cgroup `name` of process `pid`, as for a scope. The process may be in a cgroup below it: a command may run a container
@@ -106,31 +125,42 @@ impl Cgroup {
     /// # Errors
     /// As [`Cgroup::of_container`].
     pub fn of_scope(pid: u32, expected: Option<StartTime>, name: &str) -> Result<Cgroup, CgroupError> {
-        let (mut directories, network) = locate(pid, expected, Some(name))?;
-        directories.keep_named(name);
-        if directories.all().next().is_none() {
-            return Err(CgroupError::Shared { container: name.to_owned() });
-        }
-        Ok(Cgroup::new(pid, directories, network))
+        named(locate(pid, expected, Some(name), Elsewhere::Unknown)?, name)
+    }
+
+    /// Like [`Cgroup::of_scope`], for a scope whose cgroup had these directories: its process may have left some of them.
+    ///
+    /// # Errors
+    /// As [`Cgroup::of_container`].
+    pub fn of_known_scope(
+        pid: u32,
+        expected: Option<StartTime>,
+        name: &str,
+        directories: &[PathBuf],
+    ) -> Result<Cgroup, CgroupError> {
+        named(locate(pid, expected, Some(name), Elsewhere::In(directories))?, name)
     }
 
     /// Like [`Cgroup::of_scope`], but tries processes in and below these directories: the first process of a scope may have ended.
     pub fn of_members(directories: &[PathBuf], name: &str) -> Option<Cgroup> {
         let open = |path: &PathBuf| Directory::open(path.clone(), false, false).ok();
         let pids = directories.iter().filter_map(open).flat_map(|directory| directory.processes(MEMBERS_TRIED));
-        let mut cgroups = pids.filter_map(|pid| Cgroup::of_scope(pid, None, name).ok());
+        let mut cgroups = pids.filter_map(|pid| Cgroup::of_known_scope(pid, None, name, directories).ok());
         cgroups.find(|cgroup| cgroup.directories().iter().all(|found| directories.contains(found)))
-    }
-
-    fn new(pid: u32, directories: Directories, network: Option<Network>) -> Cgroup {
-        Cgroup { pid, directories: Arc::new(directories), meter: Meter::default(), network }
     }
 
     /// Opens a directory with files of version 2, for tests.
     #[cfg(test)]
     pub(crate) fn of_folder(path: &Path) -> Cgroup {
         let unified = Some(Directory::open(path.to_owned(), true, false).expect("a directory"));
-        Cgroup::new(std::process::id(), Directories { unified, ..Directories::default() }, None)
+        Cgroup::of_directories(Directories { unified, ..Directories::default() })
+    }
+
+    #[cfg(test)]
+    fn of_directories(directories: Directories) -> Cgroup {
+        let (pid, started) = (std::process::id(), StartTime(0)); // not in the cgroup
+        let directories = Arc::new(directories);
+        Cgroup { pid, started, name: None, directories, meter: Meter::default(), network: None }
     }
 
     /// Returns the resources used so far and currently. Never fails: a value that cannot be read is `None`.
@@ -154,6 +184,11 @@ impl Cgroup {
     /// Returns the current limits. Never fails: a value that cannot be read is `None`.
     pub fn limits(&self) -> Limits {
         limits::read(&self.directories)
+    }
+
+    /// Returns the exact CPU weight of version 1, of which [`Cgroup::limits`] has the rounded one.
+    pub fn cpu_shares(&self) -> Option<u64> {
+        self.directories.cpu.as_ref().and_then(limits::cpu_shares)
     }
 
     /// Writes one limit; see [`LimitWriter::write`].
@@ -187,6 +222,17 @@ impl Cgroup {
         self.directories.all().any(Directory::populated)
     }
 
+    /// Whether its container runs. Its process may have been moved to another cgroup.
+    pub fn runs(&self) -> bool {
+        self.populated() || process::runs(self.pid, self.started)
+    }
+
+    /// Returns the cgroup in which its processes are, as in `/proc/PID/cgroup`, if they were moved out of this one in a hierarchy that has
+    /// limits: those apply to none of them.
+    pub fn moved_to(&self) -> Option<String> {
+        moved::moved_to(&self.directories, self.name.as_deref()?, (self.pid, self.started))
+    }
+
     /// Whether its processes are frozen; `None` if unknown.
     pub fn frozen(&self) -> Option<bool> {
         if let Some(state) = self.directories.freezer.as_ref().and_then(|dir| dir.read("freezer.state")) {
@@ -208,17 +254,24 @@ impl Cgroup {
     }
 }
 
-/// Opens the directories of a process, which must be the same before and after, and its network counters.
+/// Opens the cgroup of a process, which must be the same before and after, and its network counters.
 fn locate(
     pid: u32,
     expected: Option<StartTime>,
     container: Option<&str>,
-) -> Result<(Directories, Option<Network>), CgroupError> {
-    let before = process::living(pid, expected)?;
-    let directories = Hierarchies::of_host()?.directories_of(pid, container)?;
+    elsewhere: Elsewhere<'_>,
+) -> Result<Cgroup, CgroupError> {
+    let started = process::living(pid, expected)?;
+    let directories = Arc::new(Hierarchies::of_host()?.directories_of(pid, container, elsewhere)?);
     let network = Network::of_process(pid);
-    process::living(pid, Some(before))?;
-    Ok((directories, network))
+    process::living(pid, Some(started))?;
+    Ok(Cgroup { pid, started, name: container.map(str::to_owned), directories, meter: Meter::default(), network })
+}
+
+/// Leaves out directories with other names than the scope's.
+fn named(mut found: Cgroup, name: &str) -> Result<Cgroup, CgroupError> {
+    let has_any = Arc::get_mut(&mut found.directories).is_some_and(|directories| directories.keep_named(name));
+    if has_any { Ok(found) } else { Err(CgroupError::Shared { container: name.to_owned() }) }
 }
 
 impl Directories {
@@ -233,11 +286,13 @@ impl Directories {
         legacy.as_ref().or(self.unified.as_ref())
     }
 
-    fn keep_named(&mut self, name: &str) {
+    /// Keeps only the directories of this name. Returns whether there are any.
+    fn keep_named(&mut self, name: &str) -> bool {
         let Directories { cpu, cpuacct, memory, blkio, freezer, unified } = self;
         for directory in [cpu, cpuacct, memory, blkio, freezer, unified] {
             directory.take_if(|directory| directory.path().file_name().is_none_or(|last| last != name));
         }
+        self.all().next().is_some()
     }
 
     fn any_path(&self) -> std::path::PathBuf {

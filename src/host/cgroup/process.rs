@@ -4,6 +4,9 @@ use super::CgroupError;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
+/// Flag of the kernel for a process that is ending, or has ended and was not waited for.
+const PF_EXITING: u64 = 0x4;
+
 /// Start time of a process, in clock ticks since boot (`/proc/PID/stat`, field 22). Together with the process id it identifies a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -21,6 +24,13 @@ pub(super) fn living(pid: u32, expected: Option<StartTime>) -> Result<StartTime,
         return Err(CgroupError::ProcessGone { pid });
     }
     Ok(found)
+}
+
+/// Whether this process runs: neither ended, nor about to end, which takes it out of its cgroups.
+pub(super) fn runs(pid: u32, started: StartTime) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let is_ending = field(&stat, 9).is_none_or(|flags| flags & PF_EXITING != 0);
+    parse(&stat) == Some(started) && !is_ending
 }
 
 /// Returns the CPU time used by process `pid`, in clock ticks; `None` if there is no such process.
@@ -54,6 +64,19 @@ mod tests {
     fn parentheses_in_a_command_name_do_not_shift_the_fields() {
         let stat = "42 (a) R 9 (b)) S 1 42 42 0 -1 4194560 133 0 0 0 0 0 0 0 20 0 1 0 777 2510848 197 184467";
         assert_eq!(parse(stat), Some(StartTime(777)));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_and_was_not_waited_for_does_not_run() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let started = start_time(child.id()).unwrap();
+        assert!(runs(child.id(), started) && !runs(child.id(), StartTime(started.0 + 1)));
+        child.kill().unwrap();
+        while runs(child.id(), started) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(start_time(child.id()), Some(started), "it is still listed");
+        child.wait().unwrap();
     }
 
     #[test]

@@ -16,8 +16,7 @@ fn cgroup_of_files(unified: bool, files: &[(&str, &str)]) -> (TempDir, Cgroup) {
     } else {
         Directories { cpu: open(), cpuacct: open(), memory: open(), blkio: open(), freezer: open(), unified: None }
     };
-    let cgroup = Cgroup::new(std::process::id(), directories, None);
-    (dir, cgroup)
+    (dir, Cgroup::of_directories(directories))
 }
 
 const V2: &[(&str, &str)] = &[

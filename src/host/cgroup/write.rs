@@ -12,7 +12,8 @@ use cgroups_rs::fs::memory::MemController;
 /// Smallest run time per period that the kernel accepts, in microseconds.
 const SHORTEST_RUN_US: u64 = 1000;
 
-pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setting, CgroupError> {
+/// `shares`: see [`super::LimitWriter::write_exact`].
+pub(super) fn write(directories: &Directories, setting: Setting, shares: i64) -> Result<Setting, CgroupError> {
     let controller = match setting {
         Setting::CpuWeight(_) | Setting::CpuQuota(_) => Controller::Cpu,
         Setting::MemoryLow(_) | Setting::MemoryHigh(_) => Controller::Memory,
@@ -28,7 +29,7 @@ pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setti
     let read_back = match setting {
         Setting::CpuWeight(weight) => {
             limits::cpu_weight(directory).ok_or_else(unsupported)?;
-            write_cpu_weight(directory, weight)?;
+            write_cpu_weight(directory, weight, shares)?;
             limits::cpu_weight(directory).map(Setting::CpuWeight)
         }
         Setting::CpuQuota(quota) => {
@@ -64,11 +65,13 @@ pub(super) fn write(directories: &Directories, setting: Setting) -> Result<Setti
     })
 }
 
-fn write_cpu_weight(cpu: &Directory, weight: CpuWeight) -> Result<(), CgroupError> {
+fn write_cpu_weight(cpu: &Directory, weight: CpuWeight, shares: i64) -> Result<(), CgroupError> {
     let (file, number) = if cpu.is_unified() {
         ("cpu.weight", u64::from(weight.number()))
     } else {
-        ("cpu.shares", (f64::from(weight.number()) * 1024.0 / 100.0).round() as u64)
+        let gives = |shares: &u64| *shares > 0 && limits::weight_of(*shares) == weight;
+        let exact = u64::try_from(shares).ok().filter(gives).or(limits::cpu_shares(cpu).filter(gives));
+        ("cpu.shares", exact.unwrap_or((f64::from(weight.number()) * 1024.0 / 100.0).round() as u64))
     };
     cpu_controller(cpu).set_shares(number).map_err(|error| write_error(cpu, file, number, &error))
 }

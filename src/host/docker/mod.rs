@@ -28,6 +28,8 @@ pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::{logs, logs_so_far};
 pub use lost_policy::LostPolicy;
+#[cfg(test)]
+pub(crate) use update::updated;
 pub use update::{Recorded, recorded};
 pub use watch::{EngineEvent, Wanted, watch};
 

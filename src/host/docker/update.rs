@@ -108,6 +108,32 @@ impl UpdateBody {
     }
 }
 
+/// Returns what Docker 20.10 makes of a container's record by an update, or why it refuses it: the engine of the simulated disasters.
+#[cfg(test)]
+pub(crate) fn updated(
+    record: EngineLimits,
+    original: &EngineLimits,
+    conversion: Conversion,
+    settings: &[Setting],
+) -> Result<EngineLimits, String> {
+    let mut body = UpdateBody::default();
+    settings.iter().for_each(|setting| drop(body.add(*setting, original, conversion)));
+    if body.cpu_quota.is_some_and(|quota| quota > 0) && record.nano_cpus > 0 {
+        return Err("409: CPU Quota cannot be updated as NanoCPUs has already been set".to_owned());
+    }
+    if body.nano_cpus.is_some() && (record.cpu_quota > 0 || record.cpu_period > 0) {
+        return Err("409: Nano CPUs cannot be updated as CPU Quota has already been set".to_owned());
+    }
+    Ok(EngineLimits {
+        cpu_shares: body.cpu_shares.unwrap_or(record.cpu_shares),
+        nano_cpus: body.nano_cpus.unwrap_or(record.nano_cpus),
+        cpu_quota: body.cpu_quota.unwrap_or(record.cpu_quota),
+        memory_reservation: body.memory_reservation.unwrap_or(record.memory_reservation),
+        blkio_weight: body.blkio_weight.unwrap_or(record.blkio_weight),
+        ..record
+    })
+}
+
 /// A limit in the engine's record of a container, compared to a planned setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {

@@ -74,24 +74,25 @@ impl Machine {
             let text = "everything is being restored; try again when that has ended (see `flowctl events`)";
             return self.refuse(request, Refusal::Refused(text.to_owned()));
         }
+        let (was_paused, is_writing) = (self.paused, self.in_flight > 0);
         if id.is_none() {
             self.paused = false;
             self.effects.push(Effect::RestoreProblem(None)); // it is governed again
         }
         let ids: Vec<ContainerId> =
             id.as_ref().map_or_else(|| self.containers.keys().cloned().collect(), |id| vec![id.clone()]);
+        let mut left_alone = Vec::new();
         for id in ids {
             if self.is_disowning(&id) {
                 continue; // nothing may be written to it any more
             }
             let Some(container) = self.containers.get_mut(&id) else { continue };
-            // A hold for foreign limits ends once nothing of ours is in force.
-            let is_foreign = container.ledger.release();
+            // While limits are being written, nobody knows whether others have changed them.
+            let was_left_alone = container.ledger.resume(was_paused || is_writing);
             self.remove_notices(&id, false);
-            if is_foreign {
-                self.restore_limits(vec![id], AfterRestore::Accept);
-            }
+            left_alone.extend(was_left_alone.then_some(id));
         }
+        self.restore_limits(left_alone, AfterRestore::Accept);
         self.effects.push(Effect::DecideNow);
         self.wait(request, Awaited::Resume(id), at);
     }
@@ -219,24 +220,27 @@ impl Machine {
                 Ok("resumed: every container is governed".to_owned())
             }
             (Awaited::Resume(Some(id)), undone) if undone.is_empty() => Ok(format!("{} is governed", name(id))),
-            (Awaited::Resume(_), undone) => failed(format!(
-                "not governed yet, because limits of flowcon are still in force beside limits that somebody else set: \
-                 {undone}; try again"
-            )),
+            (Awaited::Resume(_), undone) => failed(format!("not governed yet: {undone}")),
         }
     }
 
     /// Lists the containers on which a command has not taken effect, with the reasons.
     fn undone(&self, id: Option<&ContainerId>, awaited: &Awaited) -> String {
         let is_undone = |container: &Container| match awaited {
-            Awaited::Resume(_) => container.ledger.holds().foreign.is_some(),
+            Awaited::Resume(_) => container.ledger.holds().resuming || container.ledger.holds().moved.is_some(),
             _ => !container.ledger.leftover().is_empty() || self.in_flight > 0 && container.ledger.may_need_restore(),
         };
         let meant = self.containers.iter().filter(|(one, _)| id.is_none_or(|id| id == *one));
-        let words = meant.filter(|(_, container)| is_undone(container)).map(|(_, container)| {
-            match &container.ledger.holds().unwritable {
-                Some((why, _)) => format!("{} ({why})", container.name),
-                None => container.name.clone(),
+        let words = meant.filter(|(_, container)| is_undone(container)).map(|(_, Container { name, ledger, .. })| {
+            let holds = ledger.holds();
+            match (&holds.unwritable, &holds.moved, awaited) {
+                (_, Some(cgroup), Awaited::Resume(_)) => {
+                    format!("{name} (its processes were moved to the cgroup {cgroup}; move them back to its own)")
+                }
+                (Some((why, _)), ..) if holds.resuming => format!("{name} ({why}; it is tried again)"),
+                (Some((why, _)), ..) => format!("{name} ({why})"),
+                _ if holds.resuming => format!("{name} (its limits are still being restored)"),
+                _ => name.clone(),
             }
         });
         words.collect::<Vec<_>>().join(", ")

@@ -42,7 +42,9 @@ pub enum Event {
     Removed(ContainerId),
     /// The container was renamed.
     Renamed(ContainerId, String),
-    /// The current limits of all containers, read before a decision.
+    /// The containers whose processes were moved out of their cgroups, each with the cgroup where they are; of all others they were not.
+    Moved(BTreeMap<ContainerId, String>),
+    /// The current limits of all containers, read before a decision, and before a command of an operator.
     LimitsRead(Readings),
     /// The engine reported that somebody updated the container, with its current limits.
     Updated(ContainerId, Limits),
@@ -266,7 +268,7 @@ pub enum Work {
 pub enum LimitNotice {
     /// They could not be written.
     Write,
-    /// Somebody else changed them.
+    /// Somebody else changed them, or moved its processes.
     Others,
 }
 

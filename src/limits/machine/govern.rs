@@ -96,7 +96,8 @@ impl Machine {
     pub(super) fn remove_notices(&mut self, id: &ContainerId, writes_are_over: bool) {
         let Some(container) = self.containers.get(id) else { return };
         let holds = container.ledger.holds();
-        let (can_write, is_ours) = (writes_are_over || holds.unwritable.is_none(), holds.foreign.is_none());
+        let can_write = writes_are_over || holds.unwritable.is_none();
+        let is_ours = holds.foreign.is_none() && holds.moved.is_none();
         if can_write {
             self.notice(id, LimitNotice::Write, None);
         }
@@ -105,7 +106,8 @@ impl Machine {
         }
     }
 
-    /// Restores values of ours that are still in force in containers that are left alone.
+    /// Restores values of ours that are still in force in containers that are left alone, and accepts the limits of those that are to be
+    /// governed again.
     pub(super) fn restore_leftovers(&mut self, at: At) {
         if self.in_flight > 0 {
             return;
@@ -116,11 +118,40 @@ impl Machine {
         };
         let ended: Vec<ContainerId> = self.containers.iter_mut().filter_map(has_ended).collect();
         ended.iter().for_each(|id| self.remove_notices(id, false));
-        let needs_restore = |(id, container): (&ContainerId, &Container)| {
-            container.ledger.needs_restore(at.now, self.paused).then(|| id.clone())
-        };
-        let ids = self.containers.iter().filter_map(needs_restore).collect();
-        self.restore_limits(ids, AfterRestore::Keep);
+        for afterwards in [AfterRestore::Keep, AfterRestore::Accept] {
+            let is_due = |container: &Container| container.ledger.restore_due(at.now, self.paused) == Some(afterwards);
+            let due = self.containers.iter().filter(|(id, container)| is_due(container) && !self.is_disowning(id));
+            let ids = due.map(|(id, _)| id.clone()).collect();
+            self.restore_limits(ids, afterwards);
+        }
+    }
+
+    /// Leaves containers alone whose processes are in other cgroups, where the limits of their own do not apply, until they are back.
+    pub(super) fn moved(&mut self, moved: &BTreeMap<ContainerId, String>, at: At) {
+        let mut left = Vec::new();
+        for (id, container) in &mut self.containers {
+            let to = moved.get(id);
+            if container.ledger.moved(to) {
+                left.push((id.clone(), container.name.clone(), to.cloned()));
+            }
+        }
+        for (id, name, to) in left {
+            self.effects.push(Effect::DecideNow);
+            let about = Some((id.clone(), name.clone()));
+            let Some(cgroup) = to else {
+                self.remove_notices(&id, false);
+                self.emit(EventKind::Hold, about, format!("{name}: its processes are back in its own cgroup"));
+                continue;
+            };
+            let text =
+                format!("its processes were moved to the cgroup {cgroup}; left alone until they are back in its own");
+            if let Some(container) = self.containers.get_mut(&id) {
+                container.ledger.record_drift(at.unix_ms, DriftBy::Somebody, text.clone());
+            }
+            self.notice(&id, LimitNotice::Others, Some(text.clone()));
+            self.emit(EventKind::Hold, about, format!("{name}: {text}"));
+            self.restore_limits(vec![id], AfterRestore::Keep); // for when they come back
+        }
     }
 
     /// Looks for changes by others in all containers: yields to users and programs, and reports limits that the system reverted.

@@ -38,6 +38,7 @@ impl Machine {
                     container.name = name;
                 }
             }
+            Event::Moved(moved) => self.moved(&moved, at),
             Event::LimitsRead(readings) => self.look_for_drift(readings, at),
             Event::Updated(id, current) => {
                 self.read(vec![(id.clone(), current)]);

@@ -196,6 +196,7 @@ pub(super) fn flags(state: RunState, is_turn: bool, list: Option<List>, hold: Op
         Some(Hold::Foreign(_)) => 2,
         Some(Hold::Settling) => 3,
         Some(Hold::Unwritable(_)) => 4,
+        Some(Hold::Moved(_)) => 5,
     };
     i64::from(state == RunState::Paused) | i64::from(is_turn) << 1 | list << 2 | hold << 4
 }
@@ -219,6 +220,7 @@ pub(super) fn hold(flags: i64, text: Option<String>) -> Option<Hold> {
         2 => Some(Hold::Foreign(text)),
         3 => Some(Hold::Settling),
         4 => Some(Hold::Unwritable(text)),
+        5 => Some(Hold::Moved(text)),
         _ => None,
     }
 }
@@ -226,7 +228,7 @@ pub(super) fn hold(flags: i64, text: Option<String>) -> Option<Hold> {
 /// Returns the text of a hold.
 pub(super) fn hold_text(hold: Option<&Hold>) -> Option<&str> {
     match hold? {
-        Hold::Foreign(text) | Hold::Unwritable(text) => Some(text),
+        Hold::Foreign(text) | Hold::Unwritable(text) | Hold::Moved(text) => Some(text),
         Hold::Operator | Hold::Settling => None,
     }
 }

@@ -1,0 +1,53 @@
+//! What engine, disk and owners of the simulation do. Imports: model.
+
+use crate::model::{EngineLimits, Setting};
+
+/// How the engine answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineMode {
+    Answers,
+    Refuses,
+    /// It does not reply in time, and executes the request later.
+    Late,
+    /// It does not reply, and never executes the request.
+    Silent,
+    /// Another engine answers, which does not know the container.
+    Missing,
+}
+
+/// Identifies one of two engines, of which one answers at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineId {
+    One,
+    Other,
+}
+
+/// How the disk handles a write to the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    Works,
+    /// Nothing is written.
+    Full,
+    /// The data is written, and an error is reported.
+    Lies,
+}
+
+/// Where the processes of a container are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    InItsCgroup,
+    /// Its owner has moved them to other cgroups: of version 1's CPU hierarchy only, or of all.
+    ElsewhereForCpu,
+    Elsewhere,
+}
+
+/// A request to the engine.
+#[derive(Clone)]
+pub struct Update {
+    pub asked_at: u64,
+    pub settings: Vec<Setting>,
+    /// Exact numbers of values that are not ours.
+    pub exact: EngineLimits,
+    /// Whether it names what it does not change.
+    pub is_complete: bool,
+}

@@ -1,0 +1,55 @@
+//! Exact numbers of limits in the units of the engine and of the kernel, which [`Limits`](crate::model::Limits) round: `docker update
+//! --cpu-shares 660` is weight 64, and so are 655 shares. Which number is an owner's, and which is ours. Pure.
+//! Imports: host's engine, model.
+
+use crate::host::docker::{Conversion, Recorded, recorded};
+use crate::model::{EngineLimits, Setting};
+
+/// Shares of a container that nobody set.
+const SHARES_DEFAULT: u64 = 1024;
+
+/// Looks up a setting of ours in the record. The engine's conversion of weights may have been detected after it was written.
+pub(super) fn in_record(setting: Setting, original: &EngineLimits, now: Conversion, record: &EngineLimits) -> Recorded {
+    let all = [now, Conversion::Linear, Conversion::Quadratic];
+    let possible = if now == Conversion::Shares { &all[..1] } else { &all[..] };
+    let found = possible.iter().map(|conversion| recorded(setting, original, *conversion, record));
+    let found: Vec<Recorded> = found.collect();
+    if found.contains(&Recorded::Set) { Recorded::Set } else { found[0] }
+}
+
+/// Whether the record has one of our values, and not the original in its place.
+pub(super) fn has_ours(ours: &[Setting], original: &EngineLimits, now: Conversion, record: &EngineLimits) -> bool {
+    let is_set = |setting: Setting, record| in_record(setting, original, now, record) == Recorded::Set;
+    ours.iter().any(|ours| is_set(*ours, record) && !is_set(*ours, original))
+}
+
+/// Returns the numbers with which the engine is asked to restore or to keep these values: those of its `present` record where an owner has
+/// set them, or else those of the original. `shares`: the kernel's, for a value that its owner set only there.
+pub(super) fn exact(
+    settings: &[Setting],
+    ours: &[Setting],
+    original: &EngineLimits,
+    conversion: Conversion,
+    (present, shares): (&EngineLimits, Option<u64>),
+) -> EngineLimits {
+    let kernels = shares.map(|shares| EngineLimits { cpu_shares: shares as i64, ..*original });
+    let of = |setting: &Setting| {
+        let others: Vec<Setting> =
+            ours.iter().copied().filter(|ours| ours.kind() == setting.kind() && ours != setting).collect();
+        let gives = |numbers: &&EngineLimits| recorded(*setting, numbers, conversion, numbers) == Recorded::Set;
+        let is_owners = !has_ours(&others, original, conversion, present);
+        let owners = Some(present).filter(|_| is_owners);
+        *owners.into_iter().chain([original]).chain(&kernels).find(gives).unwrap_or(original)
+    };
+    let numbers = settings.iter().fold(*original, |numbers, setting| numbers.with(setting.kind(), &of(setting)));
+    // The bounds of an update, which flowcon never changes: an owner may have changed them before a value.
+    EngineLimits { memory: present.memory, cpu_period: present.cpu_period, ..numbers }
+}
+
+/// Returns the engine's record with the kernel's shares, where its owner set them only there. Version 2 has none.
+pub(super) fn numbers_of(record: Option<EngineLimits>, shares: Option<u64>) -> Option<EngineLimits> {
+    let Some(shares) = shares else { return record };
+    let record = record.unwrap_or_default();
+    let recorded = u64::try_from(record.cpu_shares).ok().filter(|shares| *shares > 0).unwrap_or(SHARES_DEFAULT);
+    Some(if recorded == shares { record } else { EngineLimits { cpu_shares: shares as i64, ..record } })
+}
