@@ -4,7 +4,7 @@ mod support;
 
 use flowcon::host::cgroup::{Cgroup, CgroupError, Home, StartTime, Version, node_pressure, start_time};
 use flowcon::model::{Bytes, CpuWeight, Quota, Setting};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -205,6 +205,41 @@ fn a_container_whose_process_is_in_a_nested_cgroup_is_limited_as_a_whole() {
         }
         eventually("it is empty", SOON, || std::fs::remove_dir(&directory).ok());
     }
+}
+
+/// As by an administrator's tool, or by a nested engine.
+#[test]
+fn the_cgroup_of_a_container_is_its_own_wherever_its_process_is() {
+    let (job, other) = (Job::start("moved4f2a", IDLE), Job::start("elsewhere", IDLE));
+    let pid = job.child.id();
+    let own = Cgroup::of_container(pid, "moved4f2a").unwrap();
+    let weight = Setting::CpuWeight(CpuWeight::clamped(300.0));
+    own.write(weight).unwrap();
+    let moves = |to: &Path| std::fs::write(to.join("cgroup.procs"), pid.to_string()).unwrap();
+    let elsewhere = other.cgroup();
+    let known = |of: &Cgroup| (of.path().to_owned(), of.limits().get(weight.kind()));
+    assert_eq!(own.moved_to(), None);
+
+    moves(elsewhere.path()); // in the hierarchy of the CPU
+    if Version::of_host() != Version::V2 {
+        let found = Cgroup::of_container(pid, "moved4f2a").unwrap();
+        assert_eq!((known(&found), found.directories()), (known(&own), own.directories()));
+    }
+    elsewhere.directories().iter().for_each(|directory| moves(directory));
+    assert!(!own.populated() && own.runs(), "its process lives elsewhere");
+    assert!(own.moved_to().is_some_and(|cgroup| cgroup.contains("elsewhere")), "{:?}", own.moved_to());
+    assert_eq!(known(&Cgroup::of_known_container(pid, "moved4f2a", own.path()).unwrap()), known(&own));
+    let name = own.path().file_name().unwrap().to_str().unwrap();
+    let scope = Cgroup::of_known_scope(pid, None, name, &own.directories()).unwrap();
+    assert_eq!((known(&scope), scope.directories()), (known(&own), own.directories()));
+    let strangers = Cgroup::of_scope(pid, None, name);
+    assert!(strangers.is_err(), "a scope is registered only with the cgroups in which its process is: {strangers:?}");
+
+    own.directories().iter().for_each(|directory| moves(directory));
+    assert_eq!(own.moved_to(), None);
+    drop(job);
+    assert!(!own.runs());
+    assert_eq!(own.moved_to(), None, "it has ended");
 }
 
 /// As started with `--cgroups=disabled`: its process is in a cgroup of its session or of its engine.

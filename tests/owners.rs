@@ -7,6 +7,7 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use support::daemon::{Daemon, eventually};
 use support::engine::{CONVERGED, Engine, GROWING, RunSpec};
@@ -33,7 +34,8 @@ struct OtherCgroup(Vec<PathBuf>);
 impl OtherCgroup {
     fn in_hierarchies(of: impl Fn(&str) -> bool) -> OtherCgroup {
         let root = Path::new("/sys/fs/cgroup");
-        let name = format!("flowcon-other-{}", std::process::id());
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("flowcon-other-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mounted = fs::read_dir(root).unwrap().flatten().map(|entry| entry.path());
         let is_hierarchy = |path: &PathBuf| path.join("cgroup.procs").exists() && !path.is_symlink();
         let hierarchies: Vec<PathBuf> = match Engine::is_cgroup_v1() {
@@ -64,6 +66,16 @@ impl OtherCgroup {
             processes.is_empty().then_some(())
         });
     }
+}
+
+/// Moves a process back to its own cgroup, which has the same path in each hierarchy.
+fn move_back(other: &OtherCgroup, own: &Path, process: u32) {
+    let hierarchies: Vec<&Path> = other.0.iter().filter_map(|other| other.parent()).collect();
+    let path = hierarchies.iter().find_map(|hierarchy| own.strip_prefix(hierarchy).ok()).unwrap();
+    let entrances = hierarchies.iter().map(|hierarchy| hierarchy.join(path).join("cgroup.procs"));
+    entrances
+        .filter(|entrance| entrance.exists())
+        .for_each(|entrance| fs::write(entrance, process.to_string()).unwrap());
 }
 
 impl Drop for OtherCgroup {
@@ -110,7 +122,7 @@ fn an_original_outlives_a_move(of: impl Fn(&str) -> bool) {
         "{why}"
     );
 
-    fs::write(own.join("cgroup.procs"), engine.pid_of(&flat).to_string()).unwrap();
+    move_back(&other, &own, engine.pid_of(&flat));
     daemon.wait_for_job("flat", "is governed again", SOON, |job| job["hold"].is_null());
     eventually("flat is limited again", SOON, is_limited);
     daemon.end("TERM");
@@ -176,15 +188,18 @@ fn a_job_whose_owner_sets_cpus_while_it_is_released_is_governed_again() {
     let flat = run(&engine, "flat", &[], CONVERGED);
     let file = if Engine::is_cgroup_v1() { "cpu.cfs_quota_us" } else { "cpu.max" };
     let file = engine.cgroup_of(&flat, "cpu").join(file);
-    let original = read(&file);
+    let (original, weight) = (read(&file), engine.weight_file(&flat));
+    let original_weight = read(&weight);
     eventually("flat has a quota", SOON, || (read(&file) != original).then_some(()));
     daemon.carried_out(&["release", "flat"]);
     engine.docker(&["update", "--cpus", "1.5", "flat"]);
     let theirs = read(&file);
     daemon.carried_out(&["govern", "flat"]);
-    eventually("flat has a quota of flowcon", SOON, || (read(&file) != theirs).then_some(()));
+    // The policy leaves an owner's quota as it is, and governs the weight.
+    eventually("flat has a weight of flowcon", SOON, || (read(&weight) != original_weight).then_some(()));
     let job = daemon.job("flat").unwrap();
     assert!(job["hold"].is_null(), "{job:#?}");
     daemon.end("TERM");
     assert_eq!((read(&file), recorded(&engine, "NanoCpus")), (theirs, "1500000000".to_owned()));
+    assert_eq!(read(&weight), original_weight);
 }

@@ -327,6 +327,7 @@ impl Job {
     /// Describes the container for the machine of limits. `ran_before`: it started before the daemon.
     pub fn found(&self, ran_before: bool) -> Found {
         let target = &self.target;
+        let cgroup = target.cgroup();
         Found {
             id: target.id.clone(),
             name: target.name.clone(),
@@ -336,8 +337,8 @@ impl Job {
             is_deferred: target.is_deferred(),
             ran_before,
             existed_at_loss: false,
-            current: target.cgroup().limits(),
-            engine: super::exact::numbers_of(self.engine_limits, target.cgroup().cpu_shares()),
+            current: cgroup.limits(),
+            engine: super::exact::numbers_of(self.engine_limits, cgroup.cpu_shares()),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Ledgers across two runs of a container and across writes without a reply.
 
 use super::{
-    AfterRestore, Answer, Ask, Change, End, Journalled, Ledger, Operation, Outcome, Report, Restore, Step, Verdict,
-    WriteResult,
+    AfterRestore, Answer, Ask, Change, End, EngineRecord, Journalled, Ledger, Operation, Outcome, Report, Restore,
+    Step, Verdict, WriteResult,
 };
-use crate::model::{Bytes, CpuWeight, Limits, Millis, Setting};
+use crate::model::{Bytes, CpuWeight, EngineLimits, Hold, Limits, Millis, Setting};
 
 const NOW: Millis = Millis::from_secs(1000);
 const LONGEST: Millis = Millis::from_secs(320);
@@ -236,4 +236,93 @@ fn an_owner_who_sets_our_last_value_after_its_restore_keeps_it() {
     let (restore, Ask::Read) = Restore::begin(&ledger, false, AfterRestore::Forget) else { panic!("it reads first") };
     let read = Answer::Read { current: limits(40, 8), runs: true };
     assert!(matches!(restore.answer(read), Step::Ask(_, Ask::Forget)), "nothing is written");
+}
+
+/// As when its processes were moved, and the limits of another cgroup were read, or none.
+#[test]
+fn a_limit_of_ours_that_cannot_be_read_is_not_restored_and_stays_in_the_journal() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    written(&mut ledger, &[weight(40), low(16)]);
+    let unread = Limits { cpu_weight: None, ..limits(40, 16) };
+    for then in [AfterRestore::Keep, AfterRestore::Forget, AfterRestore::Accept] {
+        let (restore, Ask::Read) = Restore::begin(&ledger, true, then) else { panic!("it reads first") };
+        let step = restore.answer(Answer::Read { current: unread, runs: true });
+        let Step::Ask(restore, Ask::Write(settings)) = step else { panic!("it writes what it can") };
+        assert_eq!(settings, [low(8)]);
+        let Step::Ask(restore, Ask::Read) = restore.answer(Answer::Wrote(WriteResult::Done)) else {
+            panic!("it reads back")
+        };
+        let current = Limits { cpu_weight: None, ..limits(40, 8) };
+        let Step::Done(outcome) = restore.answer(Answer::Read { current, runs: true }) else { panic!("it forgets") };
+        assert!(matches!(&outcome.end, End::Failed(why) if why.contains("cannot be read")), "{then:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_limit_that_cannot_be_read_is_neither_changed_nor_counted_as_written() {
+    let ledger = Ledger::found(limits(100, 8), None);
+    let journalled = || {
+        let (change, _) = Change::begin(&ledger, vec![weight(40)]);
+        let durable = Journalled { original: limits(100, 8), engine: None };
+        let Step::Ask(change, _) = change.answer(Answer::Journalled(Ok(durable))) else { panic!("it reads") };
+        change
+    };
+    let unread = Limits { cpu_weight: None, ..limits(100, 8) };
+    let Step::Done(outcome) = journalled().answer(Answer::Read { current: unread, runs: true }) else {
+        panic!("it writes")
+    };
+    assert!(matches!(outcome.end, End::Failed(_)), "{outcome:?}");
+    let Step::Ask(change, Ask::Write(_)) = journalled().answer(Answer::Read { current: limits(100, 8), runs: true })
+    else {
+        panic!("it writes")
+    };
+    let Step::Ask(change, Ask::Read) = change.answer(Answer::Wrote(WriteResult::Done)) else { panic!("it reads back") };
+    let Step::Done(outcome) = change.answer(Answer::Read { current: unread, runs: true }) else { panic!("it ends") };
+    assert!(matches!(outcome.end, End::Failed(_)), "{outcome:?}");
+}
+
+/// The owner set `--cpus` while the container did not run, and the engine kept a weight of ours for its next run.
+#[test]
+fn the_next_run_has_the_last_originals_of_our_values_and_the_engines_present_numbers_of_all_others() {
+    let last = EngineLimits { cpu_shares: 513, ..EngineLimits::default() };
+    let mut first = Ledger::found(limits(50, 20), Some(last));
+    written(&mut first, &[weight(117)]);
+    let present = EngineLimits { cpu_shares: 1198, nano_cpus: 1_500_000_000, ..EngineLimits::default() };
+    let mut second = Ledger::found(limits(117, 20), Some(present));
+    second.continue_after(first.last_run(), NOW);
+    assert_eq!(*second.original(), limits(50, 20));
+    assert_eq!(second.engine(), Some(EngineLimits { cpu_shares: 513, ..present }));
+}
+
+#[test]
+fn the_engines_numbers_are_renewed_with_the_limits_that_an_operator_accepts() {
+    let mut ledger = Ledger::found(limits(100, 8), Some(EngineLimits::default()));
+    written(&mut ledger, &[weight(40)]);
+    ledger.read(limits(64, 8));
+    assert!(matches!(ledger.check(true, NOW, false, INTERVALS), Verdict::Foreign(_)));
+    assert!(ledger.resume(false));
+    assert_eq!(ledger.restore_due(NOW, false), Some(AfterRestore::Accept), "until it is done");
+    let (restore, _) = Restore::begin(&ledger, false, AfterRestore::Accept);
+    let step = restore.answer(Answer::Read { current: limits(64, 8), runs: true });
+    let Step::Ask(restore, Ask::ReadRecord(ours)) = step else { panic!("it reads the record") };
+    assert_eq!(ours, [weight(40)]);
+    let renewed = Some(EngineLimits { cpu_shares: 660, ..EngineLimits::default() });
+    let record = EngineRecord { limits: renewed, has_ours: false };
+    let Step::Ask(restore, Ask::Forget) = restore.answer(Answer::ReadRecord(Ok(record))) else { panic!("it forgets") };
+    let Step::Done(outcome) = restore.answer(Answer::Forgot(Ok(()))) else { panic!("it ends") };
+    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), Report::Accepted);
+    assert_eq!((ledger.original(), ledger.engine()), (&limits(64, 8), renewed));
+    assert_eq!((ledger.hold(NOW, false), ledger.restore_due(NOW, false)), (None, None));
+}
+
+#[test]
+fn a_release_during_the_acceptance_stays() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    ledger.leave_alone();
+    assert!(ledger.resume(false));
+    ledger.leave_alone();
+    let end = End::Accepted(Journalled { original: limits(100, 8), engine: None });
+    let outcome = Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end };
+    ledger.record_outcome(&outcome, NOW, LONGEST);
+    assert_eq!(ledger.hold(NOW, false), Some(Hold::Operator));
 }

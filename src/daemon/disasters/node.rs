@@ -239,8 +239,9 @@ impl Node {
                     let Some(governed) = self.unanswered.remove(&request) else {
                         return Err(format!("a command got two replies: {result:?}"));
                     };
-                    self.said_governed
-                        .extend(governed.filter(|_| result.is_ok()).map(|container| (container, host.at)));
+                    // While limits are being written, changes by others cannot be told yet.
+                    let is_known = result.is_ok() && self.machine.is_at_rest();
+                    self.said_governed.extend(governed.filter(|_| is_known).map(|container| (container, host.at)));
                 }
                 Effect::AskEngine { name, request, .. } => {
                     let found = host.containers.iter().position(|container| container.id.as_str() == name);

@@ -117,7 +117,9 @@ pub(crate) fn updated(
     settings: &[Setting],
 ) -> Result<EngineLimits, String> {
     let mut body = UpdateBody::default();
-    settings.iter().for_each(|setting| drop(body.add(*setting, original, conversion)));
+    for setting in settings {
+        body.add(*setting, original, conversion);
+    }
     if body.cpu_quota.is_some_and(|quota| quota > 0) && record.nano_cpus > 0 {
         return Err("409: CPU Quota cannot be updated as NanoCPUs has already been set".to_owned());
     }

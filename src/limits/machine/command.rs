@@ -173,10 +173,18 @@ impl Machine {
 
     /// Replies to the commands whose results are known, and to those that have waited long enough.
     pub(super) fn answer_waiting(&mut self, at: At) {
+        // Others may have changed a limit since it was accepted.
+        let resumed = self.waiting.iter().filter_map(|waiting| match &waiting.awaited {
+            Awaited::Resume(id) => Some(id.clone()),
+            _ => None,
+        });
+        for id in resumed.collect::<Vec<_>>() {
+            let ids = id.map_or_else(|| self.containers.keys().cloned().collect(), |id| vec![id]);
+            ids.iter().for_each(|id| self.check_drift(id, false, at));
+        }
         for waiting in std::mem::take(&mut self.waiting) {
             let is_known = match &waiting.awaited {
-                Awaited::Pause(_) => self.in_flight == 0,
-                Awaited::Resume(id) => self.in_flight == 0 || self.undone(id.as_ref(), &waiting.awaited).is_empty(),
+                Awaited::Pause(_) | Awaited::Resume(_) => self.in_flight == 0,
                 Awaited::Restore => false,
             };
             if !is_known && at.now < waiting.until {
@@ -227,7 +235,10 @@ impl Machine {
     /// Lists the containers on which a command has not taken effect, with the reasons.
     fn undone(&self, id: Option<&ContainerId>, awaited: &Awaited) -> String {
         let is_undone = |container: &Container| match awaited {
-            Awaited::Resume(_) => container.ledger.holds().resuming || container.ledger.holds().moved.is_some(),
+            Awaited::Resume(_) => {
+                let holds = container.ledger.holds();
+                holds.resuming || holds.moved.is_some() || holds.foreign.is_some()
+            }
             _ => !container.ledger.leftover().is_empty() || self.in_flight > 0 && container.ledger.may_need_restore(),
         };
         let meant = self.containers.iter().filter(|(one, _)| id.is_none_or(|id| id == *one));
@@ -240,6 +251,7 @@ impl Machine {
                 (Some((why, _)), ..) if holds.resuming => format!("{name} ({why}; it is tried again)"),
                 (Some((why, _)), ..) => format!("{name} ({why})"),
                 _ if holds.resuming => format!("{name} (its limits are still being restored)"),
+                (_, _, Awaited::Resume(_)) => format!("{name} (somebody else has just changed a limit; try again)"),
                 _ => name.clone(),
             }
         });

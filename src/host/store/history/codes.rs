@@ -278,7 +278,8 @@ mod tests {
     #[test]
     fn flags_survive_encoding() {
         let foreign = Hold::Foreign("x".to_owned());
-        let holds = [None, Some(Hold::Operator), Some(foreign), Some(Hold::Settling)];
+        let moved = Hold::Moved("/x".to_owned());
+        let holds = [None, Some(Hold::Operator), Some(foreign), Some(moved), Some(Hold::Settling)];
         for held in holds {
             for listed in [None, Some(List::New), Some(List::Watching), Some(List::Completing)] {
                 for turn in [false, true] {
