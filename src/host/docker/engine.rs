@@ -1,7 +1,7 @@
 //! The calls of the daemon to an engine, each limited in time, size and number. Imports: model, bollard, hyper.
 //!
-//! Two clients share one transport. bollard requests the version and `inspect`. Info, list, updates, events and logs are requested without it,
-//! because bollard's enums are closed, so that one unknown word would hide the engine or all containers; because it drops the warnings of
+//! Two clients share one transport. bollard requests the version and `inspect`. Info, list, updates, events and logs are requested without
+//! it, because bollard's enums are closed, so that one unknown word would hide the engine or all containers; because it drops the warnings of
 //! an update, which say that a limit was discarded; because it does not limit the length of a line of events or logs; and because it can
 //! resume logs only with a resolution of seconds.
 

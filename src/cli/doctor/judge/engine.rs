@@ -140,8 +140,8 @@ pub(in crate::cli::doctor) fn gpus(
     }
 }
 
-/// Judges Podman's containers without the restart policy that they had. An earlier flowcon did not name it in its updates, and Podman before
-/// its next version resets it then; its owner may have removed it as well.
+/// Judges Podman's containers without the restart policy that they had: Podman resets it with an update that does not name it, as an earlier
+/// flowcon sent. An owner may have removed it as well.
 pub(in crate::cli::doctor) fn restarts(lost: &Result<Vec<LostPolicy>, EngineError>) -> Check {
     const NAME: &str = "restarts";
     let lost = match lost {
