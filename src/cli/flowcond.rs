@@ -91,7 +91,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if !mistakes.is_empty() {
         let Some(Verb::Restore(args)) = arguments.verb else { return invalid(&mistakes) };
         // A mistake must not keep the jobs from their original limits.
-        mistakes.iter().for_each(|mistake| warn(mistake));
+        mistakes.iter().for_each(warn);
         warn("the limits are restored nevertheless, with the defaults of these settings");
         if sources.may_hide(STATE_DIR, &mistakes) {
             let path = settings.state_dir.display();

@@ -3,7 +3,6 @@
 use super::actuator::Request;
 use super::event::{Component, Event};
 use super::governing::{Governing, Waiter, moment};
-use super::job::Job;
 use super::subject::Subject;
 use crate::host::docker::{Engine, EngineError, EngineInfo};
 use crate::limits::machine::{
@@ -31,8 +30,8 @@ impl Governing {
 
     /// Reads what others may have done to the limits since the last decision.
     pub(super) fn look_for_drift(&mut self) {
-        let moved = |(id, job): (&ContainerId, &Box<Job>)| Some((id.clone(), job.target.cgroup().moved_to()?));
-        self.handle_limits(machine::Event::Moved(self.jobs.iter().filter_map(moved).collect()));
+        let moved = self.jobs.iter().filter_map(|(id, job)| Some((id.clone(), job.target.cgroup().moved_to()?)));
+        self.handle_limits(machine::Event::Moved(moved.collect()));
         self.handle_limits(machine::Event::LimitsRead(self.readings()));
     }
 

@@ -90,7 +90,7 @@ fn looks_like_ours(now: CpuWeight, recorded: i64, at_start: Option<i64>, convers
         return false;
     }
     if !gives_now(recorded) {
-        return now.number() % ROUND_WEIGHT != 0; // written to the cgroup, as where the engine cannot update
+        return !now.number().is_multiple_of(ROUND_WEIGHT); // written to the cgroup, as where the engine cannot update
     }
     let is_requested = |one: &Conversion| i64::try_from(one.shares(now)) == Ok(recorded);
     let is_round = ROUND_SHARES.iter().any(|round| recorded % round == 0);
