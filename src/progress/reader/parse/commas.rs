@@ -34,7 +34,7 @@ impl Shown {
         let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if parts.next().is_some() || behind.contains(&b'.') {
             self.thousands = true;
-        } else if digits != 3 || whole == b"0" || whole.len() > 3 {
+        } else if digits != 3 || behind.len() > digits || whole == b"0" || whole.len() > 3 {
             self.decimal = true;
         } else {
             self.ambiguous = true;
@@ -86,6 +86,7 @@ mod tests {
     #[test]
     fn two_lines_with_decimal_commas_decide_unless_there_are_thousands() {
         assert_eq!(after(&["1,234", "0,531"]), (Commas::Guessed, false));
+        assert_eq!(after(&["0,531 1,000e-3", "0,412 1,234e-4"]), (Commas::Decimal, false), "exponents have no groups");
         assert_eq!(after(&["1,234", "0,531", "0,412"]), (Commas::Decimal, true));
         assert_eq!(after(&["0,531 0,52", "12,5"]), (Commas::Decimal, false), "nothing was misread");
         assert_eq!(after(&["1,234,567 0,531", "0,531", "0,531"]), (Commas::Guessed, false));

@@ -169,7 +169,12 @@ fn comma_end(line: &[u8], digits: usize, comma: usize) -> usize {
         let is_long = digits > 0 && comma - digits > 3;
         let is_point = decimals == 2 || decimals > 3 || decimals == 3 && (zero || is_long);
         let divides = end == comma && !listed && is_point;
-        return if divides && !matches!(line.get(after), Some(b',' | b'.' | b':' | b'/')) { after } else { comma };
+        // A comma or a full stop may follow, but not the next number of a list.
+        let continues = match line.get(after) {
+            Some(b',' | b'.') => line.get(after + 1).is_some_and(u8::is_ascii_digit),
+            next => matches!(next, Some(b':' | b'/')),
+        };
+        return if divides && !continues { after } else { comma };
     }
     end
 }

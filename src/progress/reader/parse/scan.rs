@@ -165,7 +165,11 @@ impl Scan {
                 if matches!(line.get(digits + 1), Some(b',' | b'x')) {
                     self.mark_significant(line, digits..digits + 1);
                 }
-                self.shown.add(&line[digits..end]);
+                // `05,123` of `17:05,123` is a part of a time.
+                let is_of_time = matches!(line[..digits], [.., b'0'..=b'9', b':']);
+                if !is_of_time {
+                    self.shown.add(&line[digits..end]);
+                }
                 self.push(start, end, shape);
             }
             other => {
@@ -290,6 +294,7 @@ mod tests {
             ("2022-04-12 17:05:16", &["2022", "04", "12", "17", "05", "16"]),
             // The sign of an infinity is part of it: a log-likelihood of -inf is the worst one.
             ("loss:nan l1: -inf f= 6.9D+01 1e-4.", &["nan", "-inf", "6.9D+01", "1e-4"]),
+            ("mse: 7,64196, f: 0,20. 3,4,5 1,25,0.5", &["7,64196", "0,20", "3", "4", "5", "1", "25", "0.5"]),
             ("-Infinity, +inf -nan a-inf 1.e-05 2.", &["-Infinity", "+inf", "-nan", "inf", "1.e-05", "2"]),
             ("v1.2.3 10.0.0.1 0x7f22 iter_20000.state epoch12:", &["12"]),
             ("1.5G 23.53s 2.29it/s inertia 3.5.", &["1.5", "23.53", "2.29", "3.5"]),

@@ -107,6 +107,7 @@ fn a_name_keeps_its_value_and_loses_the_wrapper_around_it() {
         ("Genauigkeit: 34,51\u{a0}% (beste)", "Genauigkeit: 34,51 % (beste)"),
         ("loss=None acc=0.5", "loss=- acc=0.5"),
         ("reward: \u{2013}5.5", "reward: -5.5"),
+        ("mse: 7,64\u{a0}%, f: 0,2048, g", "mse: 7,64 %, f: 0,2048, g"),
         ("Verlust: 2,3; Genauigkeit 34,5 %", "Verlust: 2.3; Genauigkeit 34.5 %"),
     ] {
         assert_eq!(plainly(line), plain, "{line}");
