@@ -38,7 +38,8 @@ pub fn rewrite(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
         return None;
     }
     let name = last_part(&line[start..end]);
-    if !is_type(name) && !(names_nothing(name) && assigned_name(line, start).is_some()) {
+    let is_wrapper = is_type(name) || names_nothing(name) && assigned_name(line, start).is_some();
+    if !is_wrapper {
         return None;
     }
     let Value { part, end } = arguments(&line[..line.len().min(end + CALL_MAX)], end, 0)?;

@@ -85,7 +85,8 @@ fn grouped(line: &[u8], start: usize) -> Option<usize> {
     // `100_200.pt` and `2024_001_a` are names.
     let continues = line[end..].starts_with(separator) && is_word(line.get(end + separator.len()));
     let is_name = is_word(line.get(end)) || line.get(end) == Some(&b'.') && is_letter(line.get(end + 1));
-    (!continues && !(is_name && separator == b"_")).then_some(end)
+    let is_part_of_name = continues || is_name && separator == b"_";
+    (!is_part_of_name).then_some(end)
 }
 
 fn is_letter(byte: Option<&u8>) -> bool {
