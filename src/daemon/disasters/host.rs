@@ -18,7 +18,7 @@ use crate::model::{Adoption, ContainerId, EngineLimits, EngineMark, LimitKind, L
 #[derive(Clone, Debug)]
 pub enum Steps {
     Change(Change),
-    Restore(Restore),
+    Restore(Box<Restore>),
 }
 
 /// An operation on one container. `run`: the run that its cgroup belongs to, if it ran; `is_governed`: the machine knows that run.
@@ -68,7 +68,7 @@ impl IntoSteps for Change {
 
 impl IntoSteps for Restore {
     fn into_steps(self) -> Steps {
-        Steps::Restore(self)
+        Steps::Restore(Box::new(self))
     }
 }
 
@@ -280,7 +280,7 @@ pub fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
             Step::Done(outcome) => Err(outcome),
         },
         Steps::Restore(restore) => match restore.answer(answer) {
-            Step::Ask(restore, ask) => Ok((Steps::Restore(restore), ask)),
+            Step::Ask(restore, ask) => Ok((Steps::Restore(Box::new(restore)), ask)),
             Step::Done(outcome) => Err(outcome),
         },
     };
@@ -290,7 +290,7 @@ pub fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
 pub fn of_record(container: usize, original: &Original, written: Vec<Setting>) -> Piece {
     let original = journalled_of(original);
     let (steps, ask) = Restore::of_record(original, written);
-    Piece { container, run: None, is_governed: false, original, steps: Steps::Restore(steps), ask, looked: 0 }
+    Piece { container, run: None, is_governed: false, original, steps: Steps::Restore(Box::new(steps)), ask, looked: 0 }
 }
 
 /// Starts a restore as `flowcond restore` finds the container; `None`: it cannot be found now, or is not in the journal.
@@ -308,7 +308,7 @@ pub fn find(host: &mut Host, container: usize) -> Result<Option<Piece>, String> 
     }
     let journalled = journalled_of(&original);
     let (restore, ask) = Restore::of_journal(journalled, written, is_engines);
-    let (run, steps) = (Some(*run), Steps::Restore(restore));
+    let (run, steps) = (Some(*run), Steps::Restore(Box::new(restore)));
     Ok(Some(Piece { container, run, is_governed: false, original: journalled, steps, ask, looked: 0 }))
 }
 
