@@ -27,9 +27,11 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Ends every reason that an operator can end. Those of a container that was left alone remain until its limits are accepted.
+    /// Ends every reason that an operator can end. Those of a container that was left alone remain until its limits are accepted, as do
+    /// those of one that refuses ours, because its owner may have changed how it is limited.
     pub(super) fn resume(&mut self, must_accept: bool) {
-        let resuming = must_accept || self.operator || self.foreign.is_some() || self.resuming;
+        let was_left_alone = self.operator || self.foreign.is_some() || self.unwritable.is_some() || self.resuming;
+        let resuming = must_accept || was_left_alone;
         *self = Holds { foreign: self.foreign.take(), moved: self.moved.take(), resuming, ..Holds::default() };
     }
 

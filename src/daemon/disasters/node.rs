@@ -288,7 +288,8 @@ impl Node {
                 continue;
             }
             let Some(ledger) = self.machine.ledger(id) else { continue };
-            for to in KINDS.into_iter().map(|kind| planned(kind, plan + *container as u32)) {
+            let kinds = KINDS.into_iter().filter(|kind| !host.containers[*container].refuses(*kind));
+            for to in kinds.map(|kind| planned(kind, plan + *container as u32)) {
                 let from = ledger.current().get(to.kind());
                 if let Some(from) = from.filter(|from| *from != raised(to) && ledger.has_room_for(to)) {
                     changes.push(LimitChange { id: id.clone(), from, to });

@@ -41,8 +41,8 @@ impl Numbers {
     /// The daemon writes to the cgroup, as `LimitWriter::write_exact` does.
     pub fn write(&mut self, exact: &EngineLimits, setting: Setting) {
         let Setting::CpuWeight(weight) = setting else { return };
-        let is_exact = ON_V1.weight(exact.cpu_shares.unsigned_abs()) == weight.number();
-        self.shares = if is_exact { exact.cpu_shares } else { ON_V1.shares(weight) as i64 };
+        let gives = |shares: &i64| ON_V1.weight(shares.unsigned_abs()) == weight.number();
+        self.shares = [exact.cpu_shares, self.shares].into_iter().find(gives).unwrap_or(ON_V1.shares(weight) as i64);
     }
 
     /// The owner sets a limit, with digits that no reading of the daemon shows. Returns whether the engine carries it out.

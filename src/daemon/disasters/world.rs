@@ -320,13 +320,20 @@ impl Container {
         Ok(settings)
     }
 
+    /// Whether the engine refuses a limit for good: a quota, where an update in flight has removed that of the owner's `--cpus` from the
+    /// cgroup, and left it in the record.
+    pub fn refuses(&self, kind: LimitKind) -> bool {
+        kind == LimitKind::CpuQuota && self.spoilt_next[place(kind)] && self.numbers.record.nano_cpus > 0
+    }
+
     pub fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Describes a current value that differs from the plan.
     pub fn plan_violation(&self, number: u32) -> Option<String> {
-        let is_off = |kind: &LimitKind| self.cgroup.get(*kind) != Some(raised(planned(*kind, number)));
+        let is_off =
+            |kind: &LimitKind| self.cgroup.get(*kind) != Some(raised(planned(*kind, number))) && !self.refuses(*kind);
         let kind = KINDS.into_iter().find(is_off)?;
         Some(format!("{} has {:?}, and another value is planned", self.id.short(), self.cgroup.get(kind)))
     }

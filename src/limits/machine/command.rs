@@ -207,6 +207,11 @@ impl Machine {
             Awaited::Restore => self.undone(None, awaited),
         };
         let name = |id: &ContainerId| self.with_name(id).map_or_else(|| id.short().to_owned(), |(_, name)| name);
+        if let Awaited::Pause(Some(id)) | Awaited::Resume(Some(id)) = awaited
+            && !self.containers.contains_key(id)
+        {
+            return failed(format!("{} has ended meanwhile; it is governed when it starts again", id.short()));
+        }
         match (awaited, undone) {
             (Awaited::Restore, undone) => failed(format!(
                 "the restore takes longer than {} s and continues{}; everything is released; \
