@@ -6,8 +6,7 @@
 use super::drift::{Drift, Drifts, Verdict, drift};
 use super::equal::{resulting_from, results_from};
 use super::holds::Holds;
-use super::restore::AfterRestore;
-use super::step::{End, Journalled, Outcome, Report};
+use super::step::{AfterRestore, End, Journalled, Outcome, Report};
 use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
 
 /// Writes requested of an engine that went down wait at its socket: for this long, the next engine may apply them to the new run.

@@ -26,7 +26,8 @@ pub use drift::Verdict;
 pub use equal::{has_value, same};
 pub use holds::Holds;
 pub use ledger::{LastRun, Ledger};
-pub use restore::{AfterRestore, Restore};
+pub use restore::Restore;
 pub use step::{
-    Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Report, Step, WriteResult,
+    AfterRestore, Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Report, Step,
+    WriteResult,
 };

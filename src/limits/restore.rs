@@ -8,20 +8,10 @@
 use super::equal::{has_value, resulting_from};
 use super::ledger::Ledger;
 use super::step::{
-    Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Step, WriteResult, check_readable,
+    AfterRestore, Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Step, WriteResult,
+    check_readable,
 };
 use crate::model::{EngineLimits, Limits, Setting};
-
-/// What follows when nothing of ours is in force any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterRestore {
-    /// The journal keeps the original: the container will be governed again.
-    Keep,
-    /// The journal forgets the container.
-    Forget,
-    /// The current values become its original, because they were set on purpose.
-    Accept,
-}
 
 /// A restore of one container's limits in progress.
 #[derive(Clone, Debug, PartialEq)]

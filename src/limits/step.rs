@@ -50,6 +50,17 @@ pub struct Journalled {
     pub engine: Option<EngineLimits>,
 }
 
+/// What follows when nothing of ours is in force any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterRestore {
+    /// The journal keeps the original: the container will be governed again.
+    Keep,
+    /// The journal forgets the container.
+    Forget,
+    /// The current values become its original, because they were set on purpose.
+    Accept,
+}
+
 /// What an engine keeps for the next run of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EngineRecord {
