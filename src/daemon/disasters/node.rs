@@ -191,10 +191,8 @@ impl Node {
                     else {
                         continue;
                     };
-                    match host.planted_bug {
-                        PlantedBug::RenewsOnlyTheLimits => accepted.engine = ledger.engine(),
-                        PlantedBug::GovernsWithoutALook => *accepted = ledger.originals(),
-                        _ => {}
+                    if host.planted_bug == PlantedBug::RenewsOnlyTheLimits {
+                        accepted.engine = ledger.engine();
                     }
                 }
                 let accepted: Vec<ContainerId> = outcomes

@@ -14,6 +14,4 @@ pub enum PlantedBug {
     RestoresWhereProcessesAre,
     /// The numbers of the engine are not renewed with the limits that were accepted.
     RenewsOnlyTheLimits,
-    /// A container is governed again without a look at its limits.
-    GovernsWithoutALook,
 }
