@@ -7,9 +7,9 @@
 use super::bytes::{Class, EACH};
 use super::commas::{Commas, Shown};
 use super::layout::{self, Digit, Layouts, SIGNIFICANT};
-use super::notation::{self, is_missing};
+use super::notation;
 use super::number::Span;
-use super::numeral::{PLAIN, follows_clock, is_not_finite, number_behind_mark, numeral, signed_not_finite};
+use super::numeral::{PLAIN, is_not_finite, number_behind_mark, numeral, signed_not_finite};
 use std::ops::Range;
 
 /// Maximum numbers read on one line; a line with more is a dump.
@@ -28,10 +28,6 @@ pub struct Scan {
     pub shown: Shown,
     /// The digits that distinguish the line from others of its layout.
     significant: Vec<Digit>,
-    /// Whether a mark or a word may belong to a number in another notation.
-    is_suspect: bool,
-    /// Whether commas are decimal points, which the plain notation does not have.
-    has_decimal_commas: bool,
     layouts: Layouts,
 }
 
@@ -74,12 +70,11 @@ impl Scan {
             (self.shape, self.is_plain, self.shown) = known;
             return;
         }
-        (self.shown, self.is_suspect) = (Shown::default(), false);
-        self.has_decimal_commas = commas == Commas::Decimal;
+        self.shown = Shown::default();
         self.numbers.clear();
         self.significant.clear();
         self.scan(line, commas == Commas::Divide);
-        self.is_plain = !self.is_suspect || notation::is_plain(line, commas);
+        self.is_plain = notation::is_plain(line, commas);
         let known = (self.shape, self.is_plain, self.shown);
         self.layouts.keep(key, line, known, &self.numbers, &self.significant);
     }
@@ -104,18 +99,13 @@ impl Scan {
         let at = letters_end(line, start);
         let letters = at - start;
         shape.mix_text(line, start, letters);
-        let is_ascii = line[start].is_ascii() && line[at - 1].is_ascii();
-        self.is_suspect |= !is_ascii || line[start] == b'_' && is_between_digits(line, start);
         // `第3轮`: scripts without blanks have no digits in names.
         let joins = line[at - 1].is_ascii();
         if at < line.len() && joins && (line[at].is_ascii_digit() || (joins_digits(line[at]) && letters > 0)) {
-            self.is_suspect |= letters == 3 && is_not_finite(&line[start..at]); // `NaN32`
             return self.word_with_digits(line, start, at, shape);
         }
-        match letters {
-            3 | 8 if is_not_finite(&line[start..at]) => self.push(start, at, shape),
-            2 | 4 => self.is_suspect |= is_missing(&line[start..at]),
-            _ => {}
+        if (letters == 3 || letters == 8) && is_not_finite(&line[start..at]) {
+            self.push(start, at, shape);
         }
         at
     }
@@ -175,8 +165,9 @@ impl Scan {
                 if matches!(line.get(digits + 1), Some(b',' | b'x')) {
                     self.mark_significant(line, digits..digits + 1);
                 }
-                if line[digits..end].contains(&b',') && !follows_clock(line, digits) {
-                    self.is_suspect |= self.has_decimal_commas;
+                // `05,123` of `17:05,123` is a part of a time.
+                let is_of_time = matches!(line[..digits], [.., b'0'..=b'9', b':']);
+                if !is_of_time {
                     self.shown.add(&line[digits..end]);
                 }
                 self.push(start, end, shape);
@@ -212,13 +203,6 @@ impl Scan {
             self.push(start, end, shape);
             return end;
         }
-        self.is_suspect |= match byte {
-            b'(' => notation::may_wrap(line, start),
-            b'<' => notation::begins_in_angles(line, start),
-            b'\'' | b',' => is_between_digits(line, start),
-            b'#' => start > 0 && line[start - 1] == b'.',
-            _ => false,
-        };
         let mut end = start + 1;
         while end < line.len() && line[end] == byte {
             end += 1;
@@ -234,10 +218,7 @@ impl Scan {
             match line.get(at..at + 3) {
                 Some([0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]) => shape.mix(u64::from(b'|') | 1 << 8),
                 Some(cell) if is_cell(cell) => {}
-                Some([0xE2, second, third]) => {
-                    self.is_suspect |= matches!(second, 0x80 | 0x88); // blanks, dashes and signs
-                    shape.mix(u64::from(*second) << 8 | u64::from(*third));
-                }
+                Some([0xE2, second, third]) => shape.mix(u64::from(*second) << 8 | u64::from(*third)),
                 Some(_) => return at,
                 None => return if line.get(at) == Some(&0xE2) { at + 1 } else { at },
             }
@@ -272,10 +253,6 @@ fn letters_end(line: &[u8], mut at: usize) -> usize {
         }
     }
     at + line[at..].iter().take_while(|byte| Class::of(**byte) == Class::Letter).count()
-}
-
-fn is_between_digits(line: &[u8], at: usize) -> bool {
-    at > 0 && line[at - 1].is_ascii_digit() && line.get(at + 1).is_some_and(u8::is_ascii_digit)
 }
 
 fn joins_digits(byte: u8) -> bool {

@@ -14,6 +14,4 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
-pub use call::{begins_in_angles, may_wrap};
 pub use line::{is_plain, parse, rewrite};
-pub use marks::is_missing;
