@@ -42,6 +42,11 @@ fn not_finite_end(line: &[u8], start: usize) -> Option<usize> {
     (ends_there && is_not_finite(&line[start..end])).then_some(end)
 }
 
+/// Whether the digits at `start` are the seconds of a time: `05,123` of `17:05,123`.
+pub fn follows_clock(line: &[u8], start: usize) -> bool {
+    matches!(line[..start], [.., b'0'..=b'9', b':'])
+}
+
 /// Whether a word is a number that is not finite.
 pub fn is_not_finite(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")

@@ -7,9 +7,9 @@
 use super::bytes::{Class, EACH};
 use super::commas::{Commas, Shown};
 use super::layout::{self, Digit, Layouts, SIGNIFICANT};
-use super::notation;
+use super::notation::{self, is_missing};
 use super::number::Span;
-use super::numeral::{PLAIN, is_not_finite, number_behind_mark, numeral, signed_not_finite};
+use super::numeral::{PLAIN, follows_clock, is_not_finite, number_behind_mark, numeral, signed_not_finite};
 use std::ops::Range;
 
 /// Maximum numbers read on one line; a line with more is a dump.
@@ -28,6 +28,10 @@ pub struct Scan {
     pub shown: Shown,
     /// The digits that distinguish the line from others of its layout.
     significant: Vec<Digit>,
+    /// Whether a mark or a word may belong to a number in another notation.
+    is_suspect: bool,
+    /// Whether commas are decimal points, which the plain notation does not have.
+    has_decimal_commas: bool,
     layouts: Layouts,
 }
 
@@ -70,11 +74,12 @@ impl Scan {
             (self.shape, self.is_plain, self.shown) = known;
             return;
         }
-        self.shown = Shown::default();
+        (self.shown, self.is_suspect) = (Shown::default(), false);
+        self.has_decimal_commas = commas == Commas::Decimal;
         self.numbers.clear();
         self.significant.clear();
         self.scan(line, commas == Commas::Divide);
-        self.is_plain = notation::is_plain(line, commas);
+        self.is_plain = !self.is_suspect || notation::is_plain(line, commas);
         let known = (self.shape, self.is_plain, self.shown);
         self.layouts.keep(key, line, known, &self.numbers, &self.significant);
     }
@@ -99,6 +104,12 @@ impl Scan {
         let at = letters_end(line, start);
         let letters = at - start;
         shape.mix_text(line, start, letters);
+        self.is_suspect |= !line[start..at].is_ascii() || line[start] == b'_' && is_between_digits(line, start);
+        self.is_suspect |= match letters {
+            2 | 4 => is_missing(&line[start..at]),
+            3 => is_not_finite(&line[start..at]) && line.get(at).is_some_and(u8::is_ascii_digit), // `NaN32`
+            _ => false,
+        };
         // `第3轮`: scripts without blanks have no digits in names.
         let joins = line[at - 1].is_ascii();
         if at < line.len() && joins && (line[at].is_ascii_digit() || (joins_digits(line[at]) && letters > 0)) {
@@ -159,15 +170,15 @@ impl Scan {
     /// Reads a number that begins at `start` with its sign, and whose digits begin at `digits`.
     fn number(&mut self, line: &[u8], start: usize, digits: usize, commas_divide: bool, shape: &mut Shape) -> usize {
         let (end, kind) = numeral(line, digits, commas_divide);
+        let has_comma = line[digits..end].contains(&b',') && !follows_clock(line, digits);
+        self.is_suspect |= has_comma && self.has_decimal_commas;
         match kind {
             PLAIN => {
                 // The first digit is significant: `0,531` has decimals and `5,531` thousands; `0x5` is hexadecimal and `5x5` is not.
                 if matches!(line.get(digits + 1), Some(b',' | b'x')) {
                     self.mark_significant(line, digits..digits + 1);
                 }
-                // `05,123` of `17:05,123` is a part of a time.
-                let is_of_time = matches!(line[..digits], [.., b'0'..=b'9', b':']);
-                if !is_of_time {
+                if has_comma {
                     self.shown.add(&line[digits..end]);
                 }
                 self.push(start, end, shape);
@@ -207,6 +218,13 @@ impl Scan {
         while end < line.len() && line[end] == byte {
             end += 1;
         }
+        self.is_suspect |= match byte {
+            b'(' => notation::may_wrap(line, start),
+            b'<' => notation::begins_in_angles(line, end - 1),
+            b'\'' | b',' => is_between_digits(line, start),
+            b'#' => start > 0 && line[start - 1] == b'.',
+            _ => false,
+        };
         // Rules and ASCII bars have any length; one or two equal marks are punctuation.
         shape.mix(u64::from(byte) | (((end - start).min(2) as u64) << 8));
         end
@@ -218,7 +236,10 @@ impl Scan {
             match line.get(at..at + 3) {
                 Some([0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]) => shape.mix(u64::from(b'|') | 1 << 8),
                 Some(cell) if is_cell(cell) => {}
-                Some([0xE2, second, third]) => shape.mix(u64::from(*second) << 8 | u64::from(*third)),
+                Some([0xE2, second, third]) => {
+                    self.is_suspect |= matches!(second, 0x80 | 0x88); // blanks, dashes and signs
+                    shape.mix(u64::from(*second) << 8 | u64::from(*third));
+                }
                 Some(_) => return at,
                 None => return if line.get(at) == Some(&0xE2) { at + 1 } else { at },
             }
@@ -253,6 +274,10 @@ fn letters_end(line: &[u8], mut at: usize) -> usize {
         }
     }
     at + line[at..].iter().take_while(|byte| Class::of(**byte) == Class::Letter).count()
+}
+
+fn is_between_digits(line: &[u8], at: usize) -> bool {
+    at > 0 && line[at - 1].is_ascii_digit() && line.get(at + 1).is_some_and(u8::is_ascii_digit)
 }
 
 fn joins_digits(byte: u8) -> bool {

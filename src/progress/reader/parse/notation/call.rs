@@ -32,6 +32,26 @@ struct Value {
     end: usize,
 }
 
+/// Whether the bracket at `open` may belong to a wrapper, to an uncertainty, or to the kind of a NaN: a quick look at the word before it.
+pub fn may_wrap(line: &[u8], open: usize) -> bool {
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+    let start = open - line[..open].iter().rev().take_while(is_part).count();
+    let name = &line[start..open];
+    let has_digits = name.iter().any(u8::is_ascii_digit);
+    let has_mark = || line[..start].iter().any(|byte| matches!(byte, b':' | b'=' | 0x80..));
+    let may_be_assigned = || start > CALL_MAX || has_mark();
+    match name.first() {
+        None => false,
+        Some(first) if first.is_ascii_digit() => true,
+        Some(_) => is_type(name) || name.eq_ignore_ascii_case(b"nan") || !has_digits && may_be_assigned(),
+    }
+}
+
+/// Whether a value in angle brackets begins at `start`.
+pub fn begins_in_angles(line: &[u8], start: usize) -> bool {
+    of_angles(line, start).is_some()
+}
+
 /// Returns what becomes of the identifier if it calls a wrapper.
 pub fn rewrite(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
     if line.get(end) != Some(&b'(') {
@@ -57,11 +77,14 @@ fn last_part(identifier: &[u8]) -> &[u8] {
 }
 
 fn is_type(name: &[u8]) -> bool {
-    let name = name.to_ascii_lowercase();
     let letters = name.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
     let name = &name[..letters];
-    TYPES.iter().any(|ending| name.ends_with(ending.as_bytes()))
-        || SHORT_TYPES.iter().any(|short| name == short.as_bytes())
+    let ends_in = |ending: &str| {
+        let begin = name.len().checked_sub(ending.len());
+        begin.is_some_and(|begin| name[begin..].eq_ignore_ascii_case(ending.as_bytes()))
+    };
+    TYPES.iter().any(|ending| ends_in(ending))
+        || SHORT_TYPES.iter().any(|short| name.eq_ignore_ascii_case(short.as_bytes()))
 }
 
 /// Whether a name is no name of a value. Digits distinguish values: `L1(0.5)`.

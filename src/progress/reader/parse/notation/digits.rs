@@ -19,8 +19,13 @@ const UNCERTAINTY_MAX: usize = 3;
 /// Reads the number at `start`; returns what becomes of it, and its end if it stays.
 pub fn rewrite(line: &[u8], start: usize, commas: Commas) -> (Option<Rewrite>, usize) {
     let (end, kind) = numeral::numeral(line, start, commas == Commas::Divide);
+    // Most numbers are plain.
+    if !matches!(line.get(start + digits(line, start)), Some(b'_' | b'\'' | b',' | b'.' | 0x80..)) {
+        return (None, end);
+    }
     let with_comma = || match commas {
         Commas::Divide => None,
+        _ if numeral::follows_clock(line, start) => None,
         Commas::Decimal => with_decimal_comma(line, start),
         // A row of a table without a header may begin the line.
         Commas::Guessed if start == 0 => None,

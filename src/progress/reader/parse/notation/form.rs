@@ -5,6 +5,9 @@
 use crate::progress::reader::parse::lexicon;
 use std::ops::Range;
 
+/// Minus signs other than `-`.
+pub const MINUS: [&str; 3] = ["\u{2212}", "\u{ff0d}", "\u{fe63}"];
+
 /// A part of a line and what it becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewrite {
@@ -44,12 +47,13 @@ pub fn after_blanks(line: &[u8], at: usize) -> usize {
     at + line.get(at..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// Returns the last word of the name before `start`, if a colon or `=` follows it: `loss: `, `'acc': "`. A number before the colon
+/// Returns the last word of the name before `start` and a sign, if a colon or `=` follows it: `loss: `, `'acc': "`. A number before the colon
 /// (`Epoch 3: `) and a data split (`train: `) name no value.
 pub fn assigned_name(line: &[u8], start: usize) -> Option<String> {
     let quotes = |byte: &&u8| matches!(byte, b' ' | b'"' | b'\'' | b'<');
     let trimmed = |end: usize| end - line[..end].iter().rev().take_while(quotes).count();
-    let before = &line[..trimmed(start)];
+    let sign = ["-", "+"].iter().chain(&MINUS).find(|sign| line[..start].ends_with(sign.as_bytes()));
+    let before = &line[..trimmed(start - sign.map_or(0, |sign| sign.len()))];
     let marks = [":", "=", "："];
     let name = marks.iter().find_map(|mark| before.strip_suffix(mark.as_bytes()))?;
     let name = &name[..trimmed(name.len())];

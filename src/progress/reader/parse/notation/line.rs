@@ -49,6 +49,9 @@ fn next(line: &[u8], mut at: usize, commas: Commas) -> Option<(usize, Rewrite)> 
 /// A word: the name of a call, a spelling of infinity, or any other.
 fn word(line: &[u8], start: usize) -> (Option<Rewrite>, usize) {
     let end = identifier_end(line, start);
+    if start > 0 && line[start - 1].is_ascii_alphanumeric() {
+        return (None, end); // a unit
+    }
     (call::rewrite(line, start, end).or_else(|| marks::word(line, start, end)), end)
 }
 

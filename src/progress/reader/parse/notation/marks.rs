@@ -3,10 +3,7 @@
 //! Imports: `digits`, `form`.
 
 use super::digits::GROUPING;
-use super::form::{Rewrite, With, assigned_name};
-
-/// Minus signs.
-const MINUS: [&str; 3] = ["\u{2212}", "\u{ff0d}", "\u{fe63}"];
+use super::form::{MINUS, Rewrite, With, assigned_name};
 
 /// A dash that some programs print as a minus sign.
 const DASH: &str = "\u{2013}";
@@ -14,7 +11,7 @@ const DASH: &str = "\u{2013}";
 const INFINITY: &str = "∞";
 
 /// Words for a value that is missing.
-const MISSING: [&[u8]; 7] = [b"None", b"null", b"NA", b"nil", b"undefined", b"missing", b"nothing"];
+const MISSING: [&[u8]; 3] = [b"None", b"null", b"NA"];
 
 /// Words for values that are not finite, with and without the number of bits or the kind behind them.
 const NOT_FINITE: [&str; 2] = ["nan", "inf"];
@@ -22,10 +19,15 @@ const NOT_FINITE: [&str; 2] = ["nan", "inf"];
 /// Returns what becomes of the character at `at`, which is not ASCII.
 pub fn rewrite(line: &[u8], at: usize) -> Option<Rewrite> {
     let rest = &line[at..];
+    // Bars consist of other characters.
+    if !matches!(rest, [0xE2, 0x80 | 0x88, ..] | [0xEF | 0xC2, ..]) {
+        return None;
+    }
     let replaced = |sign: &str, with: &'static str| Rewrite { with: With::Text(with), end: at + sign.len() };
     let is = |sign: &&&str| rest.starts_with(sign.as_bytes());
     if let Some(sign) = MINUS.iter().find(is) {
-        return Some(replaced(sign, "-"));
+        let joins = at > 0 && (line[at - 1].is_ascii_alphanumeric() || line[at - 1] == b'_');
+        return (!joins).then(|| replaced(sign, "-"));
     }
     if is(&&DASH) {
         let is_sign = is_digit(line.get(at + DASH.len())) && assigned_name(line, at).is_some();
@@ -43,10 +45,15 @@ fn is_digit(byte: Option<&u8>) -> bool {
     byte.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'.')
 }
 
+/// Whether a word stands for a missing value.
+pub fn is_missing(word: &[u8]) -> bool {
+    MISSING.contains(&word)
+}
+
 /// Returns what becomes of a word, if it is a missing value or not finite: `NaN32`, `nan(ind)`, `loss=None`.
 pub fn word(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
     let word = &line[start..end];
-    if MISSING.contains(&word) && assigned_name(line, start).is_some() {
+    if is_missing(word) && assigned_name(line, start).is_some() {
         return Some(Rewrite { with: With::Text("-"), end });
     }
     let kind = NOT_FINITE.iter().find(|kind| word.len() >= 3 && word[..3].eq_ignore_ascii_case(kind.as_bytes()))?;

@@ -14,4 +14,6 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
+pub use call::{begins_in_angles, may_wrap};
 pub use line::{is_plain, parse, rewrite};
+pub use marks::is_missing;

@@ -2,6 +2,7 @@
 
 use super::{is_plain, parse, rewrite};
 use crate::progress::reader::parse::commas::Commas;
+use crate::progress::reader::parse::scan::Scan;
 use proptest::prelude::*;
 
 fn plainly(line: &str) -> String {
@@ -108,6 +109,7 @@ fn a_name_keeps_its_value_and_loses_the_wrapper_around_it() {
         ("loss=None acc=0.5", "loss=- acc=0.5"),
         ("reward: \u{2013}5.5", "reward: -5.5"),
         ("mse: 7,64\u{a0}%, f: 0,2048, g", "mse: 7,64 %, f: 0,2048, g"),
+        ("Verlust: -2,3 Verlust: \u{2212}2,3", "Verlust: -2.3 Verlust: -2.3"),
         ("Verlust: 2,3; Genauigkeit 34,5 %", "Verlust: 2.3; Genauigkeit 34.5 %"),
     ] {
         assert_eq!(plainly(line), plain, "{line}");
@@ -129,7 +131,8 @@ fn what_is_ambiguous_or_no_number_stays_as_it_is() {
         "z: tensor(0.5+0.1j)",
         "tensor([[0.1, 0.2],",
         "<tf.Tensor 'mean:0' shape=() dtype=float32>",
-        "range 1\u{2013}5, pages 3\u{2013}4",
+        "range 1\u{2013}5, pages 3\u{2013}4, 7\u{2212}5, x\u{2212}y",
+        "1nan(ind) 3float(0.5)",
         "out/100_200.pt 2024_001_a iter_20_000 12_34",
         "gpus: 0,1 3,5 it's 5 o'clock, '5'123'",
         "v1.234.567 10.123.45.67 1.234 56",
@@ -164,7 +167,74 @@ fn commas_between_columns_are_no_part_of_a_number() {
     }
 }
 
+/// Parts of numbers in many notations, and of what is around them.
+const PIECES: &[&str] = &[
+    "loss",
+    ": ",
+    "=",
+    " ",
+    "'",
+    "_",
+    ",",
+    ".",
+    "(",
+    ")",
+    "<",
+    ">",
+    "[",
+    "-",
+    "1",
+    "0.5",
+    "000",
+    "34",
+    "e-05",
+    "%",
+    "np.float32(",
+    "tensor(",
+    "<Tensor: numpy=",
+    "rho(",
+    "NaN32",
+    "nan",
+    "nan(ind)",
+    "1.#INF",
+    "None",
+    "NA",
+    "null",
+    "1'000",
+    "2_050",
+    "1.234,56",
+    "5,3",
+    "\u{2212}",
+    "\u{ff0d}",
+    "\u{fe63}",
+    "\u{2013}",
+    "∞",
+    "\u{a0}",
+    "\u{202f}",
+    "\u{2009}",
+    "’",
+    "±",
+    "█",
+    "│",
+    "é",
+    "损失",
+    "：",
+];
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+    /// A scan decides by a few marks and words whether to look for other notations at all.
+    #[test]
+    fn a_scan_finds_each_line_that_is_not_in_plain_notation(
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 1..9),
+        commas in prop::sample::select(vec![Commas::Guessed, Commas::Divide, Commas::Decimal]),
+    ) {
+        let line = pieces.concat();
+        let mut scan = Scan::default();
+        scan.read(line.as_bytes(), commas);
+        prop_assert_eq!(scan.is_plain, is_plain(line.as_bytes(), commas), "{}", line);
+    }
+
     #[test]
     fn a_rewritten_line_is_never_longer(line in "([a-z]{0,3}(tensor|np\\.float|<Tensor: numpy=|loss[:=]|NaN3|∞|\u{2212}|\u{a0}|[0-9.,'_]{1,6}|[(\\[<>\\])'\" ]){0,2}){0,12}") {
         let mut plain = Vec::new();
