@@ -8,7 +8,7 @@ use flowcon::host::docker::{
     Conversion, Engine as Client, EngineAddress, EngineContainer, EngineError, EngineEvent, EngineInfo, EngineName,
     LogFormat, LogPosition, LogSource, Wanted, logs, watch,
 };
-use flowcon::model::{Bytes, ContainerId, CpuWeight, Quota, Setting};
+use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Quota, Setting};
 use futures_util::StreamExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -546,16 +546,15 @@ mod updates {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_quota_is_set_and_removed() {
+    async fn a_quota_of_a_container_without_one_is_returned_as_unsupported() {
         let fixture = Fixture::start().await;
         let container = fixture.run("plain", &[]).await;
+        for quota in [Some(Quota(500)), None] {
+            let quota = [Setting::CpuQuota(quota)];
+            assert_eq!(fixture.set(&container, &quota).await, quota);
+        }
         assert_eq!(fixture.cpu_quota(&container), "max");
-        fixture.set(&container, &[Setting::CpuQuota(Some(Quota(500)))]).await;
-        assert_eq!(fixture.cpu_quota(&container), "50000");
-        assert_eq!(fixture.set(&container, &[Setting::CpuQuota(None)]).await, []);
-        assert_eq!(fixture.cpu_quota(&container), "max");
-        fixture.engine.docker(&["update", "--cpus", "1", "plain"]);
-        assert_eq!(fixture.cpu_quota(&container), "100000", "its owner can still use --cpus");
+        assert_eq!(fixture.inspect(&container.id).await.unwrap().limits, container.limits);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -591,7 +590,7 @@ mod updates {
         let fixture = Fixture::start().await;
         let proxy = Proxy::start(&fixture.engine.dir().join("proxy.sock"), &fixture.engine.socket());
         let through_proxy = client(&proxy.address());
-        let container = fixture.run("plain", &[]).await;
+        let container = fixture.run("quota", &["--cpu-quota", "80000"]).await;
         let io_weights_before = io_weights(&fixture, &container);
         let settings = [
             Setting::CpuWeight(CpuWeight::clamped(50.0)),
@@ -629,7 +628,9 @@ mod updates {
         let weight = [Setting::CpuWeight(CpuWeight::clamped(50.0))];
         fixture.engine.docker(&["update", "--cpus", "1", "plain"]);
         let quota = [Setting::CpuQuota(Some(Quota(250)))];
-        let refused = fixture.update(&plain, &quota).await.unwrap_err();
+        let with_quota =
+            EngineContainer { limits: EngineLimits { cpu_quota: 80_000, ..plain.limits }, ..plain.clone() };
+        let refused = fixture.update(&with_quota, &quota).await.unwrap_err();
         assert!(!refused.is_gone() && refused.to_string().contains("NanoCPUs"), "{refused}");
         fixture.engine.docker(&["rm", "--force", "plain"]);
         let gone = fixture.update(&plain, &weight).await.unwrap_err();

@@ -193,13 +193,19 @@ fn a_job_whose_owner_sets_cpus_while_it_is_released_is_governed_again() {
     eventually("flat has a quota", SOON, || (read(&file) != original).then_some(()));
     daemon.carried_out(&["release", "flat"]);
     engine.docker(&["update", "--cpus", "1.5", "flat"]);
-    let theirs = read(&file);
+    let theirs = (read(&file), "1500000000".to_owned(), "0".to_owned());
     daemon.carried_out(&["govern", "flat"]);
     // The policy leaves an owner's quota as it is, and governs the weight.
     eventually("flat has a weight of flowcon", SOON, || (read(&weight) != original_weight).then_some(()));
     let job = daemon.job("flat").unwrap();
     assert!(job["hold"].is_null(), "{job:#?}");
     daemon.end("TERM");
-    assert_eq!((read(&file), recorded(&engine, "NanoCpus")), (theirs, "1500000000".to_owned()));
+    let has_theirs = || {
+        assert_eq!((read(&file), recorded(&engine, "NanoCpus"), recorded(&engine, "CpuQuota")), theirs);
+    };
+    has_theirs();
     assert_eq!(read(&weight), original_weight);
+    // The engine must not have kept a quota of flowcon beside it, which would count from the next start on.
+    engine.docker(&["restart", "--time", "0", "flat"]);
+    has_theirs();
 }

@@ -310,7 +310,7 @@ pub(super) async fn repeat(
                 let next = text::clean(&hint::fitting(&failure.next));
                 let page = format!("{}\nnext: {next}\n", text::clean(&failure.message));
                 if screen.is_json() {
-                    eprint!("{page}");
+                    message::pass_on(&page);
                     tokio::time::sleep(every).await;
                     continue;
                 }

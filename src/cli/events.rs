@@ -87,7 +87,7 @@ async fn follow(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(
         if args.no_follow {
             return ended.map_or(Ok(()), |error| Err(error.into()));
         }
-        message::print(format_args!("the daemon closed the stream; waiting for it to come back"));
+        message::print("the daemon closed the stream; waiting for it to come back");
         stream = reconnect(client, last_id.as_deref()).await?;
     }
 }

@@ -13,7 +13,7 @@ use crate::term::{exit, message};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{BufReader, Write, stdin, stdout};
+use std::io::{BufReader, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::sync::mpsc;
@@ -103,13 +103,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match arguments.verb {
         None => govern(sources, &arguments.log, settings),
         Some(Verb::Restore(RestoreArgs { as_configured: true, .. })) if settings.on_exit == OnExit::Keep => {
-            say(format_args!("on-exit = \"keep\": the limits are kept for the next daemon"));
+            say("on-exit = \"keep\": the limits are kept for the next daemon");
             thaw(&settings)
         }
         Some(Verb::Restore(args)) => restore(&settings, args),
         Some(Verb::CheckConfig) => {
             unknown_names(&settings).iter().for_each(|unknown| warn(format_args!("warning: {unknown}")));
-            say(format_args!("{}", no_mistakes(&sources.file)));
+            say(no_mistakes(&sources.file));
             ExitCode::SUCCESS
         }
         Some(Verb::Freezer) => ExitCode::SUCCESS, // handled above
@@ -140,9 +140,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 fn invalid(mistakes: &[ConfigError]) -> ExitCode {
-    for mistake in mistakes {
-        warn(mistake);
-    }
+    mistakes.iter().for_each(warn);
     message::pass_on("next: fix the configuration; `flowctl config keys` lists every key with its default\n");
     ExitCode::from(2)
 }
@@ -237,9 +235,7 @@ fn report(undone: Undone, may_lack: bool) -> Result<(), String> {
 
 /// Prints a line. An output that is closed or full ends no restore, and is not ignored.
 fn say(text: impl Display) {
-    if let Err(error) = writeln!(stdout(), "{text}") {
-        warn(format_args!("cannot write to standard output: {error}"));
-    }
+    message::say("flowcond", text);
 }
 
 fn warn(text: impl Display) {

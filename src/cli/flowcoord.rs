@@ -89,7 +89,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if matches!(arguments.verb, Verb::CheckConfig) {
-        println!("no mistakes");
+        message::say("flowcoord", "no mistakes");
         return ExitCode::SUCCESS;
     }
     if let Err(text) = log_to_journal_or_stderr(&arguments.log) {

@@ -2,19 +2,13 @@
 //! --cpu-shares 660` is weight 64, and so are 655 shares. Which number is an owner's, and which is ours. Pure.
 //! Imports: host's engine, model.
 
-use crate::host::docker::{Conversion, Recorded, recorded};
+use crate::host::docker::{Conversion, Recorded, SHARES_DEFAULT, recorded};
 use crate::model::{EngineLimits, Setting};
-
-/// Shares of a container that nobody set.
-const SHARES_DEFAULT: u64 = 1024;
 
 /// Looks up a setting of ours in the record. The engine's conversion of weights may have been detected after it was written.
 pub(super) fn in_record(setting: Setting, original: &EngineLimits, now: Conversion, record: &EngineLimits) -> Recorded {
-    let all = [now, Conversion::Linear, Conversion::Quadratic];
-    let possible = if now == Conversion::Shares { &all[..1] } else { &all[..] };
-    let found = possible.iter().map(|conversion| recorded(setting, original, *conversion, record));
-    let found: Vec<Recorded> = found.collect();
-    if found.contains(&Recorded::Set) { Recorded::Set } else { found[0] }
+    let of = |conversion: &Conversion| recorded(setting, original, *conversion, record);
+    if now.possible().iter().any(|conversion| of(conversion) == Recorded::Set) { Recorded::Set } else { of(&now) }
 }
 
 /// Whether the record has one of our values, and not the original in its place.

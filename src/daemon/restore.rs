@@ -265,8 +265,8 @@ mod tests {
             let piece = restore_of(target);
             folder.put("cpu.weight", "300");
             let end = executor.carry_out(vec![piece]).await.remove(0).outcome.end;
-            let is_expected = matches!(&end, End::Restored { forgotten, kept, .. } if *forgotten == is_forgotten && kept.len() == 2 - usize::from(is_forgotten));
-            assert!(is_expected, "{recorded}: {end:?}");
+            let End::Restored { forgotten, kept, .. } = &end else { panic!("{recorded}: {end:?}") };
+            assert_eq!((*forgotten, kept.len()), (is_forgotten, 2 - usize::from(is_forgotten)), "{recorded}: {end:?}");
             assert_eq!(executor.journal.everything().unwrap().is_empty(), is_forgotten);
             assert_eq!(folder.text("cpu.weight"), "300");
         }

@@ -1,9 +1,9 @@
 //! Finds CPU weights that look like flowcon's in containers that the journal does not know: the journal may be that of another daemon, or a
 //! new one after the right one was lost.
 //!
-//! A weight looks like flowcon's if the container was not started with it, and either the engine does not know of it, or its shares are
-//! what flowcon requests for a whole weight, which round shares of people hardly ever are. So an owner's own limit is not taken for
-//! flowcon's, and a weight of flowcon that survived a restart of its container is not found. Imports: writer, host, model.
+//! A weight looks like flowcon's if the container was not started with it, it is not the default, and either the engine does not know of
+//! it, or its shares are what flowcon requests for a whole weight, which round shares of people hardly ever are. So an owner's own limit is
+//! not taken for flowcon's, and a weight of flowcon that survived a restart of its container is not found. Imports: writer, host, model.
 
 use super::writer::Writer;
 use crate::host::cgroup::Cgroup;
@@ -15,10 +15,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Shares and weights that are multiples of these are chosen by people.
-const ROUND_SHARES: [i64; 2] = [100, 256];
+const ROUND_SHARES: [u64; 2] = [100, 256];
 const ROUND_WEIGHT: u32 = 25;
-/// The engine's default.
-const DEFAULT_SHARES: i64 = 1024;
 /// Time limit, short next to systemd's stop timeout.
 const LOOKS_WITHIN: Duration = Duration::from_secs(20);
 /// Containers that are inspected at the same time.
@@ -63,9 +61,10 @@ fn unknown_limit(container: &EngineContainer, info: &EngineInfo) -> Option<Strin
         return None;
     }
     let program = if info.name == EngineName::Podman { "podman" } else { "docker" };
-    let (shares, origin) = match at_start {
-        Some(shares) if shares > 0 => (shares, "what it was started with"),
-        _ => (DEFAULT_SHARES, "the default"),
+    // A container that was restarted while it was governed was started with shares of flowcon.
+    let (shares, origin) = match at_start.and_then(|shares| u64::try_from(shares).ok()) {
+        Some(shares) if shares > 0 && !is_requested(shares, info.conversion) => (shares, "what it was started with"),
+        _ => (info.conversion.shares(CpuWeight::DEFAULT), "the default"),
     };
     let name = &container.name;
     Some(format!(
@@ -77,24 +76,24 @@ fn unknown_limit(container: &EngineContainer, info: &EngineInfo) -> Option<Strin
 
 /// `recorded`: the engine's shares, 0 for the default; `at_start`: those with which this run began, if known.
 fn looks_like_ours(now: CpuWeight, recorded: i64, at_start: Option<i64>, conversion: Conversion) -> bool {
-    // On version 2, the runtime's conversion is a guess.
-    let conversions: &[Conversion] = match conversion {
-        Conversion::Shares => &[Conversion::Shares],
-        Conversion::Linear | Conversion::Quadratic => &[Conversion::Linear, Conversion::Quadratic],
-    };
     let gives_now = |shares: i64| match u64::try_from(shares) {
-        Ok(shares) if shares > 0 => conversions.iter().any(|one| one.weight(shares) == now.number()),
+        Ok(shares) if shares > 0 => conversion.possible().iter().any(|one| one.weight(shares) == now.number()),
         _ => now == CpuWeight::DEFAULT,
     };
-    if at_start.is_some_and(gives_now) {
+    if now == CpuWeight::DEFAULT || at_start.is_some_and(gives_now) {
         return false;
     }
     if !gives_now(recorded) {
         return !now.number().is_multiple_of(ROUND_WEIGHT); // written to the cgroup, as where the engine cannot update
     }
-    let is_requested = |one: &Conversion| i64::try_from(one.shares(now)) == Ok(recorded);
-    let is_round = ROUND_SHARES.iter().any(|round| recorded % round == 0);
-    !is_round && conversions.iter().any(is_requested)
+    u64::try_from(recorded).is_ok_and(|shares| is_requested(shares, conversion))
+}
+
+/// Whether these are the shares that flowcon requests for a weight, and not such as people choose.
+fn is_requested(shares: u64, conversion: Conversion) -> bool {
+    let requests = |one: &Conversion| one.shares(CpuWeight::clamped(f64::from(one.weight(shares)))) == shares;
+    let is_round = ROUND_SHARES.iter().any(|round| shares.is_multiple_of(*round));
+    !is_round && conversion.possible().iter().any(requests)
 }
 
 #[cfg(test)]
@@ -129,6 +128,9 @@ mod tests {
             assert!(!on_version_1(shares, shares, Some(shares)), "{shares}: started with it");
         }
         assert!(!on_version_1(1024, 0, Some(0)) && !on_version_1(1024, 0, None), "the default");
+        // Restored after the container was restarted while it was governed.
+        let restored = i64::try_from(Conversion::Linear.shares(CpuWeight::DEFAULT)).unwrap();
+        assert!(!looks_like_ours(CpuWeight::DEFAULT, restored, Some(1168), Conversion::Linear));
         for (weight, recorded) in [(100, 0), (39, 1024), (100, 1024), (59, 512)] {
             let now = CpuWeight::clamped(f64::from(weight));
             assert!(!looks_like_ours(now, recorded, Some(recorded), Conversion::Linear), "{recorded}");

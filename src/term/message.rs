@@ -1,5 +1,4 @@
-//! Messages on standard error. Nobody may be reading them any more, which is no reason to stop: a command is running, or
-//! something is to be cleaned up.
+//! Messages. Nobody may be reading them any more, which is no reason to stop: a command is running, or something is to be cleaned up.
 //!
 //! Imports: std only.
 
@@ -14,6 +13,13 @@ pub fn print(text: impl Display) {
 /// Prints a line of another program, after its name.
 pub fn print_of(program: &str, text: impl Display) {
     let _ = writeln!(io::stderr(), "{program}: {text}");
+}
+
+/// Prints a line of another program on standard output.
+pub fn say(program: &str, text: impl Display) {
+    if let Err(error) = writeln!(io::stdout(), "{text}") {
+        print_of(program, format_args!("cannot write to standard output: {error}"));
+    }
 }
 
 /// Prints text as it is.

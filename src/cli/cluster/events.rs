@@ -20,7 +20,7 @@ pub(super) async fn events(client: &Client, follow: bool, screen: &Screen) -> Re
                 if has_answered =>
             {
                 if !is_waiting {
-                    message::print(format_args!("the coordinator does not respond; waiting for it to come back"));
+                    message::print("the coordinator does not respond; waiting for it to come back");
                 }
                 is_waiting = true;
                 tokio::time::sleep(POLL_EVERY).await;

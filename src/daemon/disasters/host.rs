@@ -180,15 +180,16 @@ impl Host {
         }
     }
 
-    fn update(&self, asked_at: u64, settings: Vec<Setting>, exact: EngineLimits) -> Update {
+    fn update(&self, asked_at: u64, settings: Vec<Setting>, original: EngineLimits, exact: EngineLimits) -> Update {
         let is_complete = self.planted_bug != PlantedBug::LeavesOutTheRestartPolicy;
-        Update { asked_at, settings, exact, is_complete }
+        Update { asked_at, settings, original, exact, is_complete }
     }
 
     /// Writes as the daemon does: to restore or accept limits, it looks into the engine's record first.
     fn write(&mut self, piece: &Piece, settings: &[Setting]) -> Result<WriteResult, String> {
         let (container, mode) = (piece.container, self.mode_for(piece.container));
-        let mut numbers = piece.original.engine.unwrap_or_default();
+        let original = piece.original.engine.unwrap_or_default();
+        let mut numbers = original;
         let forgotten = match &piece.steps {
             Steps::Change(_) => &[],
             Steps::Restore(restore) => restore.forgotten(),
@@ -200,9 +201,9 @@ impl Host {
             }
             let present = &self.containers[container].numbers;
             let shares = u64::try_from(present.shares).ok();
-            numbers = exact(settings, forgotten, &numbers, Conversion::Shares, (&present.record, shares));
+            numbers = exact(settings, forgotten, &original, Conversion::Shares, (&present.record, shares));
         }
-        let update = self.update(piece.looked, settings.to_vec(), numbers);
+        let update = self.update(piece.looked, settings.to_vec(), original, numbers);
         let (wrote, applied) = self.containers[container].write(piece.run.unwrap_or(0), update, mode)?;
         self.check(container, &applied)?;
         Ok(wrote)
@@ -259,8 +260,8 @@ impl Host {
                         if self.planted_bug == PlantedBug::TrustsAMissingContainer && mode == EngineMode::Missing {
                             return Ok(Answer::Record(RecordResult::Restored(Vec::new())));
                         }
-                        let update = self.update(piece.looked, Vec::new(), original.engine.unwrap_or_default());
-                        let limits = original.limits;
+                        let (limits, exact) = (original.limits, original.engine.unwrap_or_default());
+                        let update = self.update(piece.looked, Vec::new(), exact, exact);
                         Answer::Record(self.containers[container].restore_record(known, &limits, update, mode)?)
                     }
                     None => Answer::Record(RecordResult::Restored(Vec::new())),

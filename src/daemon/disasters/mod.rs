@@ -272,6 +272,7 @@ fn planted_bugs_are_found() {
         PlantedBug::LeavesOutTheRestartPolicy,
         PlantedBug::RestoresWhereProcessesAre,
         PlantedBug::RenewsOnlyTheLimits,
+        PlantedBug::GovernsWithoutALook,
     ] {
         let found = first_violation(0..20_000, planted_bug);
         println!("{planted_bug:?}: {found:?}");

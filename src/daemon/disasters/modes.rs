@@ -1,6 +1,8 @@
-//! What engine, disk and owners of the simulation do. Imports: model.
+//! What engine, disk and owners of the simulation do. Imports: host's engine, values, model.
 
-use crate::model::{EngineLimits, Setting};
+use super::values::is_recorded;
+use crate::host::docker::{Conversion, Recorded, recorded};
+use crate::model::{EngineLimits, LimitKind, Setting};
 
 /// How the engine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +48,20 @@ pub enum Processes {
 pub struct Update {
     pub asked_at: u64,
     pub settings: Vec<Setting>,
-    /// Exact numbers of values that are not ours.
+    /// Limits before the daemon's first change, and the exact numbers of values that are not ours.
+    pub original: EngineLimits,
     pub exact: EngineLimits,
     /// Whether it names what it does not change.
     pub is_complete: bool,
+}
+
+impl Update {
+    /// Whether it goes through the engine of a container: a quota only where its owner had set one with the engine.
+    pub fn asks_engine(&self, setting: Setting) -> bool {
+        let is_updated = |limits| recorded(setting, limits, Conversion::Shares, limits) != Recorded::Never;
+        match setting.kind() {
+            LimitKind::CpuQuota => is_updated(&self.original) && is_updated(&self.exact),
+            kind => is_recorded(kind),
+        }
+    }
 }

@@ -200,7 +200,8 @@ impl Node {
                     .filter(|done| matches!(done.outcome.end, End::Accepted(_)))
                     .map(|done| done.id.clone())
                     .collect();
-                let readings = self.readings(host);
+                let no_look = host.planted_bug == PlantedBug::GovernsWithoutALook && !accepted.is_empty();
+                let readings = if no_look { Vec::new() } else { self.readings(host) };
                 self.handle_limits(host, Event::Outcomes { outcomes, readings, is_last })?;
                 for id in accepted {
                     if let Some((container, ledger)) = host.container(&id).zip(self.machine.ledger(&id)) {
@@ -286,8 +287,7 @@ impl Node {
                 continue;
             }
             let Some(ledger) = self.machine.ledger(id) else { continue };
-            let kinds = KINDS.into_iter().filter(|kind| !host.containers[*container].refuses(*kind));
-            for to in kinds.map(|kind| planned(kind, plan + *container as u32)) {
+            for to in KINDS.map(|kind| planned(kind, plan + *container as u32)) {
                 let from = ledger.current().get(to.kind());
                 if let Some(from) = from.filter(|from| *from != raised(to) && ledger.has_room_for(to)) {
                     changes.push(LimitChange { id: id.clone(), from, to });

@@ -91,7 +91,7 @@ impl Numbers {
     pub fn record_violation(&self, kind: LimitKind) -> Option<String> {
         let of = |numbers: &EngineLimits| match kind {
             LimitKind::CpuWeight => [numbers.cpu_shares, 0],
-            LimitKind::CpuQuota => [numbers.nano_cpus, numbers.cpu_quota.max(0)],
+            LimitKind::CpuQuota => [numbers.nano_cpus, numbers.cpu_quota],
             _ => [0, 0],
         };
         let (has, wants) = (of(&self.record), of(&self.wanted_next));

@@ -14,4 +14,6 @@ pub enum PlantedBug {
     RestoresWhereProcessesAre,
     /// The numbers of the engine are not renewed with the limits that were accepted.
     RenewsOnlyTheLimits,
+    /// A command to govern is answered without a look at what others did after the limits were accepted.
+    GovernsWithoutALook,
 }

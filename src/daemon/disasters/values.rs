@@ -5,7 +5,7 @@
 
 use crate::model::{Bytes, CpuWeight, LimitKind, Quota, Setting};
 
-/// The governed kinds: four that an engine keeps in its record, and one that it does not.
+/// The governed kinds. An engine keeps all but the third in its record, and of quotas those of a container whose owner set one.
 pub const KINDS: [LimitKind; 5] =
     [LimitKind::CpuWeight, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight, LimitKind::CpuQuota];
 

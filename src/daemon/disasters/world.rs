@@ -196,12 +196,12 @@ impl Container {
 
     /// The daemon writes to the cgroup of this run. Returns the values that took effect, which must be in the journal.
     pub fn write(&mut self, run: u32, update: Update, mode: EngineMode) -> Result<(WriteResult, Vec<Setting>), String> {
-        let of_engine = |setting: &Setting| self.runtime == Runtime::Docker && is_recorded(setting.kind());
+        let of_engine = |setting: &Setting| self.runtime == Runtime::Docker && update.asks_engine(*setting);
         let (by_engine, by_cgroup): (Vec<Setting>, Vec<Setting>) = update.settings.iter().partition(|s| of_engine(s));
         let (mut applied, is_this_run) = (Vec::new(), self.running && self.run == run);
         if is_this_run {
             by_cgroup.iter().for_each(|setting| self.numbers.write(&update.exact, *setting));
-            applied.extend(self.apply(update.asked_at, &by_cgroup)?);
+            applied.extend(self.apply(update.asked_at, &by_cgroup, false)?);
         }
         if !by_engine.is_empty() {
             let update = Update { settings: by_engine, ..update };
@@ -252,7 +252,8 @@ impl Container {
         }
         let is_ours = |kind: LimitKind| {
             let current = self.record.get(kind);
-            is_recorded(kind) && known.iter().any(|known| current.is_some_and(|now| same(raised(*known), now)))
+            let is_found = |known: &Setting| current.is_some_and(|now| same(raised(*known), now));
+            known.iter().any(|known| update.asks_engine(*known) && is_found(known))
         };
         let settings: Vec<Setting> =
             KINDS.into_iter().filter(|kind| is_ours(*kind)).filter_map(|kind| original.get(kind)).collect();
@@ -281,10 +282,10 @@ impl Container {
         if !self.keeps_policy {
             return Err(format!("an update has reset the restart policy of {}", self.id.short()));
         }
-        self.apply(update.asked_at, &update.settings)
+        self.apply(update.asked_at, &update.settings, true)
     }
 
-    fn apply(&mut self, asked_at: u64, settings: &[Setting]) -> Result<Vec<Setting>, String> {
+    fn apply(&mut self, asked_at: u64, settings: &[Setting], by_engine: bool) -> Result<Vec<Setting>, String> {
         let settings: Vec<Setting> = settings.iter().map(|setting| raised(*setting)).collect();
         for setting in &settings {
             let kind = setting.kind();
@@ -292,7 +293,7 @@ impl Container {
                 self.spoilt[place(kind)] = true; // in flight before its owner set another value
                 self.spoilt_next[place(kind)] = true;
             }
-            if is_recorded(kind) {
+            if by_engine {
                 let is_of_owner =
                     self.set_by_owner[place(kind)].is_some() && self.record.get(kind) == self.wanted_next.get(kind);
                 if is_of_owner && self.record.get(kind) != Some(*setting) {
@@ -320,20 +321,13 @@ impl Container {
         Ok(settings)
     }
 
-    /// Whether the engine refuses a limit for good: a quota, where an update in flight has removed that of the owner's `--cpus` from the
-    /// cgroup, and left it in the record.
-    pub fn refuses(&self, kind: LimitKind) -> bool {
-        kind == LimitKind::CpuQuota && self.spoilt_next[place(kind)] && self.numbers.record.nano_cpus > 0
-    }
-
     pub fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Describes a current value that differs from the plan.
     pub fn plan_violation(&self, number: u32) -> Option<String> {
-        let is_off =
-            |kind: &LimitKind| self.cgroup.get(*kind) != Some(raised(planned(*kind, number))) && !self.refuses(*kind);
+        let is_off = |kind: &LimitKind| self.cgroup.get(*kind) != Some(raised(planned(*kind, number)));
         let kind = KINDS.into_iter().find(is_off)?;
         Some(format!("{} has {:?}, and another value is planned", self.id.short(), self.cgroup.get(kind)))
     }

@@ -2,8 +2,9 @@
 //!
 //! The cgroup of a container is located through one of its processes (`/proc/PID/cgroup`), never by constructing its name, and is kept as
 //! open directories. It is the one named after the container: if its processes were moved to another one, in some or all hierarchies, its
-//! limits are still in its own, which has the same path in each hierarchy, or is known from before. All later accesses use those descriptors, so that a path that has since been reused by another container is never read
-//! or written. Version 1, version 2 and the hybrid of both are handled per controller.
+//! limits are still in its own, which has the same path in each hierarchy, or is known from before. All later accesses use those
+//! descriptors, so that a path that has since been reused by another container is never read or written. Version 1, version 2 and the
+//! hybrid of both are handled per controller.
 //!
 //! `cgroups-rs` writes CPU weight, bandwidth and memory protection (through `/proc/self/fd/N`, so that it also uses the open directory) and
 //! detects a unified host. Raw files are used where it has no support or different behaviour: PSI, `cpu.stat`, `io.stat`, `memory.high`,

@@ -8,7 +8,8 @@ use crate::model::CpuWeight;
 
 const SHARES_MIN: u64 = 2;
 const SHARES_MAX: u64 = 262_144;
-const SHARES_DEFAULT: u64 = 1_024;
+/// Shares of a container that nobody set; cgroup v2 gives it weight 100 all the same.
+pub const SHARES_DEFAULT: u64 = 1_024;
 
 /// Conversion of `cpu_shares` to the value in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,15 @@ impl Conversion {
         match runtime.and_then(|text| text.split_once(' ')) {
             Some((name, version)) if version_numbers(version) >= quadratic_since(name) => Conversion::Quadratic,
             _ => Conversion::Linear,
+        }
+    }
+
+    /// Returns this conversion and those that a runtime may have instead: on cgroup v2 it is a guess.
+    pub fn possible(self) -> &'static [Conversion] {
+        match self {
+            Conversion::Shares => &[Conversion::Shares],
+            Conversion::Linear => &[Conversion::Linear, Conversion::Quadratic],
+            Conversion::Quadratic => &[Conversion::Quadratic, Conversion::Linear],
         }
     }
 

@@ -22,7 +22,7 @@ mod watch;
 pub use address::{AddressError, EngineAddress};
 pub use bundle::shares_at_start;
 pub use container::{EngineContainer, EngineMount, Listed, LogSource};
-pub use cpu_shares::Conversion;
+pub use cpu_shares::{Conversion, SHARES_DEFAULT};
 pub use engine::{Engine, EngineInfo};
 pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};

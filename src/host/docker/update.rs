@@ -5,15 +5,16 @@
 //! | limit | set | unset again |
 //! |---|---|---|
 //! | `CpuShares` | 2 ..= 262,144 | 1024; −1 is rejected, *but the kernel is left at 262,144* |
-//! | `CpuQuota` | relative to the current period | −1 |
+//! | `CpuQuota` | relative to the current period; only if the owner set one | −1 stays in the record: see below |
 //! | `CpuPeriod` | not used: the owner could no longer set `--cpus` | impossible |
 //! | `NanoCpus` | up to the number of cores | impossible: −1 and more than all cores are rejected |
 //! | `MemoryReservation` | from 6 MiB; v2 only, and only if the owner set one | impossible (−1 becomes `memory.low = max`) |
 //! | `BlkioWeight` | 10 ..= 1,000; v2 only, and only without BFQ (the caller knows) | the kernel's default |
 //!
 //! A container started with `--cpus` rejects quota and period, and one with a quota rejects `NanoCpus`: each keeps the option that it was
-//! started with. A container started with neither gets a quota, which can be unset again. Podman reports `--cpus` as all three, updates the
-//! quota, and ignores `NanoCpus`.
+//! started with. A container started with neither gets its quota in the cgroup only. Beside −1 in the record, an owner's later `--cpus` lasts
+//! until the container's next start, which takes −1; and −1 for a container with `--cpus` removes its quota at once. Podman reports `--cpus`
+//! as all three, updates the quota, and ignores `NanoCpus`.
 
 use super::Conversion;
 use crate::model::{Bytes, EngineLimits, Quota, Setting};
@@ -58,10 +59,8 @@ impl UpdateBody {
             Setting::CpuQuota(quota) if original.nano_cpus > 0 && original.cpu_quota <= 0 => {
                 self.add_nano_cpus(quota, original)
             }
-            Setting::CpuQuota(quota) => {
-                self.add_quota(quota, original);
-                true
-            }
+            Setting::CpuQuota(quota) if original.cpu_quota > 0 => self.add_quota(quota, original),
+            Setting::CpuQuota(_) => false,
             Setting::MemoryLow(bytes) => self.add_reservation(bytes, original, conversion),
             // On v1 it is the number of `blkio.weight`, which has another default.
             Setting::IoWeight(_) if conversion == Conversion::Shares => false,
@@ -82,16 +81,14 @@ impl UpdateBody {
         true
     }
 
-    fn add_quota(&mut self, quota: Option<Quota>, original: &EngineLimits) {
-        let Some(Quota(thousandths)) = quota else {
-            self.cpu_quota = Some(-1);
-            return;
-        };
+    fn add_quota(&mut self, quota: Option<Quota>, original: &EngineLimits) -> bool {
+        let Some(Quota(thousandths)) = quota else { return false };
         let period = if original.cpu_period > 0 { original.cpu_period } else { PERIOD_DEFAULT };
         let wanted = as_i64(thousandths).saturating_mul(period) / 1_000;
         let one_thousandth = (period / 1_000).max(1) as u64;
-        let is_original = original.cpu_quota > 0 && original.cpu_quota.abs_diff(wanted) <= one_thousandth;
+        let is_original = original.cpu_quota.abs_diff(wanted) <= one_thousandth;
         self.cpu_quota = Some(if is_original { original.cpu_quota } else { wanted.max(QUOTA_MIN) });
+        true
     }
 
     fn add_reservation(&mut self, bytes: Bytes, original: &EngineLimits, conversion: Conversion) -> bool {
@@ -231,11 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_cpus_gets_a_quota_that_can_be_unset() {
-        let half = Setting::CpuQuota(Some(Quota(500)));
-        assert_eq!(on_v1(half, UNSET).unwrap(), r#"{"CpuQuota":50000}"#);
-        assert_eq!(on_v1(Setting::CpuQuota(None), UNSET).unwrap(), r#"{"CpuQuota":-1}"#);
-        assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(1))), UNSET).unwrap(), r#"{"CpuQuota":1000}"#);
+    fn the_engine_never_learns_of_a_quota_of_a_container_without_one_because_it_could_not_be_unset() {
+        let removed_by_an_earlier_version = EngineLimits { cpu_quota: -1, ..UNSET };
+        for original in [UNSET, EngineLimits { cpu_period: 50_000, ..UNSET }, removed_by_an_earlier_version] {
+            for quota in [Some(Quota(500)), Some(Quota(1)), None] {
+                assert_eq!(on_v1(Setting::CpuQuota(quota), original), None);
+            }
+        }
     }
 
     #[test]
@@ -260,6 +259,8 @@ mod tests {
         assert_eq!(half, r#"{"CpuQuota":25000}"#);
         let restored = on_v1(Setting::CpuQuota(Some(Quota(666))), own).unwrap();
         assert_eq!(restored, r#"{"CpuQuota":33333}"#);
+        assert_eq!(on_v1(Setting::CpuQuota(Some(Quota(1))), own).unwrap(), r#"{"CpuQuota":1000}"#);
+        assert_eq!(on_v1(Setting::CpuQuota(None), own), None);
     }
 
     #[test]

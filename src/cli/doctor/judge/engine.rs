@@ -116,11 +116,7 @@ pub(in crate::cli::doctor) fn gpus(
     const NAME: &str = "gpu";
     const FIX: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
     match hooked {
-        Err(error) => Check::warn(
-            NAME,
-            format!("cannot inspect the containers: {error}"),
-            "run `sudo flowctl doctor` when the engine answers",
-        ),
+        Err(error) => not_inspected(NAME, error),
         Ok(names) if !names.is_empty() => Check::warn(
             NAME,
             format!(
@@ -140,14 +136,17 @@ pub(in crate::cli::doctor) fn gpus(
     }
 }
 
+fn not_inspected(name: &'static str, error: &EngineError) -> Check {
+    let next = "run `sudo flowctl doctor` when the engine answers";
+    Check::warn(name, format!("cannot inspect the containers: {error}"), next)
+}
+
 /// Judges Podman's containers without the restart policy that they had: Podman resets it with an update that does not name it, as an earlier
 /// flowcon sent. An owner may have removed it as well.
 pub(in crate::cli::doctor) fn restarts(lost: &Result<Vec<LostPolicy>, EngineError>) -> Check {
     const NAME: &str = "restarts";
     let lost = match lost {
-        Err(error) => {
-            return Check::warn(NAME, format!("cannot inspect the containers: {error}"), "run `sudo flowctl doctor`");
-        }
+        Err(error) => return not_inspected(NAME, error),
         Ok(lost) if lost.is_empty() => return Check::ok(NAME, "no job is known to have lost its restart policy"),
         Ok(lost) => lost,
     };
