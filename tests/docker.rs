@@ -649,7 +649,7 @@ mod output {
     async fn all(engine: &Client, container: &str, tty: bool, from: LogPosition) -> Vec<(String, LogPosition)> {
         let pieces = logs(engine, &ContainerId::new(container), LogFormat { tty, ..FRAMED }, from);
         let read = pieces.map(|piece| piece.map(|p| (String::from_utf8_lossy(&p.bytes).into_owned(), p.position)));
-        let read: Vec<Result<_, _>> = timeout(Duration::from_secs(30), read.collect()).await.expect("it ends");
+        let read: Vec<Result<_, _>> = timeout(Duration::from_secs(120), read.collect()).await.expect("it ends");
         read.into_iter().collect::<Result<_, _>>().unwrap()
     }
 
