@@ -1,8 +1,8 @@
 //! The history: jobs, samples, the node and events, in a separate SQLite file.
 //!
 //! Guarantees: it is never in the journal's database, so that the history cannot harm a restore; a damaged file is set aside, and the
-//! first two are never deleted; nothing is mapped into memory, so that a disk failure is an error and not a signal. A crash of the machine may lose the last
-//! seconds. Calls block on the disk, so they belong in a separate thread. Imports: model, rusqlite, the store's errors.
+//! first two are never deleted; nothing is mapped into memory, so that a disk failure is an error and not a signal. A crash of the machine
+//! may lose the last seconds. Calls block on the disk, so they belong in a separate thread. Imports: model, rusqlite, the store's errors.
 
 mod blocks;
 mod codes;
