@@ -183,12 +183,12 @@ impl Ledger {
                 in_force(outcome)
             }
             End::ChangedByOthers(_) => Report::Quiet, // found by the next reading
-            End::Restored { forgotten, .. } => {
+            End::Restored { forgotten, theirs, .. } => {
                 if *forgotten {
                     self.settle();
                 } else {
                     self.ours = Limits::default();
-                    self.unconfirmed.clear();
+                    self.unconfirmed.retain(|setting| theirs.contains(&setting.kind()));
                 }
                 self.holds.restored(&outcome.requested);
                 in_force(outcome)
@@ -277,10 +277,12 @@ impl Ledger {
         if self.holds.resuming {
             return Some(AfterRestore::Accept);
         }
-        let is_crowded = LimitKind::ALL.into_iter().any(|kind| self.is_crowded(kind));
-        let hold = self.holds.strongest(now, everything_paused);
-        let is_left_alone = matches!(hold, Some(Hold::Operator | Hold::Foreign(_) | Hold::Moved(_)));
-        (is_crowded || is_left_alone && !self.leftover().is_empty()).then_some(AfterRestore::Keep)
+        let is_crowded = || LimitKind::ALL.into_iter().any(|kind| self.is_crowded(kind));
+        let is_due = match self.holds.strongest(now, everything_paused) {
+            Some(Hold::Operator | Hold::Foreign(_) | Hold::Moved(_)) => !self.leftover().is_empty(),
+            _ => is_crowded(),
+        };
+        is_due.then_some(AfterRestore::Keep)
     }
 
     /// Compares the current values with the expected ones. `is_reported`: the engine reported an update, so even the original was set

@@ -152,7 +152,10 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     };
     assert!(matches!(back(97).end, End::Failed(_)), "it was not written");
     let restored = back(100);
-    assert_eq!(restored.end, End::Restored { found_ours: true, forgotten: false, kept: Vec::new() });
+    assert_eq!(
+        restored.end,
+        End::Restored { found_ours: true, forgotten: false, kept: Vec::new(), theirs: Vec::new() }
+    );
     ledger.record_outcome(&restored, NOW, LONGEST);
     ledger.read(io(100));
     assert!(ledger.resume(false), "its limits are accepted first");
@@ -182,7 +185,7 @@ fn a_restore_does_not_end_the_wait_after_a_change_that_could_not_be_journalled()
     let end = End::NotBegun("disk full".to_owned());
     let refused = Outcome { requested: vec![weight(60)], current: Vec::new(), journalled: None, end };
     assert!(matches!(ledger.record_outcome(&refused, NOW, LONGEST), Report::Failed(_)));
-    let end = End::Restored { found_ours: true, forgotten: false, kept: Vec::new() };
+    let end = End::Restored { found_ours: true, forgotten: false, kept: Vec::new(), theirs: Vec::new() };
     let restored = Outcome { requested: vec![weight(100)], current: vec![weight(100)], journalled: None, end };
     ledger.record_outcome(&restored, NOW, LONGEST);
     assert!(ledger.hold(NOW, false).is_some(), "the disk is still full");
@@ -225,7 +228,7 @@ fn a_value_that_an_engine_raised_and_that_takes_effect_late_is_not_foreign() {
 fn an_owner_who_sets_our_last_value_after_its_restore_keeps_it() {
     let mut ledger = Ledger::found(limits(100, 8), None);
     written(&mut ledger, &[weight(40)]);
-    let restored = End::Restored { found_ours: true, forgotten: false, kept: Vec::new() };
+    let restored = End::Restored { found_ours: true, forgotten: false, kept: Vec::new(), theirs: Vec::new() };
     let outcome = Outcome { requested: vec![weight(100)], current: vec![weight(100)], journalled: None, end: restored };
     ledger.record_outcome(&outcome, NOW, LONGEST);
     ledger.leave_alone();
@@ -325,4 +328,24 @@ fn a_release_during_the_acceptance_stays() {
     let outcome = Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end };
     ledger.record_outcome(&outcome, NOW, LONGEST);
     assert_eq!(ledger.hold(NOW, false), Some(Hold::Operator));
+}
+
+#[test]
+fn our_update_that_takes_effect_over_an_owners_value_after_a_restore_is_not_the_owners() {
+    let mut ledger = Ledger::found(limits(100, 8), None);
+    failed(&mut ledger, &[low(12)]); // the engine has not answered yet
+    ledger.read(limits(100, 64));
+    assert!(matches!(ledger.check(false, NOW, false, INTERVALS), Verdict::Foreign(_)));
+    let (restore, _) = Restore::begin(&ledger, true, AfterRestore::Keep);
+    let read = |low_mib| Answer::Read { current: limits(100, low_mib), runs: true };
+    let Step::Done(outcome) = restore.answer(read(64)) else { panic!("the owner's value stays") };
+    ledger.record_outcome(&outcome, NOW, LONGEST);
+    let later = NOW.after(LONGEST); // after the wait for the failed write
+    assert_eq!((ledger.leftover(), ledger.restore_due(later, false)), (Vec::new(), None));
+    ledger.read(limits(100, 12)); // it carries it out
+    assert_eq!(ledger.restore_due(later, false), Some(AfterRestore::Keep));
+    assert!(ledger.resume(false));
+    let (restore, _) = Restore::begin(&ledger, true, AfterRestore::Accept);
+    let Step::Ask(_, ask) = restore.answer(read(12)) else { panic!("it writes first") };
+    assert_eq!(ask, Ask::Write(vec![low(8)]), "the original, and not our value, is to be accepted");
 }

@@ -11,7 +11,7 @@ use super::step::{
     AfterRestore, Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Step, WriteResult,
     check_readable,
 };
-use crate::model::{EngineLimits, Limits, Setting};
+use crate::model::{EngineLimits, LimitKind, Limits, Setting};
 
 /// A restore of one container's limits in progress.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,8 @@ pub struct Restore {
     /// Values of ours, as they were read.
     found_ours: Vec<Setting>,
     kept: Vec<String>,
+    /// Limits whose values others set.
+    theirs: Vec<LimitKind>,
     current: Limits,
     /// What its engine keeps for the next run.
     record: EngineRecord,
@@ -80,6 +82,7 @@ impl Restore {
             requested: Vec::new(),
             found_ours: Vec::new(),
             kept: Vec::new(),
+            theirs: Vec::new(),
             current: Limits::default(),
             record: EngineRecord::default(),
         }
@@ -103,6 +106,7 @@ impl Restore {
                 self.found_ours.push(now);
             } else {
                 self.kept.push(format!("{now} was set by somebody else"));
+                self.theirs.push(kind);
                 if self.is_deferred && self.then == AfterRestore::Accept {
                     self.requested.push(now); // so that the next run, or reload, has the owner's value instead of ours
                 }
@@ -156,9 +160,9 @@ impl Restore {
     }
 
     fn restored(mut self, forgotten: bool) -> Step<Restore> {
-        let kept = std::mem::take(&mut self.kept);
+        let (kept, theirs) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.theirs));
         let found_ours = !self.found_ours.is_empty();
-        self.end(End::Restored { found_ours, forgotten, kept })
+        self.end(End::Restored { found_ours, forgotten, kept, theirs })
     }
 
     fn ask(mut self, stage: Stage, ask: Ask) -> Step<Restore> {

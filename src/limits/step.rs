@@ -1,6 +1,6 @@
 //! Steps of a change or a restore, and their results. Imports: model.
 
-use crate::model::{EngineLimits, Limits, Setting};
+use crate::model::{EngineLimits, LimitKind, Limits, Setting};
 
 /// A step for the runner to carry out.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +140,8 @@ pub enum End {
         forgotten: bool,
         /// What was kept, in words: values that others set, and a value of ours in the engine's record.
         kept: Vec<String>,
+        /// Limits whose values others set: nothing was written there, so a late update of ours may still overwrite them.
+        theirs: Vec<LimitKind>,
     },
     /// The current values, and the engine's record of them, are the original from now on, and the journal has forgotten the old one.
     Accepted(Journalled),
@@ -177,7 +179,7 @@ pub(super) fn check_readable(settings: &[Setting], current: &Limits) -> Result<(
 impl Outcome {
     /// Returns the outcome for a container that the journal does not know.
     pub fn forgotten() -> Outcome {
-        let end = End::Restored { found_ours: false, forgotten: true, kept: Vec::new() };
+        let end = End::Restored { found_ours: false, forgotten: true, kept: Vec::new(), theirs: Vec::new() };
         Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end }
     }
 

@@ -237,6 +237,15 @@ fn no_schedule_loses_an_original_or_overwrites_an_owners_value() {
     assert!(violation.is_none(), "{}", violation.unwrap().1);
 }
 
+/// Found by a long run: an update of ours that took effect late, over an owner's value, was accepted as the owner's.
+#[test]
+fn schedules_that_once_lost_an_original_keep_it() {
+    for seed in [174_607, 690_113] {
+        let violation = first_violation(seed..seed + 1, PlantedBug::None);
+        assert!(violation.is_none(), "{}", violation.unwrap().1);
+    }
+}
+
 #[test]
 fn a_full_disk_keeps_no_container_at_limits_of_ours() {
     let mut runner = Runner::new();
