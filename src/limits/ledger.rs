@@ -277,10 +277,9 @@ impl Ledger {
         if self.holds.resuming {
             return Some(AfterRestore::Accept);
         }
-        let is_crowded = || LimitKind::ALL.into_iter().any(|kind| self.is_crowded(kind));
         let is_due = match self.holds.strongest(now, everything_paused) {
             Some(Hold::Operator | Hold::Foreign(_) | Hold::Moved(_)) => !self.leftover().is_empty(),
-            _ => is_crowded(),
+            _ => LimitKind::ALL.into_iter().any(|kind| self.is_crowded(kind)),
         };
         is_due.then_some(AfterRestore::Keep)
     }
