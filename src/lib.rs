@@ -1,21 +1,25 @@
 //! flowcon: a governor for training jobs that share one machine.
 //!
-//! The rooms (folders of `src`) and their imports; an arrow reads "may be imported by". `tests/architecture.rs` enforces it, and that
-//! files do not import each other in a circle.
+//! Each room (a folder of `src`) is a crate, and its manifest says which others it may use. This package has the programs and the tests of
+//! the whole, and names the rooms for them. An arrow reads "may be used by".
 //!
 //! ```text
 //! model  ←  policy, limits, progress, config  ←  daemon, coordinator, sim
-//! model  ←  host, api, chart, term            ←  daemon, lab, sim, cli bin → one run() each
+//! model  ←  host/*, api, chart, term          ←  daemon, coordinator, lab, sim, cli        programs → one run() each
 //! ```
 //!
-//! | room | what is in it |
+//! | crate | what is in it |
 //! |---|---|
 //! | [`model`] | plain data with units in the types: observations, limits, plans, reasons |
 //! | [`policy`] | decisions for a node and for a cluster: growth, lists, allocation, the check of a plan. Pure |
 //! | [`limits`] | the limits of each container (original, written by flowcon, current owner) and the state machine that changes them. Pure |
 //! | [`progress`] | bytes of a log → evaluations and progress, curves and forecasts. Pure |
 //! | [`config`] | files and labels → validated settings |
-//! | [`host`] | the interfaces to the system, one folder each: docker, cgroup, gpu, tail, store, scope, systemd |
+//! | `host/*` | the interfaces to the system, one crate per concern; of ours, each uses `model` at most: |
+//! | [`docker`](host::docker), [`swarm`](host::swarm) | the engine's API: containers, events, updates; services of a Swarm |
+//! | [`cgroup`](host::cgroup), [`systemd`](host::systemd), [`freezer`](host::freezer) | control files, units, and jobs that run in turns |
+//! | [`tail`](host::tail), [`store`](host::store) | logs as they grow; the journal of originals and the history, in SQLite |
+//! | [`scope`](host::scope), [`gpu`](host::gpu), [`node`](host::node) | commands without a container; GPUs; the machine, its clock and users |
 //! | [`api`] | wire types, the server on a Unix socket, its client |
 //! | [`daemon`] | `flowcond`: a loop that observes, passes events to the state machine of limits, and carries out its effects; the history |
 //! | [`coordinator`] | `flowcoord`: places and moves jobs on a Docker Swarm; built like the daemon |
@@ -23,6 +27,7 @@
 //! | [`lab`] | real trainings; `demo` and `bench`, which compare policies on them |
 //! | [`chart`], [`term`] | charts and HTML pages; text, tables and exit codes for the terminal |
 //! | [`cli`] | the commands of `flowctl`, including `top` and the report |
+//! | `testing` | what tests of several crates share |
 //!
 //! One tick is five calls: observe (`daemon`) → [`policy::Governor::tick`] → [`policy::diff`] → actuate (`daemon`, by the steps of
 //! [`limits`]) → publish. The simulator makes the same two middle calls on virtual time.
@@ -30,7 +35,7 @@
 //! The path of one observation, from a log line to a kernel weight:
 //!
 //! ```text
-//! host/tail/mod.rs              new bytes of the log (daemon/logs/worker.rs reads them in a separate thread)
+//! host/tail/lib.rs              new bytes of the log (daemon/logs/worker.rs reads them in a separate thread)
 //! progress/tracker.rs           bytes → lines → evaluations and progress
 //! daemon/observe.rs             progress and cgroup readings: one NodeObservation
 //! policy/node/governor.rs       lists, shares and their reasons: one NodePlan
@@ -42,17 +47,10 @@
 //! cli/status.rs                 the line that `flowctl status` prints
 //! ```
 
-pub mod api;
-pub mod chart;
-pub mod cli;
-pub mod config;
-pub mod coordinator;
-pub mod daemon;
-pub mod host;
-pub mod lab;
-pub mod limits;
-pub mod model;
-pub mod policy;
-pub mod progress;
-pub mod sim;
-pub mod term;
+pub use {api, chart, cli, config, coordinator, daemon, lab, limits, model, policy, progress, sim, term};
+
+/// Access to the operating system and its services, one crate per concern.
+pub mod host {
+    pub use node::users;
+    pub use {cgroup, docker, freezer, gpu, node, scope, store, swarm, systemd, tail};
+}

@@ -1,92 +1,76 @@
-//! Checks the house rules of `src/lib.rs`: imports between rooms, purity of the pure rooms, and file sizes.
+//! Checks the house rules that no compiler can see: what the pure crates depend on, headers, file sizes, and circles between files.
+//!
+//! Which crate may use which is said by their manifests. That the pure crates use no clock, files, network or hidden randomness is checked by
+//! clippy, which sees what they really call (`clippy.toml`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms that a room may import, in addition to itself.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("model", &[]),
-    ("policy", &["model"]),
+/// Crates without clock, runtime, files, network, logging or hidden randomness, with the libraries that they may use.
+const PURE: &[(&str, &[&str])] = &[
+    ("model", &["jiff", "regex-automata", "serde", "serde_json", "thiserror"]),
+    ("policy", &["model", "serde"]),
     ("limits", &["model"]),
-    ("progress", &["model"]),
-    ("config", &["model"]),
-    ("host", &["model"]),
-    ("api", &["model"]),
-    ("chart", &[]),
-    ("term", &["model", "api"]),
-    ("sim", &["model", "policy", "progress", "chart", "term"]),
-    ("daemon", &["model", "policy", "limits", "progress", "config", "host", "api"]),
-    ("coordinator", &["model", "policy", "config", "host", "api"]),
-    ("lab", &["model", "progress", "config", "host", "api", "chart", "term", "daemon"]),
-    ("cli", &["model", "progress", "config", "host", "api", "chart", "term", "daemon", "coordinator", "sim", "lab"]),
+    ("progress", &["memchr", "model", "serde", "serde_json", "toml"]),
 ];
 
-/// Rooms without clock, runtime, files, network, logging or hidden randomness.
-const PURE: &[&str] = &["model", "policy", "limits", "progress"];
+/// Pure modules of other crates.
+const PURE_MODULES: &[&str] = &["coordinator/machine/mod.rs"];
 
-/// Pure modules in other rooms.
-const PURE_MODULES: &[&str] = &["coordinator/machine/"];
-
-const IMPURE_WORDS: &[&str] = &[
-    "std::time::Instant",
-    "SystemTime",
-    "tokio::",
-    "std::fs",
-    "std::net",
-    "std::process",
-    "std::thread",
-    "std::env",
-    "tracing::",
-    "println!",
-    "eprintln!",
-    "rand::rng",
-    "thread_rng",
-    "HashMap", // its iteration order is hidden randomness
-];
+/// The lints that keep a crate or module pure.
+const LINTS: &str =
+    "#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]";
 
 const MAX_LINES: usize = 400;
 
 /// Files over the limit, each with the reason why it is not split.
 const LONG_FILES: &[(&str, &str)] = &[("progress/formats_tests.rs", "one table with a line per format")];
 
-fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn files_below(dir: &Path, is_wanted: fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("readable source folder") {
         let path = entry.expect("readable entry").path();
         if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            files_below(&path, is_wanted, found);
+        } else if is_wanted(&path) {
             found.push(path);
         }
     }
 }
 
-fn sources() -> BTreeMap<String, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+fn names_of(is_wanted: fn(&Path) -> bool) -> Vec<String> {
     let mut files = Vec::new();
-    rust_files(&root, &mut files);
-    files
-        .into_iter()
-        .map(|path| {
-            let name = path.strip_prefix(&root).expect("below src").to_string_lossy().into_owned();
-            (name, fs::read_to_string(&path).expect("readable source"))
-        })
-        .collect()
+    files_below(&src(), is_wanted, &mut files);
+    let name = |path: PathBuf| path.strip_prefix(src()).expect("below src").to_string_lossy().into_owned();
+    files.into_iter().map(name).collect()
 }
 
-fn room_of(file: &str) -> &str {
-    file.split('/').next().unwrap_or(file)
+/// Source files, by their path below `src`.
+fn sources() -> BTreeMap<String, String> {
+    let read = |name: String| (name.clone(), fs::read_to_string(src().join(name)).expect("readable source"));
+    names_of(|path| path.extension().is_some_and(|ext| ext == "rs")).into_iter().map(read).collect()
 }
 
-fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(n, line)| (n + 1, line))
+/// Folders of the crates below `src`, such as `host/docker`.
+fn crates() -> Vec<String> {
+    let manifests = names_of(|path| path.ends_with("Cargo.toml"));
+    manifests.into_iter().map(|name| name.trim_end_matches("/Cargo.toml").to_owned()).collect()
+}
+
+fn manifest(folder: &str) -> toml::Table {
+    fs::read_to_string(src().join(folder).join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML")
 }
 
 /// The lines of code that are compiled outside of tests: all except items below `#[cfg(test)]`, anywhere in the file.
 fn lines_in_use(text: &str) -> Vec<(usize, &str)> {
     let indent = |line: &str| line.len() - line.trim_start().len();
+    let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
     let (mut lines, mut skipped_at) = (Vec::new(), None);
-    for (number, line) in code_lines(text) {
+    for (number, line) in code.map(|(number, line)| (number + 1, line)) {
         match skipped_at {
             None if line.trim_start().starts_with("#[cfg(test)]") => skipped_at = Some(indent(line)),
             None => lines.push((number, line)),
@@ -98,94 +82,65 @@ fn lines_in_use(text: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The rooms named on a line as `crate::ROOM` (or `flowcon::ROOM` in a binary), also in a group `crate::{a, b}`.
-fn rooms_named(line: &str) -> Vec<String> {
-    let mut rooms = Vec::new();
-    for prefix in ["crate::", "flowcon::"] {
-        for (at, _) in line.match_indices(prefix) {
-            let rest = &line[at + prefix.len()..];
-            let words: Vec<&str> = match rest.strip_prefix('{') {
-                Some(group) => group.split('}').next().unwrap_or("").split(',').collect(),
-                None => vec![rest],
-            };
-            rooms.extend(
-                words.into_iter().map(|word| {
-                    word.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
-                }),
-            );
-        }
+#[test]
+fn pure_crates_use_only_pure_libraries() {
+    for (room, allowed) in PURE {
+        let manifest = manifest(room);
+        let used = manifest["dependencies"].as_table().expect("dependencies").keys();
+        let other: Vec<&String> = used.filter(|name| !allowed.contains(&name.as_str())).collect();
+        assert!(other.is_empty(), "src/{room}/Cargo.toml: {other:?}; a pure crate may use {allowed:?}");
     }
-    rooms
 }
 
 #[test]
-fn each_room_imports_only_allowed_rooms() {
-    let known: Vec<&str> = MAY_IMPORT.iter().map(|(room, _)| *room).collect();
+fn pure_crates_and_modules_turn_on_the_lints_that_keep_them_pure() {
+    let sources = sources();
+    let roots = PURE.iter().map(|(room, _)| format!("{room}/lib.rs"));
+    let without = |file: &String| !sources[file].lines().any(|line| line == LINTS);
+    let missing: Vec<String> =
+        roots.chain(PURE_MODULES.iter().map(|file| (*file).to_owned())).filter(without).collect();
+    assert!(missing.is_empty(), "files without the line {LINTS}: {missing:?}");
+}
+
+#[test]
+fn a_pure_module_uses_no_runtime_and_no_log() {
     let mut broken = Vec::new();
     for (file, text) in sources() {
-        let room = room_of(&file);
-        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == room) else { continue };
-        for (number, line) in code_lines(&text) {
-            for named in rooms_named(line) {
-                if known.contains(&named.as_str()) && named != room && !allowed.contains(&named.as_str()) {
-                    broken.push(format!("src/{file}:{number}: {room} may not import {named}"));
-                }
-            }
-        }
-    }
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
-#[test]
-fn every_room_has_a_rule() {
-    let unknown: Vec<String> = sources()
-        .keys()
-        .map(|file| room_of(file).to_owned())
-        .filter(|room| !matches!(room.as_str(), "lib.rs" | "bin"))
-        .filter(|room| !MAY_IMPORT.iter().any(|(name, _)| name == room))
-        .collect();
-    assert!(unknown.is_empty(), "rooms without a rule in tests/architecture.rs: {unknown:?}");
-}
-
-#[test]
-fn host_modules_do_not_import_their_siblings() {
-    let mut broken = Vec::new();
-    for (file, text) in sources() {
-        let Some(rest) = file.strip_prefix("host/") else { continue };
-        let concern = rest.split('/').next().unwrap_or(rest).trim_end_matches(".rs");
-        if concern == "mod" {
-            continue;
-        }
-        for (number, line) in code_lines(&text) {
-            for (at, _) in line.match_indices("crate::host::") {
-                let sibling: String =
-                    line[at + 13..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                if sibling != concern {
-                    broken.push(format!("src/{file}:{number}: {concern} may not import its sibling {sibling}"));
-                }
-            }
-        }
-    }
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
-#[test]
-fn pure_rooms_stay_pure() {
-    let mut broken = Vec::new();
-    for (file, text) in sources() {
-        let is_pure_module = PURE_MODULES.iter().any(|module| file.starts_with(module));
-        if !PURE.contains(&room_of(&file)) && !is_pure_module {
+        let is_pure = PURE_MODULES.iter().any(|module| file.starts_with(module.trim_end_matches("mod.rs")));
+        if !is_pure {
             continue;
         }
         for (number, line) in lines_in_use(&text) {
-            for word in IMPURE_WORDS {
-                if line.contains(word) {
-                    broken.push(format!("src/{file}:{number}: {word} in a pure room"));
-                }
-            }
+            let named = ["tokio", "tracing", "bollard", "hyper", "rustix"].into_iter().find(|name| line.contains(name));
+            broken.extend(named.map(|name| format!("src/{file}:{number}: {name} in a pure module")));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn crates_of_the_host_use_only_the_model() {
+    let rooms: BTreeSet<String> =
+        crates().iter().map(|folder| folder.rsplit('/').next().unwrap_or(folder).to_owned()).collect();
+    for folder in crates().iter().filter(|folder| folder.starts_with("host/")) {
+        let manifest = manifest(folder);
+        let used = manifest["dependencies"].as_table().expect("dependencies").keys();
+        let other: Vec<&String> = used.filter(|name| rooms.contains(*name) && *name != "model").collect();
+        assert!(other.is_empty(), "src/{folder}/Cargo.toml: {other:?}; a crate of the host may use model only");
+    }
+}
+
+#[test]
+fn crates_are_optimised_as_the_programs_are() {
+    let manifest = manifest("..");
+    for profile in ["release", "dist"] {
+        let levels = manifest["profile"][profile]["package"].as_table().expect("levels of packages");
+        let level = levels.get("flowcon").expect("a level of the programs");
+        let rooms = crates().into_iter().map(|folder| folder.rsplit('/').next().unwrap_or(&folder).to_owned());
+        let other: Vec<String> =
+            rooms.filter(|room| room != "testing" && levels.get(room.as_str()) != Some(level)).collect();
+        assert!(other.is_empty(), "Cargo.toml, [profile.{profile}.package]: {other:?} need {level}");
+    }
 }
 
 #[test]
@@ -216,7 +171,7 @@ fn no_file_is_too_long() {
 #[test]
 fn no_folder_contains_only_one_file() {
     let mut holds: BTreeMap<String, usize> = BTreeMap::new();
-    for file in sources().into_keys() {
+    for file in names_of(|_| true) {
         let folders = file.match_indices('/').map(|(at, _)| file[..at].to_owned());
         folders.for_each(|folder| *holds.entry(folder).or_default() += 1);
     }
@@ -245,17 +200,30 @@ fn paths_of(tree: &str) -> Vec<String> {
     parts.iter().filter(|part| !part.trim().is_empty()).flat_map(whole).collect()
 }
 
-/// The imports of a file outside of its tests, each with whether it is re-exported.
+/// The paths inside of code that begin with `crate` or `super`, such as `super::table::width`. A visibility is not one of them.
+fn inline_paths(code: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let code = code.replace("pub(in crate::", "pub(in ");
+    code.split(|c: char| !is_part(c))
+        .filter(|word| word.starts_with("crate::") || word.starts_with("super::"))
+        .map(|word| word.trim_end_matches(':').to_owned())
+        .collect()
+}
+
+/// The paths that a file names outside of its tests, in a `use` or inside of code, each with whether it is re-exported.
 fn imports_of(text: &str) -> Vec<(String, bool)> {
     let code: Vec<&str> = lines_in_use(text).into_iter().map(|(_, line)| line).collect();
     let mut found = Vec::new();
     for statement in code.join("\n").split(';') {
-        let Some(at) = statement.rfind("use ").filter(|at| {
+        let at = statement.rfind("use ").filter(|at| {
             let before = statement[..*at].rsplit('\n').next().unwrap_or("").trim();
             before.is_empty() || before.starts_with("pub")
-        }) else {
+        });
+        let Some(at) = at else {
+            found.extend(inline_paths(statement).into_iter().map(|path| (path, false)));
             continue;
         };
+        found.extend(inline_paths(&statement[..at]).into_iter().map(|path| (path, false)));
         let reexports = statement[..at].rsplit('\n').next().unwrap_or("").trim().starts_with("pub");
         let tree = statement[at + 4..].split_whitespace().collect::<Vec<_>>().join(" ");
         found.extend(paths_of(&tree).into_iter().map(|path| (path, reexports)));
@@ -263,25 +231,34 @@ fn imports_of(text: &str) -> Vec<(String, bool)> {
     found
 }
 
-/// The modules of the crate, one file each.
+#[test]
+fn paths_inside_of_code_are_found_too() {
+    let found = imports_of("use super::a::{b, C};\nfn x() { super::d::e(crate::f::G) }\npub(in crate::h) fn y() {}\n");
+    let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(paths, ["super::a::b", "super::a::C", "super::d::e", "crate::f::G"]);
+}
+
+/// The modules of all crates, one file each.
 struct Modules {
-    /// File of each module path, such as `daemon::logs`.
+    /// File of each module path, such as `daemon::logs`; the first part is the crate.
     files: BTreeMap<String, String>,
     texts: BTreeMap<String, String>,
-    /// Imports of each file, each with whether it is re-exported.
+    /// Paths that each file names, each with whether it is re-exported.
     imports: BTreeMap<String, Vec<(String, bool)>>,
 }
 
 impl Modules {
     fn read() -> Modules {
-        let texts = sources();
-        let module = |file: &str| {
-            let path = file.strip_suffix(".rs").unwrap_or(file);
-            path.strip_suffix("/mod").unwrap_or(path).replace('/', "::")
+        let (texts, crates) = (sources(), crates());
+        let module = |file: &String| {
+            let folder = crates.iter().find(|folder| file.starts_with(&format!("{folder}/")))?;
+            let room = folder.rsplit('/').next().unwrap_or(folder);
+            let path = file[folder.len() + 1..].trim_end_matches(".rs");
+            let path = path.strip_suffix("/mod").unwrap_or(path).replace('/', "::");
+            Some((if path == "lib" { room.to_owned() } else { format!("{room}::{path}") }, file.clone()))
         };
-        let files = texts.keys().filter(|file| !file.starts_with("bin/")).map(|file| (module(file), file.clone()));
         let imports = texts.iter().map(|(file, text)| (file.clone(), imports_of(text))).collect();
-        Modules { files: files.collect(), imports, texts }
+        Modules { files: texts.keys().filter_map(module).collect(), imports, texts }
     }
 
     /// The file that defines the item of a path, as seen from a module.
@@ -290,7 +267,7 @@ impl Modules {
         let mut rest: Vec<&str> = path.split("::").map(str::trim).collect();
         match rest.first().copied()? {
             "crate" => {
-                at.clear();
+                at.truncate(1);
                 rest.remove(0);
             }
             "super" | "self" => {
@@ -332,14 +309,13 @@ impl Modules {
 fn there_are_no_circular_imports() {
     let modules = Modules::read();
     let is_for_tests = |module: &str| {
-        let (parent, name) = module.rsplit_once("::").unwrap_or(("lib", module));
+        let (parent, name) = module.rsplit_once("::").unwrap_or(("", module));
         let declared = modules.files.get(parent).map(|file| &modules.texts[file]);
         declared.is_some_and(|text| text.contains(&format!("#[cfg(test)]\nmod {name};")))
     };
     let mut arrows: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (module, file) in &modules.files {
-        let room = room_of(file);
-        if is_for_tests(module) || room.ends_with(".rs") {
+        if is_for_tests(module) {
             continue;
         }
         let to = modules.imports[file].iter().filter(|(_, reexports)| !reexports);

@@ -1,4 +1,4 @@
-//! Client of the daemon: requests with one connection and one timeout each, the event stream, and recordings. Imports: wire types, hyper.
+//! Client of the daemon: requests with one connection and one timeout each, the event stream, and recordings.
 
 use super::wire::{Done, Event, Gap, Problem, ProblemDetail};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};

@@ -1,7 +1,7 @@
-//! The interface between a coordinator and its API: published status and events, and incoming requests. Imports: parent, model.
+//! The interface between a coordinator and its API: published status and events, and incoming requests.
 
 use super::Request;
-use crate::model::cluster::{ClusterCommand, ClusterStatus, Submission};
+use model::cluster::{ClusterCommand, ClusterStatus, Submission};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, watch};

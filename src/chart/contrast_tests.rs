@@ -1,7 +1,7 @@
 //! Checks the contrast of every colour in the style sheets on its background against WCAG 2.1 AA: 4.5 to 1 for text (1.4.3), 3 to 1 for
 //! lines and areas that carry information (1.4.11).
 
-use crate::chart::STYLE;
+use crate::STYLE;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The HTML page around charts and tables: one file without scripts or external resources. Imports: its styles and series.
+//! The HTML page around charts and tables: one file without scripts or external resources.
 
 use super::svg::series;
 use super::{STYLE, escaped};

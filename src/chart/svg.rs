@@ -1,12 +1,12 @@
 //! Drawing primitives: a plot with axes, lines, areas, bars and labels, written as SVG text.
 //!
-//! Every mark may carry a title, which browsers show under the pointer. Imports: nothing.
+//! Every mark may carry a title, which browsers show under the pointer.
 
 use super::escaped;
 use std::fmt::Write;
 
 /// Number of series colours; further series reuse them with a dashed line.
-pub const SERIES: usize = 12;
+pub(crate) const SERIES: usize = 12;
 
 /// A linear mapping of values to pixels.
 #[derive(Clone, Copy, Debug)]

@@ -1,26 +1,26 @@
-//! `flowctl check-log`: shows how a log is parsed. Imports: model, progress, the API's client.
+//! `flowctl check-log`: shows how a log is parsed.
 
 use super::job_log;
-use crate::api::client::Client;
-use crate::config::LABEL_PREFIX;
-use crate::model::{Direction, Directives, Pattern, word};
-use crate::progress::{LogReading, Observation, Survey};
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Format;
-use crate::term::text::{clean, clean_json};
+use api::client::Client;
 use clap::Args;
+use config::LABEL_PREFIX;
+use model::{Direction, Directives, Pattern, word};
+use progress::{LogReading, Observation, Survey};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use term::exit::{Exit, Failure};
+use term::screen::Format;
+use term::text::{clean, clean_json};
 
 /// Maximum number of other candidates shown.
 const OTHERS_SHOWN: usize = 6;
 
 /// Arguments of `flowctl check-log`.
 #[derive(Args, Clone, Debug, Default)]
-pub struct CheckLogArgs {
+pub(crate) struct CheckLogArgs {
     /// A log, a file of metrics, a directory with such a file or TensorBoard events, `-` for standard input; or the name or
     /// id of a governed job
     #[arg(value_name = "FILE|JOB")]
@@ -51,7 +51,7 @@ fn direction(text: &str) -> Result<Direction, String> {
 ///
 /// # Errors
 /// The log could not be found or read, or the output could not be written.
-pub fn run(args: &CheckLogArgs, client: &Client, format: Format) -> Result<(), Failure> {
+pub(crate) fn run(args: &CheckLogArgs, client: &Client, format: Format) -> Result<(), Failure> {
     let mut reading = read(args, client)?;
     if args.final_only {
         reading.observations.retain(|observation| observation.last);

@@ -1,30 +1,28 @@
-//! The commands that query or control the daemon. Imports: the API's client, host's scopes, pages.
+//! The commands that query or control the daemon.
 
 use super::{explain, history, ps, status};
-use crate::api::client::{Client, ClientError, segment};
-use crate::api::wire::{
-    AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status,
-};
-use crate::host::scope::{Session, socket_of};
-use crate::model::Objective;
-use crate::term::exit::{Exit, Failure};
-use crate::term::hint::{self, OTHERS_JOBS};
-use crate::term::message;
-use crate::term::screen::Screen;
-use crate::term::{text, when};
+use api::client::{Client, ClientError, segment};
+use api::wire::{AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status};
 use clap::{Args, ValueEnum};
 use hyper::Method;
+use model::Objective;
+use scope::{Session, socket_of};
 use serde::Serialize;
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
+use term::exit::{Exit, Failure};
+use term::hint::{self, OTHERS_JOBS};
+use term::message;
+use term::screen::Screen;
+use term::{text, when};
 
 const DAY_MS: u64 = 86_400_000;
 
 /// The jobs that a command applies to.
 #[derive(Args, Debug)]
-pub struct Target {
+pub(crate) struct Target {
     /// Name, id, or the beginning of an id; several may be given
     #[arg(required_unless_present = "all", conflicts_with = "all", value_hint = super::completion::JOB)]
     jobs: Vec<String>,
@@ -35,7 +33,7 @@ pub struct Target {
 
 /// Arguments of `flowctl pin`.
 #[derive(Args, Debug)]
-pub struct PinArgs {
+pub(crate) struct PinArgs {
     /// Name, id, or the beginning of an id
     #[arg(value_hint = super::completion::JOB)]
     job: String,
@@ -49,7 +47,7 @@ pub struct PinArgs {
 
 /// Arguments of `flowctl adopt`.
 #[derive(Args, Debug)]
-pub struct AdoptArgs {
+pub(crate) struct AdoptArgs {
     /// Name, id, or the beginning of an id of a running container; several may be given
     #[arg(required = true, value_name = "CONTAINER")]
     containers: Vec<String>,
@@ -73,7 +71,7 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 
 /// The policies that can be selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PolicyChoice {
+pub(crate) enum PolicyChoice {
     /// Algorithms 1 and 2 of the FlowCon paper
     Flowcon,
     /// Observe only, change no limits
@@ -88,7 +86,7 @@ pub enum PolicyChoice {
 
 /// Arguments of `flowctl policy`.
 #[derive(Args, Debug)]
-pub struct PolicyArgs {
+pub(crate) struct PolicyArgs {
     /// Use this policy until the next reload; without it, show the current one
     #[arg(value_enum)]
     policy: Option<PolicyChoice>,
@@ -98,7 +96,7 @@ pub struct PolicyArgs {
 }
 
 /// `flowctl status`.
-pub async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
     repeat(every, screen, async || {
         let status: Status = client.get("/v1/status").await?;
         let now = when::now_unix_ms();
@@ -109,16 +107,16 @@ pub async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -
 
 /// Arguments of `flowctl ps`.
 #[derive(Args, Debug)]
-pub struct PsArgs {
+pub(crate) struct PsArgs {
     /// Include jobs that ended within the last day, if the daemon keeps a history
     #[arg(long, short)]
     all: bool,
     #[command(flatten)]
-    repeat: super::Repeat,
+    repeat: Repeat,
 }
 
 /// `flowctl ps`.
-pub async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Result<(), Failure> {
     let is_noted = Cell::new(false);
     repeat(args.repeat.watch, screen, async || {
         let list = match client.get::<ContainerList>("/v1/containers").await {
@@ -187,7 +185,12 @@ async fn own_jobs(socket: &Path) -> Option<ContainerList> {
 }
 
 /// `flowctl explain`.
-pub async fn explain(client: &Client, job: &str, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn explain(
+    client: &Client,
+    job: &str,
+    every: Option<Duration>,
+    screen: &Screen,
+) -> Result<(), Failure> {
     let path = format!("/v1/containers/{}", segment(job));
     repeat(every, screen, async || {
         let detail: ContainerDetail = client.get(&path).await?;
@@ -197,7 +200,7 @@ pub async fn explain(client: &Client, job: &str, every: Option<Duration>, screen
 }
 
 /// `flowctl release` and `flowctl govern`: tries every job, and returns the first failure.
-pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn target(client: &Client, verb: &str, target: &Target, screen: &Screen) -> Result<(), Failure> {
     if target.all {
         return post(client, &format!("/v1/{verb}"), screen).await;
     }
@@ -205,7 +208,12 @@ pub async fn target(client: &Client, verb: &str, target: &Target, screen: &Scree
 }
 
 /// Sends a command for every container, and returns the first failure.
-pub async fn post_each(client: &Client, verb: &str, containers: &[String], screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn post_each(
+    client: &Client,
+    verb: &str,
+    containers: &[String],
+    screen: &Screen,
+) -> Result<(), Failure> {
     let mut first_failure = None;
     for name in containers {
         if let Err(failure) = post(client, &format!("/v1/containers/{}/{verb}", segment(name)), screen).await {
@@ -216,13 +224,13 @@ pub async fn post_each(client: &Client, verb: &str, containers: &[String], scree
 }
 
 /// `flowctl pin`.
-pub async fn pin(client: &Client, args: &PinArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn pin(client: &Client, args: &PinArgs, screen: &Screen) -> Result<(), Failure> {
     let share = args.share.or(args.by_option).map_or_else(String::new, |share| format!("?share={share}"));
     post(client, &format!("/v1/containers/{}/pin{share}", segment(&args.job)), screen).await
 }
 
 /// `flowctl adopt`: tries every container, and returns the first failure.
-pub async fn adopt(client: &Client, args: &AdoptArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn adopt(client: &Client, args: &AdoptArgs, screen: &Screen) -> Result<(), Failure> {
     let request = AdoptionRequest { labels: args.labels.iter().cloned().collect() };
     let mut first_failure = None;
     for name in &args.containers {
@@ -236,13 +244,13 @@ pub async fn adopt(client: &Client, args: &AdoptArgs, screen: &Screen) -> Result
 }
 
 /// Sends a command and prints the daemon's reply.
-pub async fn post(client: &Client, path: &str, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn post(client: &Client, path: &str, screen: &Screen) -> Result<(), Failure> {
     let done = client.post(path).await?;
     print(screen, &done, &done.done)
 }
 
 /// `flowctl policy`.
-pub async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) -> Result<(), Failure> {
     let Some(choice) = args.policy else {
         let policy: Policy = client.get("/v1/policy").await?;
         return print(screen, &policy, policy_page(&policy).trim_end());
@@ -292,6 +300,22 @@ pub(super) fn print<T: Serialize>(screen: &Screen, document: &T, words: &str) ->
         let lines: Vec<String> = words.lines().map(text::clean).collect();
         format!("{}\n", lines.join("\n"))
     })
+}
+
+/// The option to refresh the output periodically.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Repeat {
+    /// Refresh every SECONDS
+    #[arg(long, short = 'w', num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = seconds, value_name = "SECONDS")]
+    pub watch: Option<Duration>,
+}
+
+/// Parses the seconds of an option: from 0.1 to a day.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    when::duration_within(text, Duration::from_millis(100), Duration::from_secs(86_400))
 }
 
 /// Prints once, or every `every` until interrupted. A daemon that becomes unreachable in between is waited for.

@@ -1,16 +1,15 @@
 //! `flowctl completion SHELL`: clap's script, extended to complete the names of current jobs and nodes.
 //!
 //! Arguments that take such a name have the hint [`JOB`], [`CLUSTER_JOB`] or [`NODE`]; the script calls `flowctl __jobs` for them.
-//! Imports: the API's client, screen.
 
-use crate::api::client::Client;
-use crate::api::wire::{Cluster, ContainerList};
-use crate::term::exit::Failure;
-use crate::term::screen::Screen;
+use api::client::Client;
+use api::wire::{Cluster, ContainerList};
 use clap::{Arg, Command, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use term::exit::Failure;
+use term::screen::Screen;
 
 /// The hint of an argument that is a job: not a file, nor anything else that a shell can complete.
 pub(super) const JOB: ValueHint = ValueHint::Other;

@@ -1,25 +1,23 @@
 //! `flowctl config`: shows the daemon's configuration, or checks a file before the daemon loads it.
-//!
-//! Imports: the API's client, config, screen.
 
 use super::block_on;
-use crate::api::client::Client;
-use crate::api::wire::Configuration;
-use crate::config::{self, ConfigError, KEYS, Settings, Sources};
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
-use crate::term::table::{Cell, Column, table};
-use crate::term::text;
+use api::client::Client;
+use api::wire::Configuration;
 use clap::{Args, Subcommand};
+use config::{ConfigError, KEYS, Settings, Sources};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
+use term::table::{Cell, Column, table};
+use term::text;
 
 /// Default configuration file of the daemon.
 const DEFAULT_FILE: &str = "/etc/flowcon/flowcond.toml";
 
 /// Arguments of `flowctl config`.
 #[derive(Args, Debug)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -43,7 +41,7 @@ enum Verb {
 }
 
 /// Runs `flowctl config`.
-pub fn run(args: &ConfigArgs, client: &Client, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(args: &ConfigArgs, client: &Client, screen: &Screen) -> Result<(), Failure> {
     match &args.verb {
         Verb::Check { file } => check(file.as_deref(), screen),
         Verb::Show { file } => show(file.as_deref(), client, screen),

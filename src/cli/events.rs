@@ -1,19 +1,17 @@
 //! `flowctl events`: follows the daemon's events, and resumes when the daemon comes back.
-//!
-//! Imports: the API's client, screen.
 
+use super::event_line::event_line;
 use super::history::events_after;
-use crate::api::client::{Client, ClientError, StreamMessage};
-use crate::api::wire::Event;
-use crate::term::exit::{Exit, Failure};
-use crate::term::message;
-use crate::term::screen::{Format, Look, Screen, Tone};
-use crate::term::text::{self, clean, clean_json};
-use crate::term::when;
+use api::client::{Client, ClientError, StreamMessage};
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use term::exit::{Exit, Failure};
+use term::message;
+use term::screen::{Format, Look, Screen, Tone};
+use term::text::{clean, clean_json};
+use term::when;
 
 /// Interval between attempts to reconnect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -23,7 +21,7 @@ const RECENT_AT_MOST: usize = 1024;
 
 /// Arguments of `flowctl events`.
 #[derive(Args, Debug)]
-pub struct EventsArgs {
+pub(crate) struct EventsArgs {
     /// Begin with the last COUNT events, at most 1024; --since has no such limit
     #[arg(long, short = 'n', default_value_t = 10, value_name = "COUNT")]
     recent: usize,
@@ -39,7 +37,7 @@ pub struct EventsArgs {
 }
 
 /// Prints events until the reader goes away, or only past events with `--no-follow`.
-pub async fn events(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn events(client: &Client, args: &EventsArgs, screen: &Screen) -> Result<(), Failure> {
     tokio::select! {
         done = follow(client, args, screen) => done,
         // Otherwise `flowctl events | head -1` would wait for one more event.
@@ -109,7 +107,7 @@ async fn show_recorded(client: &Client, since: u64, screen: &Screen) -> Result<B
     }
 }
 
-async fn reconnect(client: &Client, last_id: Option<&str>) -> Result<crate::api::client::EventStream, Failure> {
+async fn reconnect(client: &Client, last_id: Option<&str>) -> Result<api::client::EventStream, Failure> {
     loop {
         tokio::time::sleep(RETRY_EVERY).await;
         match client.events("", last_id).await {
@@ -156,27 +154,10 @@ fn line(message: &StreamMessage, look: &Look) -> String {
     }
 }
 
-/// Formats an event as one line: time, kind, job and text.
-pub(in crate::cli) fn event_line(event: &Event, look: &Look) -> String {
-    let tone = match event.kind.as_str() {
-        "started" | "ended" => Tone::Accent,
-        "hold" | "notice" => Tone::Warn,
-        _ => Tone::Plain,
-    };
-    let who = event.name.as_deref().or(event.container.as_deref()).map(|name| text::fit(&clean(name), 20));
-    let who = who.map_or_else(String::new, |who| format!("{who}: "));
-    format!(
-        "{} {} {}{}\n",
-        look.paint(Tone::Dim, &when::clock(event.unix_ms)),
-        look.paint(tone, &format!("{:<8}", clean(&event.kind))),
-        look.paint(Tone::Bold, &who),
-        clean(&event.text)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::wire::Event;
 
     #[test]
     fn an_event_is_one_line_without_control_characters() {

@@ -1,21 +1,19 @@
 //! The command line of `flowcond`: runs the daemon, restores limits, checks the configuration.
-//!
-//! Imports: config, daemon, host's freezer, store and users, siblings, term.
 
 use super::config::no_mistakes;
 use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
-use crate::config::{self, ConfigError, OnExit, Settings, Sources};
-use crate::daemon::{self, Control, Restored, Undone};
-use crate::host::store::StoreError;
-use crate::host::{freezer, users};
-use crate::term::text::{clean, clean_lines};
-use crate::term::{exit, message};
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use config::{ConfigError, OnExit, Settings, Sources};
+use daemon::{Control, Restored, Undone};
+use node::users;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{BufReader, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use store::StoreError;
+use term::text::{clean, clean_lines};
+use term::{exit, message};
 use tokio::sync::mpsc;
 
 const DEFAULT_FILE: &str = "/etc/flowcon/flowcond.toml";

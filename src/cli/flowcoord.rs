@@ -1,16 +1,16 @@
-//! The command line of `flowcoord`: runs the coordinator or an agent, checks the configuration. Imports: coordinator, lab, service.
+//! The command line of `flowcoord`: runs the coordinator or an agent, checks the configuration.
 
 use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
-use crate::coordinator::{self, Control, Settings};
-use crate::lab::cluster as demo;
-use crate::lab::train::{self, TrainArgs};
-use crate::term::exit::{self, Failure};
-use crate::term::message;
-use crate::term::screen::{ColorChoice, Format, Screen};
 use clap::{CommandFactory, Parser, Subcommand};
+use coordinator::{Control, Settings};
+use lab::cluster as demo;
+use lab::train::{self, TrainArgs};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use term::exit::{self, Failure};
+use term::message;
+use term::screen::{ColorChoice, Format, Screen};
 use tokio::sync::mpsc;
 
 /// Hidden subcommand that runs flowcond: the nodes of the demo need it, and only this program is certain to be installed.

@@ -1,19 +1,18 @@
 //! `flowctl history`: past jobs, the progress and resources of one job over time, and past events.
-//!
-//! Imports: the API's client, tables.
 
-use crate::api::client::{Client, segment};
-use crate::api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
-use crate::term::exit::Failure;
-use crate::term::message;
-use crate::term::screen::{Look, Screen, Tone};
-use crate::term::table::{Cell, Column, table};
-use crate::term::text::{self, clean};
-use crate::term::when;
+use super::event_line::event_line;
+use api::client::{Client, segment};
+use api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
 use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
+use term::exit::{Exit, Failure};
+use term::message;
+use term::screen::{Look, Screen, Tone};
+use term::table::{Cell, Column, table};
+use term::text::{self, clean};
+use term::when;
 
 /// Maximum number of jobs or events in one result: the newest; `--since` and `--until` narrow it.
 const ROWS_AT_MOST: usize = 20_000;
@@ -26,7 +25,7 @@ const DEFAULT_SPAN_MS: u64 = 86_400_000;
 
 /// Arguments of `flowctl history`.
 #[derive(Args, Debug)]
-pub struct HistoryArgs {
+pub(crate) struct HistoryArgs {
     /// Name, id, or the beginning of an id of a running or ended job; the newest match is shown
     #[arg(value_hint = super::completion::JOB)]
     job: Option<String>,
@@ -42,7 +41,7 @@ pub struct HistoryArgs {
 }
 
 /// `flowctl history`.
-pub async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn history(client: &Client, args: &HistoryArgs, screen: &Screen) -> Result<(), Failure> {
     let until = args.until.unwrap_or_else(when::now_unix_ms);
     match &args.job {
         _ if args.events => events(client, args, until, screen).await,
@@ -61,7 +60,7 @@ async fn one(client: &Client, name: &str, args: &HistoryArgs, until: u64, screen
     let Some(job) = found.into_iter().max_by_key(|job| (job.name == name, job.started_unix_ms, job.number)) else {
         let message = format!("no run of {name} found between {} and {}", since_text(args.since), when::clock(until));
         return Err(Failure::new(
-            super::Exit::NotFound,
+            Exit::NotFound,
             message,
             "widen --since and --until; `flowctl history` lists the jobs",
         ));
@@ -79,7 +78,7 @@ async fn events(client: &Client, args: &HistoryArgs, until: u64, screen: &Screen
     let earliest = if args.job.is_some() { 0 } else { until.saturating_sub(DEFAULT_SPAN_MS) };
     let job = args.job.as_ref().map_or_else(String::new, |job| format!("&job={}", segment(job)));
     let events = past_events(client, &(span(args.since.unwrap_or(earliest), until) + &job)).await?;
-    let page = |look: &Look| events.iter().map(|event| super::events::event_line(event, look)).collect();
+    let page = |look: &Look| events.iter().map(|event| event_line(event, look)).collect();
     screen.show(&events, &events, page)
 }
 
@@ -95,19 +94,19 @@ struct JobHistory {
 }
 
 /// The query parameters `since=…&until=…`.
-pub(in crate::cli) fn span(since: u64, until: u64) -> String {
+pub(crate) fn span(since: u64, until: u64) -> String {
     format!("since={since}&until={until}")
 }
 
 /// Fetches the jobs of a time span, page by page.
-pub(in crate::cli) async fn jobs(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<JobRecord>, Failure> {
+pub(crate) async fn jobs(client: &Client, span: &str, job: Option<&str>) -> Result<Vec<JobRecord>, Failure> {
     let job = job.map_or_else(String::new, |job| format!("&job={}", segment(job)));
     let path = format!("/v1/history?{span}{job}&limit=2000");
     pages(client, &path, |page: JobRecords| (page.jobs, page.next)).await
 }
 
 /// Fetches the samples of a time span, one for each `every_ms`, page by page.
-pub(in crate::cli) async fn samples(
+pub(crate) async fn samples(
     client: &Client,
     span: &str,
     job: Option<&str>,
@@ -129,19 +128,19 @@ pub(in crate::cli) async fn samples(
 }
 
 /// Fetches the events selected by the parameters of a query, page by page.
-pub(in crate::cli) async fn past_events(client: &Client, query: &str) -> Result<Vec<Event>, Failure> {
+pub(crate) async fn past_events(client: &Client, query: &str) -> Result<Vec<Event>, Failure> {
     let path = format!("/v1/history/events?{query}&limit=5000");
     pages(client, &path, |page: EventRecords| (page.events, page.next)).await
 }
 
 /// Fetches one page of the events since a time, after the event with the sequence number `after`.
-pub(in crate::cli) async fn events_after(client: &Client, since: u64, after: u64) -> Result<Vec<Event>, Failure> {
+pub(crate) async fn events_after(client: &Client, since: u64, after: u64) -> Result<Vec<Event>, Failure> {
     let page: EventRecords = client.get(&format!("/v1/history/events?since={since}&after={after}&limit=5000")).await?;
     Ok(page.events)
 }
 
 /// Fetches the blocks of the switchback experiment within a time span, page by page.
-pub(in crate::cli) async fn past_blocks(client: &Client, span: &str) -> Result<Vec<BlockRecord>, Failure> {
+pub(crate) async fn past_blocks(client: &Client, span: &str) -> Result<Vec<BlockRecord>, Failure> {
     pages(client, &format!("/v1/history/blocks?{span}"), |page: BlockRecords| (page.blocks, page.next)).await
 }
 
@@ -192,7 +191,7 @@ fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
 }
 
 /// `runs`, `exit 0`, or `ended` if the exit code is unknown.
-pub(in crate::cli) fn end(job: &JobRecord) -> String {
+pub(crate) fn end(job: &JobRecord) -> String {
     match (job.ended_unix_ms, job.exit_code) {
         (None, _) => "runs".to_owned(),
         (Some(_), Some(code)) => format!("exit {code}"),
@@ -224,7 +223,7 @@ fn job_row(job: &JobRecord) -> Vec<Cell> {
 }
 
 /// The latest evaluation in words; `NaN` if it was not finite.
-pub(in crate::cli) fn value_text(sample: &Sample) -> Option<String> {
+pub(crate) fn value_text(sample: &Sample) -> Option<String> {
     sample.value.map(text::number_text).or_else(|| sample.has_diverged().then(|| "NaN".to_owned()))
 }
 
@@ -297,7 +296,7 @@ fn sample_row(job: &JobRecord, sample: &Sample, before: Option<&Sample>, gpus: b
 }
 
 /// Average number of cores used between two samples of one job.
-pub(in crate::cli) fn cores_between(before: &Sample, after: &Sample) -> Option<f64> {
+pub(crate) fn cores_between(before: &Sample, after: &Sample) -> Option<f64> {
     let seconds = after.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
     (seconds > 0.0).then_some((after.cpu_s? - before.cpu_s?).max(0.0) / seconds)
 }

@@ -1,25 +1,23 @@
 //! Reads the log of a governed job: the daemon returns its address, and flowctl reads it there.
 //!
 //! The daemon returns no contents: the permissions of the file or the engine decide who may read a log.
-//! Imports: api, config, host, model, progress.
 
 use super::block_on;
-use crate::api::client::{Client, ClientError, segment};
-use crate::api::wire::{ContainerDetail, LogAddress};
-use crate::config;
-use crate::host::docker::{Engine, EngineAddress, EngineError, LogFormat, LogPiece, LogPosition, logs, logs_so_far};
-use crate::host::scope::{ScopeError, output};
-use crate::host::tail::{self, ContainerFile};
-use crate::model::{ContainerId, Directives};
-use crate::progress::JsonFile;
-use crate::term::exit::{Exit, Failure};
+use api::client::{Client, ClientError, segment};
+use api::wire::{ContainerDetail, LogAddress};
+use docker::{Engine, EngineAddress, EngineError, LogFormat, LogPiece, LogPosition, logs, logs_so_far};
 use futures_util::{Stream, StreamExt};
+use model::{ContainerId, Directives};
+use progress::JsonFile;
+use scope::{ScopeError, output};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::pin::pin;
 use std::thread;
 use std::time::Duration;
+use tail::ContainerFile;
+use term::exit::{Exit, Failure};
 
 /// Polling interval of a followed log.
 const POLL_EVERY: Duration = Duration::from_millis(300);
@@ -84,7 +82,7 @@ impl JobLog {
     ///
     /// # Errors
     /// The file or the engine cannot be read by this user, or `each` failed.
-    pub fn pour(&self, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+    pub(crate) fn pour(&self, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
         match self.open()? {
             Input::Files(files) => files.iter().try_for_each(|file| self.pour_file(file, each)),
             Input::Engine(engine, format) => {
@@ -97,7 +95,11 @@ impl JobLog {
     ///
     /// # Errors
     /// As [`JobLog::pour`].
-    pub fn follow(&self, client: &Client, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+    pub(crate) fn follow(
+        &self,
+        client: &Client,
+        each: &mut impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Failure> {
         match self.open()? {
             Input::Files(mut files) => loop {
                 let has_ended = block_on(self.has_ended(client))?;
@@ -123,7 +125,7 @@ impl JobLog {
     }
 
     /// Decoder that removes the engine's wrapping of each line.
-    pub fn decoder(&self) -> impl FnMut(&[u8]) -> Vec<u8> + use<> {
+    pub(crate) fn decoder(&self) -> impl FnMut(&[u8]) -> Vec<u8> + use<> {
         let mut decoder = self.wrapped.then(JsonFile::default);
         move |bytes| match &mut decoder {
             Some(decoder) => {

@@ -1,17 +1,17 @@
-//! `flowctl logs`: prints or follows the log of a governed job. Imports: the API's client, `job_log`, term.
+//! `flowctl logs`: prints or follows the log of a governed job.
 
 use super::check_log::{self, CheckLogArgs};
 use super::job_log;
-use crate::api::client::Client;
-use crate::term::exit::Failure;
-use crate::term::screen::Format;
-use crate::term::text;
+use api::client::Client;
 use clap::Args;
 use std::io::{self, IsTerminal, Write};
+use term::exit::Failure;
+use term::screen::Format;
+use term::text;
 
 /// Arguments of `flowctl logs`.
 #[derive(Args, Clone, Debug)]
-pub struct LogsArgs {
+pub(crate) struct LogsArgs {
     /// Name, id, or the beginning of an id; for a file, or with `-o json`, the log is parsed as by check-log
     #[arg(value_name = "JOB", value_hint = super::completion::JOB)]
     job: String,
@@ -27,7 +27,7 @@ pub struct LogsArgs {
 ///
 /// # Errors
 /// There is no such job, its log cannot be read by this user, or the output could not be written.
-pub fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failure> {
+pub(crate) fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failure> {
     if !args.raw && !args.follow && (format.is_json() || check_log::is_path(&args.job)) {
         return check_log::run(&CheckLogArgs { log: args.job.clone(), ..CheckLogArgs::default() }, client, format);
     }

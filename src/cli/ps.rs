@@ -1,13 +1,13 @@
-//! `flowctl ps`: the governed containers in a table like that of `docker ps`. Pure. Imports: wire types, text, table.
+//! `flowctl ps`: the governed containers in a table like that of `docker ps`. Pure.
 
 use super::{history, status};
-use crate::api::wire::{Container, JobRecord};
-use crate::term::screen::{Look, Tone};
-use crate::term::table::{Cell, Column, table};
-use crate::term::text;
+use api::wire::{Container, JobRecord};
+use term::screen::{Look, Tone};
+use term::table::{Cell, Column, table};
+use term::text;
 
 /// Formats the page.
-pub fn page(containers: &[Container], ended: &[JobRecord], look: &Look) -> String {
+pub(crate) fn page(containers: &[Container], ended: &[JobRecord], look: &Look) -> String {
     if containers.is_empty() && ended.is_empty() {
         return "No job is governed yet: docker run --label flowcon.enable=true IMAGE COMMAND\n".to_owned();
     }

@@ -1,16 +1,16 @@
 //! `flowctl record`: records the daemon's ticks, line by line, into a file for `flowsim replay`.
 //!
-//! A recording is valid up to any line, so nothing is lost when either side stops. Imports: the API's client.
+//! A recording is valid up to any line, so nothing is lost when either side stops.
 
-use crate::api::client::{Client, LineStream};
-use crate::term::exit::{Exit, Failure};
-use crate::term::message;
-use crate::term::when;
+use api::client::{Client, LineStream};
 use clap::Args;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use term::exit::{Exit, Failure};
+use term::message;
+use term::when;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Maximum duration: one week; a longer one is probably a mistake.
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(604_800);
 
 /// Arguments of `flowctl record`.
 #[derive(Args, Debug)]
-pub struct RecordArgs {
+pub(crate) struct RecordArgs {
     /// The file to write; `-` is standard output
     #[arg(default_value = "-", value_name = "FILE")]
     file: PathBuf,
@@ -40,7 +40,7 @@ enum End {
 }
 
 /// Records until the duration is over or a signal is received.
-pub async fn record(client: &Client, args: &RecordArgs) -> Result<(), Failure> {
+pub(crate) async fn record(client: &Client, args: &RecordArgs) -> Result<(), Failure> {
     // The stream is opened first, so that no file is created without a daemon.
     let mut recording = client.recording().await?;
     let mut out = open(&args.file)?;

@@ -1,6 +1,4 @@
 //! `flowctl run`: runs a command in its own governed cgroup, shows its output, forwards signals and returns its exit code.
-//!
-//! Imports: config's labels, host (cgroup, GPU, scope, systemd, node, users).
 
 mod detached;
 mod logout;
@@ -9,16 +7,12 @@ mod relay;
 mod signals;
 mod write;
 
-use crate::config;
-use crate::host::cgroup::{self, CgroupError, Home};
-use crate::host::gpu::mps::{self, Mps};
-use crate::host::scope::protocol::Registration;
-use crate::host::scope::{self, Admitted, HandshakeSocket, Output, ScopeError, ScopeName};
-use crate::host::{node, systemd::Systemd};
-use crate::term::exit::{Exit, Failure};
-use crate::term::message;
 use anyhow::{Context, bail};
+use cgroup::{CgroupError, Home};
+use gpu::mps::{self, Mps};
 use registered::Registered;
+use scope::protocol::Registration;
+use scope::{Admitted, HandshakeSocket, Output, ScopeError, ScopeName};
 use signals::Signals;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,6 +21,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
+use systemd::Systemd;
+use term::exit::{Exit, Failure};
+use term::message;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
@@ -43,7 +40,7 @@ const LAST_PROCESSES: Duration = Duration::from_secs(1);
 /// signal n; 1 instead of 0 if its output could not be written). PYTHONUNBUFFERED=1 is set, so that Python does not buffer its log.
 /// Without a daemon it runs ungoverned until one starts.
 #[derive(clap::Args, Debug)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// Name of the job in `flowctl ps` [default: the program's name and a number]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -67,7 +64,7 @@ pub struct RunArgs {
 
 /// Arguments of the exec wrapper: the new process of `flowctl run` before it becomes the command.
 #[derive(clap::Args, Debug)]
-pub struct EnterArgs {
+pub(crate) struct EnterArgs {
     /// The handshake socket
     handshake: String,
     /// The command and its arguments
@@ -76,7 +73,7 @@ pub struct EnterArgs {
 }
 
 /// The hidden subcommand that [`EnterArgs`] belongs to.
-pub const ENTER: &str = "__enter";
+pub(crate) const ENTER: &str = "__enter";
 
 /// Percent of a GPU's processors.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +97,7 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// Replaces this process by the command of `flowctl run`; returns an exit code only if that fails.
-pub fn enter(args: &EnterArgs) -> ExitCode {
+pub(crate) fn enter(args: &EnterArgs) -> ExitCode {
     ExitCode::from(scope::enter(&args.handshake, &args.command))
 }
 
@@ -108,7 +105,7 @@ pub fn enter(args: &EnterArgs) -> ExitCode {
 ///
 /// # Errors
 /// The command could not be started in its cgroup; it did not run at all.
-pub fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     check(&args)?;
     if args.detach {
         return detached::begin(args, socket);

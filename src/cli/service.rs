@@ -1,4 +1,4 @@
-//! Logging, threads and signals, shared by the command lines of the daemons. Imports: tokio, tracing.
+//! Logging, threads and signals, shared by the command lines of the daemons.
 
 use std::future::Future;
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// The engine's client would log whole responses, which contain the environments of containers.
-const QUIET: &str = "bollard=warn,hyper=warn,notify=error,zbus=warn";
+const QUIET: &str = "bollard=warn,hyper=warn,zbus=warn";
 
 /// Runs `work` on two threads: one for the main loop, one for blocking disk access.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {

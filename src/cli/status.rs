@@ -1,13 +1,13 @@
 //! `flowctl status`: the node in two lines, and one line per job.
 //!
-//! Pure. Imports: wire types, text, table.
+//! Pure.
 
-use crate::api::wire::{Container, GpuUse, Metric, Node, Notice, Status, Trend};
-use crate::term::screen::{Look, Tone};
-use crate::term::table::{Cell, Column, fits, table};
-use crate::term::text::{self, clean};
-use crate::term::when;
+use api::wire::{Container, GpuUse, Metric, Node, Notice, Status, Trend};
 use std::fmt::Write as _;
+use term::screen::{Look, Tone};
+use term::table::{Cell, Column, fits, table};
+use term::text::{self, clean};
+use term::when;
 
 /// An older snapshot is reported as outdated.
 const FRESH_FOR_MS: u64 = 30_000;
@@ -16,7 +16,7 @@ const FRESH_FOR_MS: u64 = 30_000;
 const NOTICES_AT_MOST: usize = 5;
 
 /// Formats the page; `now_unix_ms` is the local clock.
-pub fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
+pub(crate) fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
     let mut page = header(&status.node, look, now_unix_ms);
     page.push('\n');
     if status.containers.is_empty() {
@@ -332,7 +332,7 @@ fn messages(status: &Status, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Millis, NodeStatus, Pressure};
+    use model::{Millis, NodeStatus, Pressure};
 
     #[test]
     fn a_long_host_name_does_not_break_the_first_line() {

@@ -1,4 +1,4 @@
-//! The top-level help, with commands in groups, and a hint for verbs of `docker`. Imports: clap.
+//! The top-level help, with commands in groups, and a hint for verbs of `docker`.
 
 use super::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

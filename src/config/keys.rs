@@ -2,7 +2,7 @@
 
 use super::settings::{EngineChoice, GpuControl, OnExit, Settings};
 use super::value::{Value, days, megabytes, seconds};
-use crate::model::{Bytes, Enforcement, Millis, Objective, Quota, Share};
+use model::{Bytes, Enforcement, Millis, Objective, Quota, Share};
 
 /// One key of the configuration.
 pub struct Key {

@@ -3,8 +3,8 @@
 
 use super::load::nearest;
 use super::value::bytes;
-use crate::model::time::duration;
-use crate::model::{Bounds, Direction, Directives, Millis, Pattern, ProgressUnit, Share};
+use model::time::duration;
+use model::{Bounds, Direction, Directives, Millis, Pattern, ProgressUnit, Share};
 use std::collections::BTreeMap;
 
 /// Prefix of the labels of flowcon.

@@ -226,7 +226,7 @@ mod tests {
     use super::super::keys::shown;
     use super::super::settings::OnExit;
     use super::*;
-    use crate::model::{Millis, PolicyName};
+    use model::{Millis, PolicyName};
 
     fn loaded(text: &str) -> Result<Settings, Vec<String>> {
         let folder = tempfile::tempdir().unwrap();

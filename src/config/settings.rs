@@ -1,6 +1,6 @@
 //! Settings of the daemon. Every value is valid; it was parsed and checked before.
 
-use crate::model::{Bytes, Millis, PolicySettings};
+use model::{Bytes, Millis, PolicySettings};
 use std::path::PathBuf;
 
 /// The engine to govern.

@@ -1,11 +1,11 @@
 //! A configuration value, from TOML or from text, and its conversion to quantities.
 
-use crate::model::time::duration;
-use crate::model::{Bytes, Millis};
+use model::time::duration;
+use model::{Bytes, Millis};
 
 /// A value as written.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub(crate) enum Value {
     /// Text, or any value from the environment or a flag.
     Text(String),
     /// A number.

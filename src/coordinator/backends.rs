@@ -1,14 +1,14 @@
-//! Backends of the coordinator: the local engine, and the agent of each node over mutual TLS. Imports: host, agent, machine.
+//! Backends of the coordinator: the local engine, and the agent of each node over mutual TLS.
 
 use super::agent::{Client, ConnectionPool, Offer};
 use super::machine::Question;
 use super::settings::Settings;
-use crate::host::swarm::{Certificates, Engine, Identity};
-use crate::model::Millis;
-use crate::model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome};
+use model::Millis;
+use model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
+use swarm::{Certificates, Engine, Identity};
 
 /// How long an agent may wait for containers to exit before it replies, instead of being polled.
 const PATIENCE: Millis = Millis::from_secs(5);

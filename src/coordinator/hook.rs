@@ -1,7 +1,6 @@
 //! The configured commands that open and close nodes: run without a shell, with a time limit and the node's name as last argument.
-//! Imports: model.
 
-use crate::model::swarm::NodeId;
+use model::swarm::NodeId;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! Publishes the latest status and recent events of the coordinator. Imports: api, model.
+//! Publishes the latest status and recent events of the coordinator.
 
-use crate::api::Request;
-use crate::api::cluster::{ClusterEvent, ClusterFeed, Wanted};
-use crate::model::cluster::{ClusterJobStatus, ClusterStatus, JobState};
-use crate::model::swarm::ServiceId;
+use api::Request;
+use api::cluster::{ClusterEvent, ClusterFeed, Wanted};
+use model::cluster::{ClusterJobStatus, ClusterStatus, JobState};
+use model::swarm::ServiceId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;

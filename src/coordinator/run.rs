@@ -1,19 +1,18 @@
 //! `flowcoord run`: feeds events to the machine and executes its effects.
 //!
-//! One task runs the loop. Each request to the engine or an agent is a separate task with a deadline that ends in one event. Imports: api,
-//! host, machine.
+//! One task runs the loop. Each request to the engine or an agent is a separate task with a deadline that ends in one event.
 
 use super::backends::Backends;
 use super::hook;
 use super::machine::{At, CommandId, Effect, Event, Machine};
 use super::publish::Publisher;
 use super::settings::{Settings, SettingsError};
-use crate::api::cluster::Wanted;
-use crate::api::{self, Access, ApiLimits, BindError, Request};
-use crate::host::{node, users};
-use crate::model::cluster::Submission;
-use crate::model::swarm::{Attestation, ChangeOutcome, TransferOutcome};
-use crate::model::{Millis, Refusal};
+use api::cluster::Wanted;
+use api::{Access, ApiLimits, BindError, Request};
+use model::cluster::Submission;
+use model::swarm::{Attestation, ChangeOutcome, TransferOutcome};
+use model::{Millis, Refusal};
+use node::users;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -65,7 +64,7 @@ pub enum CoordinatorError {
 }
 
 /// Reloads the configuration.
-pub type ReloadSettings = Box<dyn Fn() -> Result<Settings, SettingsError> + Send>;
+pub(crate) type ReloadSettings = Box<dyn Fn() -> Result<Settings, SettingsError> + Send>;
 
 /// Runs the coordinator until it is stopped.
 ///

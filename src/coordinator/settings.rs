@@ -1,11 +1,9 @@
 //! Parser of `flowcoord.toml`: every key is optional; each error names its line and the expected value.
-//!
-//! Imports: machine, config, model.
 
 use super::machine::{CoordinatorSettings, LOOKS_VALID, RentSettings};
-use crate::model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
-use crate::model::time::duration;
-use crate::model::{Bytes, Millis};
+use model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
+use model::time::duration;
+use model::{Bytes, Millis};
 use serde::{Deserialize, Deserializer, de};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -211,7 +209,7 @@ struct Size(Bytes);
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let size = crate::config::bytes(&text).filter(|size| size.0 > 0);
+        let size = config::bytes(&text).filter(|size| size.0 > 0);
         size.map(Size).ok_or_else(|| de::Error::custom(format!("`{text}`: expected a size, such as 512MiB or 2GiB")))
     }
 }

@@ -13,15 +13,14 @@ use super::restore;
 use super::target::Target;
 use super::thaw;
 use super::writer::{Connected, Writer};
-use crate::host::docker::{Engine, EngineInfo};
-use crate::host::node;
-use crate::host::store::{Freezable, ReadPosition};
-use crate::limits::machine::{self, ContainerOutcome, WORK_AT_MOST, Work};
-use crate::limits::{End, Outcome, Restore};
-use crate::model::{ContainerId, TrainingId};
+use docker::{Engine, EngineInfo};
+use limits::machine::{self, ContainerOutcome, WORK_AT_MOST, Work};
+use limits::{End, Outcome, Restore};
+use model::{ContainerId, TrainingId};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
+use store::{Freezable, ReadPosition};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::Instant;
@@ -61,7 +60,11 @@ pub(super) struct Actuator {
 
 impl Actuator {
     /// Starts the task; it ends after its handle is dropped.
-    pub fn start(journal: Journal, engine: Option<Engine>, events: mpsc::Sender<Event>) -> (Actuator, JoinHandle<()>) {
+    pub(crate) fn start(
+        journal: Journal,
+        engine: Option<Engine>,
+        events: mpsc::Sender<Event>,
+    ) -> (Actuator, JoinHandle<()>) {
         let (requests, inbox) = mpsc::channel(KEPT_FREE + REQUESTS_AT_MOST);
         let connected = Connected::default();
         let pulse = Pulse::default();
@@ -72,18 +75,18 @@ impl Actuator {
 
     /// Sends a request; returns `false` if the queue is full. The loop never waits for room, because the task may be waiting for the loop.
     /// For limits there is always room: the machine has no more work open than that.
-    pub fn request(&self, request: Request) -> bool {
+    pub(crate) fn request(&self, request: Request) -> bool {
         let has_room = matches!(request, Request::Limits { .. }) || self.requests.capacity() > KEPT_FREE;
         has_room && self.requests.try_send(request).is_ok()
     }
 
     /// Returns the sender, for callers that may wait for room.
-    pub fn requests(&self) -> mpsc::Sender<Request> {
+    pub(crate) fn requests(&self) -> mpsc::Sender<Request> {
         self.requests.clone()
     }
 
     /// Stores the engine's description, after each connection.
-    pub fn connected(&self, info: EngineInfo) {
+    pub(crate) fn connected(&self, info: EngineInfo) {
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(info);
     }
 }

@@ -1,6 +1,6 @@
-//! Schedule for reading the command of a job. Imports: model.
+//! Schedule for reading the command of a job.
 
-use crate::model::Millis;
+use model::Millis;
 
 /// Times of the first readings, counted from when the job was found: a shell may run something else first.
 const EARLY: [Millis; 3] = [Millis(0), Millis::from_secs(2), Millis::from_secs(10)];
@@ -20,7 +20,7 @@ pub(super) struct ClaimSchedule {
 
 impl ClaimSchedule {
     /// Whether a reading is due. `counts`: the log counts something without saying how much there will be.
-    pub fn is_due(&self, now: Millis, counts: bool) -> bool {
+    pub(crate) fn is_due(&self, now: Millis, counts: bool) -> bool {
         let since = now.since(self.since.unwrap_or(now));
         let due = match EARLY.get(self.early) {
             Some(early) => since >= *early,
@@ -29,7 +29,7 @@ impl ClaimSchedule {
         !self.in_flight && (due || counts && !self.counted)
     }
 
-    pub fn begin(&mut self, now: Millis, counts: bool) {
+    pub(crate) fn begin(&mut self, now: Millis, counts: bool) {
         let since = now.since(*self.since.get_or_insert(now));
         self.early = EARLY.iter().filter(|early| **early <= since).count();
         (self.last, self.counted, self.in_flight) = (now, self.counted || counts, true);

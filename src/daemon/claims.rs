@@ -3,20 +3,18 @@
 //! A reading looks into processes and files of the job, which the job's owner controls, and may take as long as they like. So each reading
 //! has its own thread, a job has one reading at a time, and their total is bounded. Arguments and environment variables may hold secrets:
 //! they never leave the thread. The loop receives only claims: numbers, and names made of known words.
-//!
-//! Imports: the event, host's cgroups and files, progress, model.
 
 use super::event::Event;
 use super::job::{Job, Jobs};
-use crate::host::cgroup::{Members, Started, start_time};
-use crate::host::tail::ContainerFile;
-use crate::model::{Millis, Progress, RunState};
-use crate::progress::claim::{Claim, config_files, gathered, of_command, of_config, of_environment};
+use cgroup::{Members, Started, start_time};
+use model::{Millis, Progress, RunState};
+use progress::claim::{Claim, config_files, gathered, of_command, of_config, of_environment};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use tail::ContainerFile;
 use tokio::sync::mpsc;
 
 /// Readings at one time.
@@ -34,7 +32,7 @@ pub(super) struct ClaimReader {
 }
 
 impl ClaimReader {
-    pub fn new(events: mpsc::Sender<Event>) -> ClaimReader {
+    pub(crate) fn new(events: mpsc::Sender<Event>) -> ClaimReader {
         ClaimReader { events, readings: Arc::new(()) }
     }
 
@@ -58,7 +56,7 @@ impl ClaimReader {
 
 impl ClaimReader {
     /// Reads the commands of jobs for which a reading is due and whose log and labels do not say how long they will train.
-    pub fn ask(&self, jobs: &mut Jobs, now: Millis) {
+    pub(crate) fn ask(&self, jobs: &mut Jobs, now: Millis) {
         for job in jobs.values_mut() {
             if self.is_busy() {
                 return;

@@ -3,11 +3,10 @@
 use super::event::Component;
 use super::governing::{Governing, Waiter};
 use super::job::Job;
-use crate::api::{Command, Request};
-use crate::config;
-use crate::limits::machine;
-use crate::model::{ContainerId, Objective, Refusal};
-use crate::progress::LearningRecord;
+use api::{Command, Request};
+use limits::machine;
+use model::{ContainerId, Objective, Refusal};
+use progress::LearningRecord;
 
 impl Governing {
     /// Handles a command and sends the reply, which says what was done.
@@ -46,7 +45,7 @@ impl Governing {
 
     /// Returns the learning record of a service's job as JSON: of the one that runs, or else of the one that ended last.
     fn record_of(&self, service: &str) -> Result<String, Refusal> {
-        let now = crate::host::node::now();
+        let now = node::now();
         let is_of = |job: &&Job| job.service.as_deref() == Some(service);
         let running = self.jobs.values().map(Box::as_ref).filter(is_of).max_by_key(|job| job.started);
         let read = running.or_else(|| self.draining.jobs().filter(is_of).max_by_key(|job| job.started));
@@ -66,7 +65,7 @@ impl Governing {
             )));
         }
         let record = LearningRecord::parse(record).map_err(Refusal::Invalid)?;
-        self.carried.expect(service, record, crate::host::node::now());
+        self.carried.expect(service, record, node::now());
         Ok(format!("the learning record of the service {service} is stored until its container starts"))
     }
 
@@ -75,7 +74,7 @@ impl Governing {
             Ok(id) => id,
             Err(refusal) => return (None, Err(refusal)),
         };
-        let held = self.limits.hold(&id, crate::host::node::now()).is_some();
+        let held = self.limits.hold(&id, node::now()).is_some();
         let policy = self.settings.policy.policy;
         let Some(job) = self.jobs.get_mut(&id) else { return (None, Err(Refusal::NotFound(name.to_owned()))) };
         let result = job.pin(share, policy, held);
@@ -102,7 +101,7 @@ impl Governing {
             Ok(settings) => {
                 let fixed = self.settings.restart_needed(&settings);
                 self.reconfigure(settings.policy);
-                self.settings = crate::config::Settings {
+                self.settings = config::Settings {
                     on_exit: settings.on_exit,
                     history: settings.history,
                     gpu_control: settings.gpu_control,

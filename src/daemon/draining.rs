@@ -1,10 +1,9 @@
 //! Jobs that ended: their logs are drained for a short time, and the log positions are kept in case the containers start again.
-//! Imports: jobs, host's store, model.
 
 use super::job::Job;
-use crate::host::store::LogPlace;
-use crate::model::{ContainerId, Millis};
+use model::{ContainerId, Millis};
 use std::collections::BTreeMap;
+use store::LogPlace;
 
 /// How long the log of an ended job is drained.
 const DRAIN_FOR: Millis = Millis::from_secs(3);
@@ -27,29 +26,29 @@ struct Reading {
 
 impl Draining {
     /// Starts to drain the log of a job that ended.
-    pub fn start(&mut self, job: Box<Job>, exit_code: Option<i32>, now: Millis) {
+    pub(crate) fn start(&mut self, job: Box<Job>, exit_code: Option<i32>, now: Millis) {
         self.reading.insert(job.id().clone(), Reading { job, exit_code, until: now.after(DRAIN_FOR) });
     }
 
     /// Returns a job whose log is being drained.
-    pub fn job(&mut self, id: &ContainerId) -> Option<&mut Job> {
+    pub(crate) fn job(&mut self, id: &ContainerId) -> Option<&mut Job> {
         self.reading.get_mut(id).map(|reading| reading.job.as_mut())
     }
 
     /// Returns all jobs whose logs are being drained.
-    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.reading.values().map(|reading| reading.job.as_ref())
     }
 
     /// Removes and returns the jobs whose time is over.
-    pub fn done_by(&mut self, now: Millis) -> Vec<(Box<Job>, Option<i32>)> {
+    pub(crate) fn done_by(&mut self, now: Millis) -> Vec<(Box<Job>, Option<i32>)> {
         let ids: Vec<ContainerId> =
             self.reading.iter().filter(|(_, reading)| now >= reading.until).map(|(id, _)| id.clone()).collect();
         ids.iter().filter_map(|id| self.done(id)).collect()
     }
 
     /// Removes and returns a job before its time, because its container starts again.
-    pub fn done(&mut self, id: &ContainerId) -> Option<(Box<Job>, Option<i32>)> {
+    pub(crate) fn done(&mut self, id: &ContainerId) -> Option<(Box<Job>, Option<i32>)> {
         let Reading { job, exit_code, .. } = self.reading.remove(id)?;
         if let Some(place) = job.place {
             self.places.insert(id.clone(), place);
@@ -61,7 +60,7 @@ impl Draining {
     }
 
     /// Returns the log position of an earlier run of this container.
-    pub fn place(&mut self, id: &ContainerId) -> Option<LogPlace> {
+    pub(crate) fn place(&mut self, id: &ContainerId) -> Option<LogPlace> {
         self.places.remove(id)
     }
 }

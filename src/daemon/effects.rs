@@ -1,14 +1,12 @@
-//! Events to the machine of limits, and its effects. Imports: the loop, the actuator, host's engine, limits, model.
+//! Events to the machine of limits, and its effects.
 
 use super::actuator::Request;
 use super::event::{Component, Event};
 use super::governing::{Governing, Waiter, moment};
 use super::subject::Subject;
-use crate::host::docker::{Engine, EngineError, EngineInfo};
-use crate::limits::machine::{
-    self, At, Candidate, Command, ContainerOutcome, Effect, LimitNotice, Readings, RequestId, Work,
-};
-use crate::model::{ContainerId, EventKind, Refusal};
+use docker::{Engine, EngineError, EngineInfo};
+use limits::machine::{self, At, Candidate, Command, ContainerOutcome, Effect, LimitNotice, Readings, RequestId, Work};
+use model::{ContainerId, EventKind, Refusal};
 use std::collections::BTreeMap;
 
 impl Governing {

@@ -1,8 +1,8 @@
-//! Errors that keep the daemon from starting, or end it. Imports: api, host.
+//! Errors that keep the daemon from starting, or end it.
 
-use crate::api::BindError;
-use crate::host::docker::AddressError;
-use crate::host::store::StoreError;
+use api::BindError;
+use docker::AddressError;
+use store::StoreError;
 
 /// An error that keeps the daemon from starting, or ends it.
 #[derive(Debug, thiserror::Error)]

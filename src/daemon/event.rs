@@ -1,12 +1,12 @@
-//! Events that the loop handles. Commands and signals have channels of their own. Imports: host, limits, model, progress's claims.
+//! Events that the loop handles. Commands and signals have channels of their own.
 
-use crate::host::docker::EngineEvent;
-use crate::host::store::{Freezable, LogPlace, ScopeRecord};
-use crate::limits::machine::{Candidate, ContainerOutcome, RequestId, Restored, Run};
-use crate::model::{Adoption, ContainerId, LogOrigin, Refusal};
-use crate::progress::claim::Claim;
+use docker::EngineEvent;
+use limits::machine::{Candidate, ContainerOutcome, RequestId, Restored, Run};
+use model::{Adoption, ContainerId, LogOrigin, Refusal};
+use progress::claim::Claim;
 use std::collections::BTreeMap;
 use std::fs::File;
+use store::{Freezable, LogPlace, ScopeRecord};
 
 /// An event outside of the loop.
 #[derive(Debug)]

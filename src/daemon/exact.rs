@@ -1,9 +1,8 @@
-//! Exact numbers of limits in the units of the engine and of the kernel, which [`Limits`](crate::model::Limits) round: `docker update
+//! Exact numbers of limits in the units of the engine and of the kernel, which [`Limits`](model::Limits) round: `docker update
 //! --cpu-shares 660` is weight 64, and so are 655 shares. Which number is an owner's, and which is ours. Pure.
-//! Imports: host's engine, model.
 
-use crate::host::docker::{Conversion, Recorded, SHARES_DEFAULT, recorded};
-use crate::model::{EngineLimits, Setting};
+use docker::{Conversion, Recorded, SHARES_DEFAULT, recorded};
+use model::{EngineLimits, Setting};
 
 /// Looks up a setting of ours in the record. The engine's conversion of weights may have been detected after it was written.
 pub(super) fn in_record(setting: Setting, original: &EngineLimits, now: Conversion, record: &EngineLimits) -> Recorded {
@@ -51,7 +50,7 @@ pub(super) fn numbers_of(record: Option<EngineLimits>, shares: Option<u64>) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CpuWeight, Quota};
+    use model::{CpuWeight, Quota};
 
     const ON_V1: Conversion = Conversion::Shares;
 

@@ -1,18 +1,18 @@
 //! Executes the steps of changes and restores on the journal, the cgroups, the engine and systemd.
 //!
 //! All operations advance together, one step at a time, so that one transaction journals all of them and several containers are written
-//! at once. The order of steps is decided in `limits`. Imports: limits, the journal, the writer, targets.
+//! at once. The order of steps is decided in `limits`.
 
 use super::journal::{Journal, original_of};
 use super::operation::Piece;
 use super::pulse::Pulse;
 use super::target::Target;
 use super::writer::Writer;
-use crate::host::store::Original;
-use crate::limits::machine::{self, ContainerOutcome};
-use crate::limits::{Answer, Ask, EngineRecord, Operation, RecordResult, Step};
-use crate::model::{Limits, Runtime, Setting};
 use futures_util::{StreamExt, stream};
+use limits::machine::{self, ContainerOutcome};
+use limits::{Answer, Ask, EngineRecord, Operation, RecordResult, Step};
+use model::{Limits, Runtime, Setting};
+use store::Original;
 use tokio::task::block_in_place;
 
 /// Containers whose limits are written at the same time.
@@ -28,7 +28,7 @@ pub(super) struct Executor {
 
 impl Executor {
     /// Carries operations out to their ends.
-    pub async fn carry_out<T: Operation>(&mut self, mut open: Vec<Piece<T>>) -> Vec<ContainerOutcome> {
+    pub(crate) async fn carry_out<T: Operation>(&mut self, mut open: Vec<Piece<T>>) -> Vec<ContainerOutcome> {
         let mut outcomes = Vec::new();
         while !open.is_empty() {
             let answers = self.answers(&open).await;

@@ -1,16 +1,13 @@
 //! Finds a container of the journal that no daemon governs: through its engine, or by a process in its cgroup; and a container's unit.
-//!
-//! Imports: target, writer, host, model.
 
 use super::target::{Target, unit, unit_of_scope};
 use super::writer::{Writer, of_another_engine};
-use crate::host::cgroup::{Cgroup, CgroupError, remove_empty};
-use crate::host::docker::{EngineContainer, EngineError, EngineInfo};
-use crate::host::node;
-use crate::host::store::Original;
-use crate::model::Runtime;
+use cgroup::{Cgroup, CgroupError, remove_empty};
+use docker::{EngineContainer, EngineError, EngineInfo};
+use model::Runtime;
 use std::fs;
 use std::path::{Path, PathBuf};
+use store::Original;
 
 pub(super) enum Found {
     Running(Box<Target>),
@@ -130,8 +127,8 @@ fn is_below(path: &Path, directory: &str) -> bool {
 mod tests {
     use super::super::testing::{id, info};
     use super::*;
-    use crate::host::docker::{EngineName, LogFormat, LogSource};
-    use crate::model::{EngineLimits, TrainingId};
+    use docker::{EngineName, LogFormat, LogSource};
+    use model::{EngineLimits, TrainingId};
     use std::collections::BTreeMap;
 
     #[test]

@@ -19,17 +19,15 @@ use super::publish::Publisher;
 use super::pulse::SILENT_AT_MOST;
 use super::record::Recorders;
 use super::subject::Subject;
-use crate::api::{Command, RecordingRequest, Request};
-use crate::config::{ConfigError, EngineChoice, Settings};
-use crate::host::docker::{Engine, EngineInfo};
-use crate::host::node;
-use crate::host::store::ReadPosition;
-use crate::host::systemd;
-use crate::limits::machine::{self, At, Intervals, Machine, Memory, RequestId};
-use crate::model::{ContainerId, EventKind, Millis, NodePlan, NoticeLevel, PolicySettings, Refusal};
-use crate::policy::{self, Governor};
+use api::{Command, RecordingRequest, Request};
+use config::{ConfigError, EngineChoice, Settings};
+use docker::{Engine, EngineInfo};
+use limits::machine::{self, At, Intervals, Machine, Memory, RequestId};
+use model::{ContainerId, EventKind, Millis, NodePlan, NoticeLevel, PolicySettings, Refusal};
+use policy::Governor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use store::ReadPosition;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -129,7 +127,7 @@ pub(super) struct Requests {
 }
 
 impl Governing {
-    pub fn new(
+    pub(crate) fn new(
         settings: Settings,
         reread: Reread,
         mut remembered: Remembered,
@@ -184,7 +182,7 @@ impl Governing {
     }
 
     /// Runs until told to stop, or until the actuator hangs.
-    pub async fn run(
+    pub(crate) async fn run(
         &mut self,
         inbox: &mut mpsc::Receiver<Event>,
         client_requests: &mut Requests,

@@ -2,7 +2,7 @@
 //!
 //! The policy decides for which share of the time each job is frozen; the guard, a separate process, freezes it. This module keeps that
 //! safe: no job is frozen before the journal has recorded it, or while an operator, its engine or the policy exempts it, and a job that
-//! is no longer to be frozen is thawed. Imports: the loop, the actuator, jobs, GPUs, host's freezer and store, policy, model.
+//! is no longer to be frozen is thawed.
 
 use super::actuator::Request;
 use super::event::Component;
@@ -10,14 +10,13 @@ use super::governing::Governing;
 use super::gpu_duty_state::turns;
 use super::job::Job;
 use super::subject::Subject;
-use crate::config::GpuControl;
-use crate::host::freezer::{self, Plan};
-use crate::host::node;
-use crate::host::store::Freezable;
-use crate::model::{ContainerId, ContainerPlan, GpuUse, Millis, PolicyName, RunState};
-use crate::policy::{GpuJob, TURN_PERIOD};
+use config::GpuControl;
+use freezer::Plan;
+use model::{ContainerId, ContainerPlan, GpuUse, Millis, PolicyName, RunState};
+use policy::{GpuJob, TURN_PERIOD};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use store::Freezable;
 
 const NOTICE: &str = "it shares a GPU with a favoured job and is frozen for part of the time (gpu.control); \
                       while it is frozen, docker exec and docker pause fail: try again";

@@ -1,15 +1,13 @@
 //! State of the duty cycles of frozen jobs, as known to the journal and the guard; [`super::gpu_duty_cycle`] keeps it between two looks.
-//!
-//! Imports: host's freezer and store, config, policy, model.
 
-use crate::config::GpuControl;
-use crate::host::freezer::{Guard, Report, Turn};
-use crate::host::store::Freezable;
-use crate::model::{ContainerId, GpuUse, Millis};
-use crate::policy::Favour;
+use config::GpuControl;
+use freezer::{Guard, Report, Turn};
+use model::{ContainerId, GpuUse, Millis};
+use policy::Favour;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use store::Freezable;
 
 /// How often the policy is asked, and the guard learns that the daemon lives.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
@@ -79,17 +77,17 @@ impl Frozen {
 
 impl Duty {
     /// Resets the state, which thaws everything; the actuator removes it from the journal.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         *self = Duty::default();
     }
 
     /// Share of the window in which a job was frozen; `None` if it has no turns.
-    pub fn share(&self, id: &ContainerId) -> Option<f64> {
+    pub(crate) fn share(&self, id: &ContainerId) -> Option<f64> {
         self.planned.contains(id).then(|| self.frozen.get(id)?.share()).flatten()
     }
 
     /// Returns why `gpu.control` has had no effect for a while. `parts`: the use of GPUs by all jobs.
-    pub fn hindrance<'node>(
+    pub(crate) fn hindrance<'node>(
         &mut self,
         control: GpuControl,
         sees_gpus: bool,
@@ -103,13 +101,13 @@ impl Duty {
     }
 
     /// Whether there is nothing to do.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let is_known = !self.recorded.is_empty() || !self.requested.is_empty() || !self.unthawed.is_empty();
         !is_known && self.leave.is_empty() && !self.has_notices
     }
 
     /// Records what the guard reports. Returns the jobs with a problem, and without one those that were frozen since the last report.
-    pub fn reported(&mut self, report: &Report, now: Millis) -> BTreeMap<ContainerId, Option<String>> {
+    pub(crate) fn reported(&mut self, report: &Report, now: Millis) -> BTreeMap<ContainerId, Option<String>> {
         let mut problems = BTreeMap::new();
         for turned in &report.turned {
             let Some((id, _)) = self.recorded.iter().find(|(_, job)| Path::new(&job.cgroup) == turned.cgroup) else {
@@ -127,7 +125,7 @@ impl Duty {
     }
 
     /// Returns the recorded jobs that the guard has let go.
-    pub fn let_go(&mut self) -> Vec<ContainerId> {
+    pub(crate) fn let_go(&mut self) -> Vec<ContainerId> {
         let gone: Vec<ContainerId> = self.recorded.keys().filter(|id| !self.planned.contains(*id)).cloned().collect();
         for id in &gone {
             self.frozen.remove(id);

@@ -1,8 +1,6 @@
 //! Mean GPU use of each job since the last tick: ticks may be minutes apart, and a single sample says little about that time.
-//!
-//! Imports: model.
 
-use crate::model::{ContainerId, GpuUse, Millis};
+use model::{ContainerId, GpuUse, Millis};
 use std::collections::BTreeMap;
 
 /// GPU time of the jobs since the last tick, by job, GPU and instance.
@@ -23,7 +21,7 @@ struct Sum {
 impl GpuMeans {
     /// Adds the shares as observed, each for the time since the observation before. `close`: for a tick; then each share becomes the mean
     /// since the last tick, if it is known.
-    pub fn add<'node>(
+    pub(crate) fn add<'node>(
         &mut self,
         uses: impl Iterator<Item = (&'node ContainerId, &'node mut [GpuUse])>,
         now: Millis,

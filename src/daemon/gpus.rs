@@ -2,15 +2,14 @@
 //!
 //! The thread stores its last reading, and the loop uses it with its age. After three intervals the data counts as missing. Without the
 //! library the thread only looks for it from time to time. A process is assigned to a job by its cgroup, found through `/proc`, and its
-//! start time: a process id that was reused meanwhile is ignored. Imports: host's GPUs and cgroups, jobs, events, model.
+//! start time: a process id that was reused meanwhile is ignored.
 
 use super::event::{Component, Event};
 use super::gpu_means::GpuMeans;
 use super::job::{Job, Jobs};
-use crate::host::cgroup::{ProcessCgroup, ProcessCgroups, start_time};
-use crate::host::gpu::{self, Fault, GpuProcess, Library, NoGpu, Reader, Reading};
-use crate::host::node;
-use crate::model::{Bytes, ContainerId, Gpu, GpuUse, Millis};
+use cgroup::{ProcessCgroup, ProcessCgroups, start_time};
+use gpu::{Fault, GpuProcess, Library, NoGpu, Reader, Reading};
+use model::{Bytes, ContainerId, Gpu, GpuUse, Millis};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,7 +62,7 @@ struct Located {
 
 impl Gpus {
     /// Starts to read the GPUs with the library of this name or path; `None`: GPUs are not read.
-    pub fn start(library: Option<&Path>, events: tokio::sync::mpsc::Sender<Event>) -> Gpus {
+    pub(crate) fn start(library: Option<&Path>, events: tokio::sync::mpsc::Sender<Event>) -> Gpus {
         let latest = Latest::default();
         let (stop, stopped) = channel();
         if let Some(library) = library {
@@ -84,7 +83,7 @@ impl Gpus {
     }
 
     /// Returns the new state if the driver stopped answering (its problem) or answers again (`None`).
-    pub fn health_change(&mut self) -> Option<Option<String>> {
+    pub(crate) fn health_change(&mut self) -> Option<Option<String>> {
         let silent_for = self
             .snapshot()
             .map(|snapshot| (snapshot.at.elapsed(), snapshot.fresh_for))
@@ -97,7 +96,7 @@ impl Gpus {
     }
 
     /// Returns the current GPUs, and how each job uses them.
-    pub fn observed(&self, jobs: &Jobs) -> (Vec<Gpu>, BTreeMap<ContainerId, Vec<GpuUse>>) {
+    pub(crate) fn observed(&self, jobs: &Jobs) -> (Vec<Gpu>, BTreeMap<ContainerId, Vec<GpuUse>>) {
         let Some(snapshot) = self.snapshot().filter(|snapshot| snapshot.at.elapsed() <= snapshot.fresh_for) else {
             return Default::default();
         };
@@ -315,7 +314,7 @@ impl ProcessLocator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::gpu::GpuReading;
+    use gpu::GpuReading;
 
     fn reading(pid: u32) -> Reading {
         let process = GpuProcess { pid, instance: None, share: Some(0.5), memory: None };

@@ -5,8 +5,8 @@
 //! within a block. While everything is released, blocks continue without effect: held containers are left alone.
 
 use super::journal::unix_ms;
-use crate::model::{HoldbackBlock, Millis, PolicySettings, time};
-use crate::policy::Holdback;
+use model::{HoldbackBlock, Millis, PolicySettings, time};
+use policy::Holdback;
 
 /// The loop's state of holdback blocks.
 pub(super) struct Blocks {
@@ -17,17 +17,17 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub fn of_host() -> Blocks {
+    pub(crate) fn of_host() -> Blocks {
         Blocks { node: rustix::system::uname().nodename().to_string_lossy().into_owned(), is_reported: false }
     }
 
     /// Returns the current block, if there are any.
-    pub fn now(&self, settings: &PolicySettings, now: Millis) -> Option<HoldbackBlock> {
+    pub(crate) fn now(&self, settings: &PolicySettings, now: Millis) -> Option<HoldbackBlock> {
         Some(Holdback::new(settings, &self.node)?.block_at(unix_ms(), now))
     }
 
     /// Returns a text if a control period begins or ends. `matters`: whether it affects any job.
-    pub fn transition(&mut self, block: Option<HoldbackBlock>, matters: bool) -> Option<String> {
+    pub(crate) fn transition(&mut self, block: Option<HoldbackBlock>, matters: bool) -> Option<String> {
         let plain = block.filter(|block| block.plain && matters);
         if plain.is_some() == self.is_reported {
             return None;

@@ -7,22 +7,20 @@ use super::logs::feed::LogFeed;
 use super::publish::notice;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit_of_scope};
-use crate::config;
-use crate::host::cgroup::{Cgroup, CgroupError, StartTime};
-use crate::host::docker::{EngineContainer, EngineInfo, LogSource};
-use crate::host::node;
-use crate::host::store::{LogPlace, ReadPosition, ScopeRecord};
-use crate::host::swarm::SERVICE_LABEL;
-use crate::host::tail::{ContainerFile, Source};
-use crate::limits::machine::{Found, Run};
-use crate::model::{
+use cgroup::{Cgroup, CgroupError, StartTime};
+use docker::{EngineContainer, EngineInfo, LogSource};
+use limits::machine::{Found, Run};
+use model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
     Notice, NoticeLevel, Place, RunState, Runtime, Share, TrainingId, Usage,
 };
-use crate::progress::{LearningRecord, Tracker};
+use progress::{LearningRecord, Tracker};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::{LogPlace, ReadPosition, ScopeRecord};
+use swarm::SERVICE_LABEL;
+use tail::{ContainerFile, Source};
 
 const NOTICES_AT_MOST: usize = 16;
 /// Minimum time between two readings of the counters.
@@ -105,7 +103,7 @@ const ENDS_WITHIN: Millis = Millis::from_secs(3600);
 
 impl Job {
     /// Creates the job of a container that the engine reported. An operator's labels take precedence over the container's.
-    pub fn of_container(
+    pub(crate) fn of_container(
         container: &EngineContainer,
         info: &EngineInfo,
         adopted: Option<&Adoption>,
@@ -139,7 +137,7 @@ impl Job {
     }
 
     /// Creates the job of a command that `flowctl run` registered.
-    pub fn of_scope(scope: &ScopeRecord, output: Option<Output>) -> Result<(Job, Option<LogFeed>), CgroupError> {
+    pub(crate) fn of_scope(scope: &ScopeRecord, output: Option<Output>) -> Result<(Job, Option<LogFeed>), CgroupError> {
         let start = StartTime(scope.start_ticks);
         let cgroup = Cgroup::of_known_scope(scope.pid, Some(start), &scope.cgroup, &scope.directories)
             .or_else(|error| Cgroup::of_members(&scope.directories, &scope.cgroup).ok_or(error))?;
@@ -160,7 +158,7 @@ impl Job {
     }
 
     /// Returns the log that the owner handed over: the command's output, or the file of `flowcon.log`, opened by the owner's `flowctl`.
-    pub fn output_feed(&mut self, output: Output) -> LogFeed {
+    pub(crate) fn output_feed(&mut self, output: Output) -> LogFeed {
         self.log_source = self.directives.log.as_ref().map_or("output".to_owned(), |path| format!("file {path}"));
         self.log_origin = output.origin;
         LogFeed::Plain(Source::Handed(Arc::new(output.file)))
@@ -244,17 +242,17 @@ impl Job {
         }
     }
 
-    pub fn id(&self) -> &ContainerId {
+    pub(crate) fn id(&self) -> &ContainerId {
         &self.target.id
     }
 
     /// Whether it may be about to end by a signal.
-    pub fn may_be_ending(&self, now: Millis) -> bool {
+    pub(crate) fn may_be_ending(&self, now: Millis) -> bool {
         self.signalled.is_some_and(|at| now.since(at) < ENDS_WITHIN)
     }
 
     /// Adds a notice, once per text.
-    pub fn add_notice(&mut self, level: NoticeLevel, text: &str) {
+    pub(crate) fn add_notice(&mut self, level: NoticeLevel, text: &str) {
         if self.notices.iter().any(|notice| notice.text == text) {
             return;
         }
@@ -266,7 +264,7 @@ impl Job {
     }
 
     /// Replaces the notice about a subject; `None` removes it.
-    pub fn set_notice(&mut self, subject: Subject, text: Option<String>) {
+    pub(crate) fn set_notice(&mut self, subject: Subject, text: Option<String>) {
         let before = self.current_notices.remove(&subject);
         if let Some(before) = before.filter(|before| text.as_ref() != Some(before)) {
             self.notices.retain(|notice| notice.text != before);
@@ -278,14 +276,14 @@ impl Job {
     }
 
     /// Removes the notice that its log does not answer, because it answers.
-    pub fn log_answers(&mut self, silence: &str) {
+    pub(crate) fn log_answers(&mut self, silence: &str) {
         if self.current_notices.get(&Subject::Log).is_some_and(|problem| problem == silence) {
             self.set_notice(Subject::Log, None);
         }
     }
 
     /// Continues from where an earlier daemon stopped reading its log.
-    pub fn resume_log(&mut self, position: &ReadPosition) {
+    pub(crate) fn resume_log(&mut self, position: &ReadPosition) {
         self.place = Some(position.place);
         // The container may have been started again meanwhile; its log continues, but its training begins anew.
         let started = self.target.started_unix_ms;
@@ -301,19 +299,19 @@ impl Job {
     ///
     /// # Errors
     /// The record does not fit this container; nothing has changed then.
-    pub fn resume_from(&mut self, record: &LearningRecord, now: Millis) -> Result<(), String> {
+    pub(crate) fn resume_from(&mut self, record: &LearningRecord, now: Millis) -> Result<(), String> {
         self.tracker = record.resume(&self.directives, now)?;
         self.carried_cost_per_unit = record.cpu_per_unit();
         Ok(())
     }
 
     /// CPU-seconds per progress unit of a job that began on another node.
-    pub fn cost_per_unit_of_moved(&self) -> Option<f64> {
+    pub(crate) fn cost_per_unit_of_moved(&self) -> Option<f64> {
         self.carried_cost_per_unit.map(|elsewhere| self.cost_per_unit.unwrap_or(elsewhere))
     }
 
     /// Returns the learning record for the node to which the job moves; `None` while nothing is known.
-    pub fn record(&self, now: Millis) -> Option<LearningRecord> {
+    pub(crate) fn record(&self, now: Millis) -> Option<LearningRecord> {
         let done = self.tracker.progress().map(|progress| progress.current);
         // The total includes the start-up cost, but is better than nothing.
         let used = || {
@@ -325,7 +323,7 @@ impl Job {
     }
 
     /// Describes the container for the machine of limits. `ran_before`: it started before the daemon.
-    pub fn found(&self, ran_before: bool) -> Found {
+    pub(crate) fn found(&self, ran_before: bool) -> Found {
         let target = &self.target;
         let cgroup = target.cgroup();
         Found {
@@ -343,14 +341,14 @@ impl Job {
     }
 
     /// Returns its log position, for the journal.
-    pub fn position(&self) -> Option<ReadPosition> {
+    pub(crate) fn position(&self) -> Option<ReadPosition> {
         let checkpoint = serde_json::to_string(&self.tracker.checkpoint()).ok();
         Some(ReadPosition { place: self.place?, checkpoint, started_unix_ms: Some(self.target.started_unix_ms) })
     }
 
     /// Reads its counters, and the CPU used since the last reading; a reading within [`FRESH`] is reused. `whole`: reads all that a
     /// decision needs; otherwise only what a look needs.
-    pub fn refresh(&mut self, now: Millis, whole: bool) {
+    pub(crate) fn refresh(&mut self, now: Millis, whole: bool) {
         let whole = whole || self.usage.cpu.is_none() || now.since(self.refreshed_whole) >= WHOLE_AT_LATEST;
         let last = if whole { self.refreshed_whole } else { self.refreshed };
         if self.usage.cpu.is_some() && now.since(last) < FRESH {
@@ -376,7 +374,7 @@ impl Job {
 
     /// Reads where it may run. This asks each of its processes, so it is rare, except while the job starts and its placement is being
     /// set.
-    pub fn locate(&mut self, now: Millis) {
+    pub(crate) fn locate(&mut self, now: Millis) {
         let is_young = now.since(self.started) < WHOLE_AT_LATEST;
         if self.located > Millis(0) && !is_young && now.since(self.located) < WHOLE_AT_LATEST {
             return;
@@ -389,12 +387,12 @@ impl Job {
     }
 
     /// Returns the state of its learning. `close` ends the tracker's interval, which only a tick may do.
-    pub fn learning(&mut self, now: Millis, close: bool) -> Learning {
+    pub(crate) fn learning(&mut self, now: Millis, close: bool) -> Learning {
         let learning = if close { self.tracker.close_interval(now) } else { self.tracker.peek(now) };
         Learning { prior_cost_per_unit: learning.prior_cost_per_unit.or(self.carried_cost_per_unit), ..learning }
     }
 
-    pub fn memory_floor(&self) -> Option<Bytes> {
+    pub(crate) fn memory_floor(&self) -> Option<Bytes> {
         self.directives.memory_floor
     }
 }

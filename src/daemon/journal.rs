@@ -3,15 +3,14 @@
 //! Limits may not be changed without a journal. If the state directory cannot be used, the daemon only watches, and reports that.
 
 use super::target::Target;
-use crate::host::node;
-use crate::host::store::{Freezable, LogPlace, Original, ReadPosition, Store, StoreError};
-use crate::host::tail::Position;
-use crate::limits::Journalled;
-use crate::limits::machine::{self, Memory};
-use crate::model::{Adoption, ContainerId, Setting, TrainingId};
+use limits::Journalled;
+use limits::machine::{self, Memory};
+use model::{Adoption, ContainerId, Setting, TrainingId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use store::{Freezable, LogPlace, Original, ReadPosition, Store, StoreError};
+use tail::Position;
 
 /// The journal, or why there is none.
 pub(super) struct Journal {
@@ -37,12 +36,12 @@ pub(super) struct Remembered {
 
 impl Journal {
     /// Opens the state directory, for a restore: it is an error if anything in it cannot be used. `None` if there is no journal.
-    pub fn open_existing(directory: &Path) -> Result<Option<(Journal, Remembered)>, StoreError> {
+    pub(crate) fn open_existing(directory: &Path) -> Result<Option<(Journal, Remembered)>, StoreError> {
         if Store::is_there(directory)? { Journal::open_usable(directory).map(Some) } else { Ok(None) }
     }
 
     /// Opens the state directory. It is an error only if another daemon holds it, or a later version wrote it.
-    pub fn open(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
+    pub(crate) fn open(directory: &Path) -> Result<(Journal, Remembered), StoreError> {
         match Journal::open_usable(directory) {
             Ok(opened) => Ok(opened),
             Err(error @ (StoreError::InUse { .. } | StoreError::Newer { .. })) => Err(error),
@@ -70,7 +69,7 @@ impl Journal {
     }
 
     /// Makes the originals and the values to be written durable. Returns the originals in the journal.
-    pub fn journal_changes(&mut self, rows: &[(Original, Vec<Setting>)]) -> Vec<Result<Journalled, String>> {
+    pub(crate) fn journal_changes(&mut self, rows: &[(Original, Vec<Setting>)]) -> Vec<Result<Journalled, String>> {
         let all = |why: String| rows.iter().map(|_| Err(why.clone())).collect();
         let store = match &mut self.store {
             Ok(store) => store,
@@ -84,61 +83,61 @@ impl Journal {
     }
 
     /// Returns what the journal knows of a container.
-    pub fn original(&self, id: &ContainerId) -> Result<Option<Original>, String> {
+    pub(crate) fn original(&self, id: &ContainerId) -> Result<Option<Original>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
         store.original(id).map_err(told)
     }
 
     /// Returns the values of ours that may be in force in a container.
-    pub fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, String> {
+    pub(crate) fn written(&self, id: &ContainerId) -> Result<Vec<Setting>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
         store.written(id).map_err(told)
     }
 
-    pub fn forget(&mut self, id: &ContainerId) -> Result<(), String> {
+    pub(crate) fn forget(&mut self, id: &ContainerId) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
         store.forget(id).map_err(told)
     }
 
     /// Records durably that a job may be frozen, or that its engine has paused it.
-    pub fn record_freezable(&mut self, job: &Freezable) -> Result<(), String> {
+    pub(crate) fn record_freezable(&mut self, job: &Freezable) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
         store.record_freezable(job).map_err(told)
     }
 
     /// Removes the record of a job that is thawed and will not be frozen.
-    pub fn forget_freezable(&mut self, id: &ContainerId) -> Result<(), String> {
+    pub(crate) fn forget_freezable(&mut self, id: &ContainerId) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
         store.forget_freezable(id).map_err(told)
     }
 
     /// Returns the jobs that may be frozen.
-    pub fn freezable(&self) -> Result<Vec<Freezable>, String> {
+    pub(crate) fn freezable(&self) -> Result<Vec<Freezable>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
         store.freezable().map_err(told)
     }
 
     /// Returns the adopted containers.
     #[cfg(test)]
-    pub fn adopted(&self) -> Result<BTreeMap<ContainerId, Adoption>, String> {
+    pub(crate) fn adopted(&self) -> Result<BTreeMap<ContainerId, Adoption>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
         store.adopted().map_err(told)
     }
 
     /// Records durably that a container is adopted.
-    pub fn adopt(&mut self, id: &ContainerId, adoption: &Adoption) -> Result<(), String> {
+    pub(crate) fn adopt(&mut self, id: &ContainerId, adoption: &Adoption) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
         store.adopt(id, adoption).map_err(told)
     }
 
     /// Removes the adoption of a container.
-    pub fn disown(&mut self, id: &ContainerId) -> Result<(), String> {
+    pub(crate) fn disown(&mut self, id: &ContainerId) -> Result<(), String> {
         let store = self.store.as_mut().map_err(|why| why.clone())?;
         store.disown(id).map_err(told)
     }
 
     /// Returns all containers to restore, with the values of ours that may be in force.
-    pub fn everything(&self) -> Result<Vec<(Original, Vec<Setting>)>, String> {
+    pub(crate) fn everything(&self) -> Result<Vec<(Original, Vec<Setting>)>, String> {
         let store = self.store.as_ref().map_err(|why| why.clone())?;
         let originals = store.originals().map_err(told)?.readable;
         let with_written = |original: Original| {
@@ -149,7 +148,7 @@ impl Journal {
     }
 
     /// Saves log positions; after a failure, lines are read again by the next daemon.
-    pub fn save_positions(&mut self, batch: &[(ContainerId, ReadPosition)]) {
+    pub(crate) fn save_positions(&mut self, batch: &[(ContainerId, ReadPosition)]) {
         let Ok(store) = self.store.as_mut() else { return };
         if let Err(error) = store.save_positions(batch.iter().map(|(id, position)| (id, position))) {
             tracing::warn!(%error, "log positions are not saved");
@@ -157,7 +156,7 @@ impl Journal {
     }
 
     /// Saves the curve of a completed training; after a failure, the next daemon does not know it.
-    pub fn save_prior_run(&mut self, training: TrainingId, curve: &str) {
+    pub(crate) fn save_prior_run(&mut self, training: TrainingId, curve: &str) {
         let Ok(store) = self.store.as_mut() else { return };
         if let Err(error) = store.save_prior_run(training, unix_ms(), curve) {
             tracing::warn!(%error, "the curve of an ended training is not saved");
@@ -165,7 +164,7 @@ impl Journal {
     }
 
     /// Removes the log positions of all other containers.
-    pub fn keep_positions(&mut self, kept: &[ContainerId]) {
+    pub(crate) fn keep_positions(&mut self, kept: &[ContainerId]) {
         let Ok(store) = self.store.as_mut() else { return };
         if let Err(error) = store.drop_positions_except(&kept.iter().map(ContainerId::as_str).collect()) {
             tracing::warn!(%error, "old log positions are not dropped");

@@ -1,9 +1,8 @@
 //! Learning records of jobs that move between nodes: of jobs that ended here, for the node to which they move, and of jobs that are
 //! expected here, until their containers start. Bounded in number and time, and kept in memory only; without a record a job starts anew.
-//! Imports: progress, model.
 
-use crate::model::Millis;
-use crate::progress::LearningRecord;
+use model::Millis;
+use progress::LearningRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,12 +26,12 @@ struct Kept {
 
 impl Carried {
     /// Stores another node's record of a service, for its next container.
-    pub fn expect(&mut self, service: &str, record: LearningRecord, now: Millis) {
+    pub(crate) fn expect(&mut self, service: &str, record: LearningRecord, now: Millis) {
         self.keep(service, Kept { record: Box::new(record), since: now, is_expected: true });
     }
 
     /// Stores the record of a service whose container has ended.
-    pub fn ended(&mut self, service: &str, record: LearningRecord, now: Millis) {
+    pub(crate) fn ended(&mut self, service: &str, record: LearningRecord, now: Millis) {
         self.keep(service, Kept { record: Box::new(record), since: now, is_expected: false });
     }
 
@@ -48,18 +47,18 @@ impl Carried {
     }
 
     /// Returns the record of a service.
-    pub fn of(&self, service: &str) -> Option<&LearningRecord> {
+    pub(crate) fn of(&self, service: &str) -> Option<&LearningRecord> {
         self.records.get(service).map(|kept| kept.record.as_ref())
     }
 
     /// Removes and returns another node's record of a service whose container starts.
-    pub fn take(&mut self, service: &str) -> Option<LearningRecord> {
+    pub(crate) fn take(&mut self, service: &str) -> Option<LearningRecord> {
         let is_expected = self.records.get(service).is_some_and(|kept| kept.is_expected);
         is_expected.then(|| self.records.remove(service)).flatten().map(|kept| *kept.record)
     }
 
     /// Drops records that were not used in time.
-    pub fn forget_old(&mut self, now: Millis) {
+    pub(crate) fn forget_old(&mut self, now: Millis) {
         self.records.retain(|_, kept| now.since(kept.since) < KEPT_FOR);
     }
 }
@@ -67,8 +66,8 @@ impl Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Directives;
-    use crate::progress::Tracker;
+    use model::Directives;
+    use progress::Tracker;
 
     fn record(epochs: u32) -> LearningRecord {
         let mut tracker = Tracker::new(&Directives::default());

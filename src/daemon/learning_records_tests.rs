@@ -2,9 +2,8 @@
 
 use super::job::Job;
 use super::testing::{FakeCgroup, FakeEngine, TestDaemon, id};
-use crate::api::{Command, Refusal};
-use crate::host::node;
-use crate::model::{ContainerId, Learning, Millis, Runtime};
+use api::{Command, Refusal};
+use model::{ContainerId, Learning, Millis, Runtime};
 use std::collections::BTreeMap;
 
 const SERVICE: &str = "wp9p2yqmszq0v7ctx4kc3jmrv";

@@ -1,13 +1,11 @@
 //! Prior runs of each training, for the forecasts of new runs.
-//!
-//! Imports: jobs, host's store, progress, model.
 
 use super::job::Job;
-use crate::host::store::{PRIOR_RUNS_KEPT, RUNS_KEPT};
-use crate::model::{Millis, TrainingId};
-use crate::progress::PriorRun;
+use model::{Millis, TrainingId};
+use progress::PriorRun;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use store::{PRIOR_RUNS_KEPT, RUNS_KEPT};
 
 /// A run that ended before this share of its announced total is not a prior run: its curve is cut off.
 const WHOLE: f64 = 0.9;
@@ -23,7 +21,7 @@ pub(super) struct Library {
 
 impl Library {
     /// Loads the stored runs, given oldest first. Runs that cannot be read are left out.
-    pub fn of(stored: Vec<(TrainingId, String)>) -> Library {
+    pub(crate) fn of(stored: Vec<(TrainingId, String)>) -> Library {
         let mut library = Library::default();
         for (training, curve) in stored {
             if let Some(prior_run) = serde_json::from_str(&curve).ok().filter(PriorRun::is_valid) {
@@ -34,12 +32,17 @@ impl Library {
     }
 
     /// Returns the prior runs of a training.
-    pub fn runs_of(&self, training: TrainingId) -> Vec<Arc<PriorRun>> {
+    pub(crate) fn runs_of(&self, training: TrainingId) -> Vec<Arc<PriorRun>> {
         self.runs.get(&training).into_iter().flatten().cloned().collect()
     }
 
     /// Adds the curve of a job that completed and was not just stopped. Returns it in the form to be stored.
-    pub fn learn_from(&mut self, job: &Job, exit_code: Option<i32>, now: Millis) -> Option<(TrainingId, String)> {
+    pub(crate) fn learn_from(
+        &mut self,
+        job: &Job,
+        exit_code: Option<i32>,
+        now: Millis,
+    ) -> Option<(TrainingId, String)> {
         let progress = job.tracker.peek(now).progress;
         let is_whole = match progress.and_then(|progress| Some(progress.current / progress.total?)) {
             Some(part) => part >= WHOLE,
@@ -86,8 +89,8 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Direction, Directives, Evaluation, Millis};
-    use crate::progress::Tracker;
+    use model::{Direction, Directives, Evaluation, Millis};
+    use progress::Tracker;
 
     fn prior_run(rate: f64) -> PriorRun {
         let mut tracker = Tracker::new(&Directives { direction: Some(Direction::Down), ..Directives::default() });

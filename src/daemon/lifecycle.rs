@@ -1,5 +1,4 @@
-//! Begin and end of jobs, and what is done for all of them every second. Imports: the loop, jobs, host's clock and cgroups, limits,
-//! model.
+//! Begin and end of jobs, and what is done for all of them every second.
 
 use super::actuator::Request;
 use super::event::Component;
@@ -8,10 +7,9 @@ use super::job::Job;
 use super::logs::feed::LogFeed;
 use super::positions::{self, SAVED_AFTER};
 use super::subject::Subject;
-use crate::host::cgroup::CgroupError;
-use crate::host::node;
-use crate::limits::machine::{self, Found};
-use crate::model::{ContainerId, EventKind, Millis};
+use cgroup::CgroupError;
+use limits::machine::{self, Found};
+use model::{ContainerId, EventKind, Millis};
 
 /// With at most this many jobs, an extra snapshot is published for a job that was too short for a regular one.
 const SHORT_ONES_AMONG: usize = 256;
@@ -146,9 +144,9 @@ impl Governing {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{FakeCgroup, TestDaemon, id};
-    use crate::host::store::history::HistoryReader;
-    use crate::model::{Runtime, Span};
+    use model::{Runtime, Span};
     use std::time::Duration;
+    use store::history::HistoryReader;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn the_exit_code_of_a_job_that_ends_before_any_snapshot_includes_it_is_kept() {

@@ -2,16 +2,16 @@
 
 use super::journal::Journal;
 use super::testing::{FakeCgroup, FakeEngine, TestDaemon, id, info, weight};
-use crate::api::Command;
-use crate::host::cgroup::CgroupError;
-use crate::host::docker::EngineEvent;
-use crate::host::store::Freezable;
-use crate::limits::machine::{self, Restored};
-use crate::model::{EventKind, Millis, Runtime};
+use api::Command;
+use cgroup::CgroupError;
+use docker::EngineEvent;
+use limits::machine::{self, Restored};
+use model::{EventKind, Millis, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use store::Freezable;
 use tempfile::TempDir;
 
 /// An engine that sets the weight of a folder, unless it refuses everything.

@@ -2,10 +2,9 @@
 
 use super::gpus::Gpus;
 use super::job::{Job, Jobs};
-use crate::host::{cgroup, node};
-use crate::limits::Ledger;
-use crate::limits::machine::Machine;
-use crate::model::{
+use limits::Ledger;
+use limits::machine::Machine;
+use model::{
     Bytes, ContainerId, ContainerObservation, CpuTime, JobStatus, LimitDrift, Millis, NodeObservation, RunState, Share,
     WorkForecast,
 };
@@ -23,12 +22,12 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub fn of_host(now: Millis) -> Node {
+    pub(crate) fn of_host(now: Millis) -> Node {
         Node { cores: node::cores(cgroup::own_quota()), memory: node::memory().unwrap_or_default(), read_at: now }
     }
 
     /// Reads them again if the last reading is old.
-    pub fn refresh(&mut self, now: Millis) {
+    pub(crate) fn refresh(&mut self, now: Millis) {
         if now.since(self.read_at) >= NODE_EVERY {
             *self = Node::of_host(now);
         }

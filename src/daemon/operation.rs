@@ -1,7 +1,7 @@
-//! An operation on one container, with the handle on its cgroup. Imports: limits, targets.
+//! An operation on one container, with the handle on its cgroup.
 
 use super::target::Target;
-use crate::limits::machine;
+use limits::machine;
 
 /// An operation on one container.
 #[derive(Debug)]

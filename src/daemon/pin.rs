@@ -5,7 +5,7 @@
 //! daemon ends, as a pause does.
 
 use super::job::Job;
-use crate::model::{Bounds, PolicyName, Refusal, Share};
+use model::{Bounds, PolicyName, Refusal, Share};
 
 /// The smallest share that can be pinned: a weight of 1 among 100 containers.
 const LEAST: f64 = 0.0001;

@@ -1,12 +1,12 @@
 //! Log positions, saved to the store a few jobs at a time.
 //!
 //! A checkpoint is some kilobytes of text, so those of all jobs at once would be megabytes, and memory would stay at that peak.
-//! So each job has its own timer, which starts with the first unsaved byte. Imports: jobs, host's store, model.
+//! So each job has its own timer, which starts with the first unsaved byte.
 
 use super::job::{Job, Jobs};
-use crate::host::store::ReadPosition;
-use crate::model::{ContainerId, Millis};
+use model::{ContainerId, Millis};
 use std::time::Duration;
+use store::ReadPosition;
 
 /// How often the loop looks for positions that are due.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 use super::event::Component;
 use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
-use crate::api::{Command, Feed, HistoryRequest, RecordingRequest, Request};
-use crate::config::{self, Settings};
-use crate::model::{ContainerId, Event, EventKind, Learning, NodeStatus, Notice, NoticeLevel};
+use api::{Command, Feed, HistoryRequest, RecordingRequest, Request};
+use config::Settings;
+use model::{ContainerId, Event, EventKind, Learning, NodeStatus, Notice, NoticeLevel};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -35,7 +35,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub fn new(
+    pub(crate) fn new(
         commands: mpsc::Sender<Request<Command>>,
         recordings: mpsc::Sender<RecordingRequest>,
         history_queries: mpsc::Sender<HistoryRequest>,
@@ -60,7 +60,7 @@ impl Publisher {
     }
 
     /// Returns the receiving side, for the API.
-    pub fn feed(&self) -> Feed {
+    pub(crate) fn feed(&self) -> Feed {
         Feed {
             status: self.status.subscribe(),
             configuration: self.configuration.subscribe(),
@@ -72,7 +72,7 @@ impl Publisher {
         }
     }
 
-    pub fn publish(&mut self, status: NodeStatus) {
+    pub(crate) fn publish(&mut self, status: NodeStatus) {
         let status = Arc::new(status);
         self.status.send_replace(status.clone());
         match self.history.snapshot(&status) {
@@ -86,7 +86,7 @@ impl Publisher {
     }
 
     /// Replaces the problem of a component; `None` clears it.
-    pub fn health(&mut self, component: Component, problem: Option<String>) {
+    pub(crate) fn health(&mut self, component: Component, problem: Option<String>) {
         if self.problems.get(&component) == problem.as_ref() {
             return;
         }
@@ -96,7 +96,7 @@ impl Publisher {
     }
 
     /// Replaces the problem of a container that its engine cannot describe; `None` clears it.
-    pub fn readable(&mut self, id: &ContainerId, problem: Option<String>) {
+    pub(crate) fn readable(&mut self, id: &ContainerId, problem: Option<String>) {
         // Each list of the engine reports it again. There may be more problems than notices are kept, so `warn` would repeat some.
         if self.unreadable.get(id) == problem.as_ref() {
             return;
@@ -116,29 +116,29 @@ impl Publisher {
     }
 
     /// Reports a container's exit code to the history; must precede its end.
-    pub fn exited(&mut self, id: &ContainerId, exit_code: Option<i32>) {
+    pub(crate) fn exited(&mut self, id: &ContainerId, exit_code: Option<i32>) {
         if let Some(code) = exit_code {
             self.history.exited(id, code);
         }
     }
 
     /// Reports to the history what was read from the log after the container ended.
-    pub fn read_to_end(&mut self, id: &ContainerId, learning: Learning) {
+    pub(crate) fn read_to_end(&mut self, id: &ContainerId, learning: Learning) {
         self.history.read_to_end(id, learning);
     }
 
     /// Publishes the settings in force.
-    pub fn reconfigured(&mut self, settings: &Settings) {
+    pub(crate) fn reconfigured(&mut self, settings: &Settings) {
         self.configuration.send_replace(config::shown(settings).trim_start().into());
         self.history.reconfigure(settings);
     }
 
-    pub fn notices(&self) -> Vec<Notice> {
+    pub(crate) fn notices(&self) -> Vec<Notice> {
         self.notices.iter().cloned().collect()
     }
 
     /// Publishes an event, and logs it.
-    pub fn emit(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String) {
+    pub(crate) fn emit(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String) {
         let (id, name) = about.unzip();
         match kind {
             EventKind::Notice => tracing::warn!(container = id, name, "{text}"),
@@ -164,7 +164,7 @@ impl Publisher {
     }
 
     /// Adds a warning about the node, once per text.
-    pub fn warn(&mut self, text: &str) {
+    pub(crate) fn warn(&mut self, text: &str) {
         if self.notices.iter().any(|notice| notice.text == text) {
             return;
         }
@@ -176,7 +176,7 @@ impl Publisher {
     }
 
     /// Removes a warning whose cause is gone.
-    pub fn unwarn(&mut self, text: &str) {
+    pub(crate) fn unwarn(&mut self, text: &str) {
         self.notices.retain(|notice| notice.text != text);
     }
 }

@@ -1,5 +1,4 @@
 //! Watches that the actuator makes progress: calls to engines and D-Bus have their own deadlines, calls to files have none.
-//! Imports: nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,22 +15,22 @@ pub(super) struct Pulse {
 
 impl Pulse {
     /// Records that a call begins or has ended.
-    pub fn beat(&self) {
+    pub(crate) fn beat(&self) {
         self.set(Some(Instant::now()));
     }
 
     /// Records that there is nothing to do.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         self.set(None);
     }
 
     /// Returns the duration of the current call; zero if there is none.
-    pub fn silent_for(&self) -> Duration {
+    pub(crate) fn silent_for(&self) -> Duration {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |last| last.elapsed())
     }
 
     #[cfg(test)]
-    pub fn beat_at(&self, last: Instant) {
+    pub(crate) fn beat_at(&self, last: Instant) {
         self.set(Some(last));
     }
 

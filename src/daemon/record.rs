@@ -2,13 +2,13 @@
 //!
 //! The header holds the whole state of the governor, so a recording may begin at any time. The loop never waits for a reader: each has a
 //! short queue, and a reader whose queue fills up is dropped; its recording then ends after a whole line. Ticks are serialised only
-//! while a recording is open. Imports: api, model, policy.
+//! while a recording is open.
 
-use crate::api::RecordingRequest;
-use crate::model::{NodeObservation, NodePlan, PolicySettings, RECORDING_VERSION};
-use crate::model::{RecordedTick, RecordingHeader, RecordingLine};
-use crate::policy::Governor;
+use api::RecordingRequest;
 use hyper::body::Bytes;
+use model::{NodeObservation, NodePlan, PolicySettings, RECORDING_VERSION};
+use model::{RecordedTick, RecordingHeader, RecordingLine};
+use policy::Governor;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -23,7 +23,7 @@ pub(super) struct Recorders {
 
 impl Recorders {
     /// Begins a recording with the governor's current state. A recording beyond the limit is closed without a line.
-    pub fn begin(&mut self, request: RecordingRequest, governor: &Governor) {
+    pub(crate) fn begin(&mut self, request: RecordingRequest, governor: &Governor) {
         self.open.retain(|reader| !reader.is_closed());
         if self.open.len() >= RECORDERS_AT_MOST {
             return;
@@ -38,12 +38,12 @@ impl Recorders {
     }
 
     /// Records the settings that apply from the next tick on.
-    pub fn reconfigured(&mut self, settings: &PolicySettings) {
+    pub(crate) fn reconfigured(&mut self, settings: &PolicySettings) {
         self.send(|| RecordingLine::Settings(*settings));
     }
 
     /// Records an observation and the plan that was made from it.
-    pub fn ticked(&mut self, observation: &NodeObservation, plan: &NodePlan) {
+    pub(crate) fn ticked(&mut self, observation: &NodeObservation, plan: &NodePlan) {
         let tick = || Box::new(RecordedTick { observation: observation.clone(), plan: plan.clone() });
         self.send(|| RecordingLine::Tick(tick()));
     }

@@ -12,14 +12,14 @@ use super::target::Target;
 use super::thaw::thaw_all;
 use super::unknown_limits::unknown_limits;
 use super::writer::{Connected, Writer, of_another_engine};
-use crate::config::{EngineChoice, Settings};
-use crate::host::docker::{Engine, EngineAddress, EngineError};
-use crate::host::store::{Original, Store, StoreError};
-use crate::limits::machine::{self, Restored};
-use crate::limits::{End, Outcome, Restore};
-use crate::model::{ContainerId, Runtime, Setting};
+use config::{EngineChoice, Settings};
+use docker::{Engine, EngineAddress, EngineError};
+use limits::machine::{self, Restored};
+use limits::{End, Outcome, Restore};
+use model::{ContainerId, Runtime, Setting};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use store::{Original, Store, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 /// What a restore without a daemon did.
@@ -280,7 +280,7 @@ mod tests {
             });
             let folder = FakeCgroup::new();
             let target = folder.target(id(1), "job", Runtime::Docker);
-            let shares = crate::model::EngineLimits { cpu_shares: 777, ..Default::default() };
+            let shares = model::EngineLimits { cpu_shares: 777, ..Default::default() };
             let (_dir, mut executor) = executor(&engine);
             let row = Original { engine: Some(shares), ..original(&target) };
             executor.journal.journal_changes(&[(row, vec![weight(40)])]);
@@ -304,7 +304,7 @@ mod tests {
             _ => Some((404, r#"{"message":"No such container: x"}"#.to_owned())),
         };
         let mark = |id: Option<&str>, socket: &str| {
-            Some(crate::model::EngineMark { id: id.map(str::to_owned), socket: socket.to_owned() })
+            Some(model::EngineMark { id: id.map(str::to_owned), socket: socket.to_owned() })
         };
         let others = [mark(Some("that"), "/this.sock"), mark(None, "/that.sock")];
         let engine = FakeEngine::start(unheard);
@@ -324,7 +324,7 @@ mod tests {
     async fn only_containers_of_engines_out_of_reach_are_forgotten_as_missing() {
         let engine = FakeEngine::start(|_, _| None);
         let (_dir, mut executor) = executor(&engine);
-        let other = crate::model::EngineMark { id: Some("that".to_owned()), socket: "/that.sock".to_owned() };
+        let other = model::EngineMark { id: Some("that".to_owned()), socket: "/that.sock".to_owned() };
         for (number, name, mark) in [(1, "gone", other), (2, "ours", info().mark)] {
             let mut target = FakeCgroup::new().target(id(number), name, Runtime::Docker);
             target.mark = Some(mark);

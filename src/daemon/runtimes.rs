@@ -3,10 +3,10 @@
 use super::event::{Component, ScopeEvent};
 use super::governing::Governing;
 use super::job::Job;
-use crate::config::EngineChoice;
-use crate::host::docker::{EngineAddress, EngineContainer, EngineEvent, EngineInfo, EngineName};
-use crate::limits::machine;
-use crate::model::{ContainerId, EventKind, RunState, Runtime};
+use config::EngineChoice;
+use docker::{EngineAddress, EngineContainer, EngineEvent, EngineInfo, EngineName};
+use limits::machine;
+use model::{ContainerId, EventKind, RunState, Runtime};
 use std::collections::BTreeSet;
 
 const NO_ENGINE: &str = "engine: none found";

@@ -2,21 +2,20 @@
 //!
 //! A task of its own. It trusts only the kernel: the caller's user, the process behind a pidfd, that process's cgroup and its owner. Every
 //! user may register commands that compete only with their own commands; no user can take a name, a place or a forecast from another.
-//! Imports: the event, api's wire types, config, host's cgroups, scopes, store and users, model.
 
 use super::event::{Event, Output, ScopeEvent};
-use crate::api::wire::{Container, ContainerList};
-use crate::config::{Settings, labels};
-use crate::host::cgroup::{self, Cgroup};
-use crate::host::scope::protocol::{Answer, Registration};
-use crate::host::scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
-use crate::host::store::{ScopeRecord, ScopeRecords};
-use crate::host::{node, users};
-use crate::model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
+use api::wire::{Container, ContainerList};
+use cgroup::Cgroup;
+use config::{Settings, labels};
+use model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
+use node::users;
+use scope::protocol::{Answer, Registration};
+use scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::sync::Arc;
 use std::time::Duration;
+use store::{ScopeRecord, ScopeRecords};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -71,7 +70,7 @@ pub(super) struct Registry {
 
 impl Registry {
     /// Loads the records that an earlier daemon wrote since the last boot. `admins`: users with root's rights.
-    pub fn new(
+    pub(crate) fn new(
         settings: &Settings,
         admins: impl IntoIterator<Item = u32>,
         status: watch::Receiver<Arc<NodeStatus>>,
@@ -90,7 +89,7 @@ impl Registry {
     }
 
     /// Answers calls until the daemon ends.
-    pub async fn run(mut self, mut listener: mpsc::Receiver<Incoming>) {
+    pub(crate) async fn run(mut self, mut listener: mpsc::Receiver<Incoming>) {
         let reconnected_by = Instant::now() + RECONNECT_WITHIN;
         let mut look_at = Instant::now();
         loop {

@@ -1,13 +1,11 @@
-//! Observations for the governor and snapshots for clients. Imports: the loop, observations, host's systemd, model.
+//! Observations for the governor and snapshots for clients.
 
 use super::event::Component;
 use super::governing::Governing;
 use super::journal::unix_ms;
 use super::observe::{let_end, observe, status_of};
 use super::subject::Subject;
-use crate::host::node;
-use crate::host::systemd;
-use crate::model::{self, ContainerObservation, EventKind, GpuUse, Millis, NodeObservation, NodeStatus};
+use model::{ContainerObservation, EventKind, GpuUse, Millis, NodeObservation, NodeStatus};
 
 impl Governing {
     /// Observes everything that the governor may know at `now`, with the holdback block. `close`: for a tick, which also reports the block.

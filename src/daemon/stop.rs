@@ -1,14 +1,12 @@
-//! The end of the daemon: log positions are saved, and limits are restored if so configured. Imports: the loop, the actuator, host's
-//! systemd, limits, model.
+//! The end of the daemon: log positions are saved, and limits are restored if so configured.
 
 use super::actuator::Request;
 use super::event::Event;
 use super::governing::{Governing, moment};
 use super::positions;
-use crate::config::OnExit;
-use crate::host::systemd;
-use crate::limits::machine::{self, Effect};
-use crate::model::Millis;
+use config::OnExit;
+use limits::machine::{self, Effect};
+use model::Millis;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, sleep_until};

@@ -1,6 +1,6 @@
-//! Subjects of notices about a job. Imports: model.
+//! Subjects of notices about a job.
 
-use crate::model::NoticeLevel;
+use model::NoticeLevel;
 
 /// What a notice is about that is removed when it does not hold any more. A job has at most one notice about each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    pub fn level(self) -> NoticeLevel {
+    pub(crate) fn level(self) -> NoticeLevel {
         match self {
             Subject::OtherLimits | Subject::Freezing => NoticeLevel::Info,
             _ => NoticeLevel::Warning,

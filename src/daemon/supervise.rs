@@ -1,7 +1,7 @@
 //! Supervision of the tasks beside the loop: if one ends before the daemon does, usually by a panic, the daemon ends.
 //!
 //! Without its actuator, the loop would wait for outcomes for ever and look alive to the service manager. A daemon that ends with an
-//! error is restarted, and its unit restores the original limits before that. Imports: nothing.
+//! error is restarted, and its unit restores the original limits before that.
 
 use super::error::DaemonError;
 use futures_util::StreamExt;
@@ -22,14 +22,14 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    pub fn new() -> Tasks {
+    pub(crate) fn new() -> Tasks {
         let tasks = Tasks { running: FuturesUnordered::new() };
         tasks.running.push(thread_panicked().boxed());
         tasks
     }
 
     /// Watches a task that must outlive the loop.
-    pub fn watch(&self, task: &'static str, handle: JoinHandle<()>) {
+    pub(crate) fn watch(&self, task: &'static str, handle: JoinHandle<()>) {
         let ended = async move {
             let why = match handle.await {
                 Ok(()) => "it has ended".to_owned(),
@@ -42,7 +42,7 @@ impl Tasks {
     }
 
     /// Returns the error of the first task that ends.
-    pub async fn first_to_end(&mut self) -> DaemonError {
+    pub(crate) async fn first_to_end(&mut self) -> DaemonError {
         match self.running.next().await {
             Some(error) => error,
             None => std::future::pending().await,
@@ -90,9 +90,9 @@ fn message_of(payload: &(dyn std::any::Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::api::client::Client;
-    use crate::config::{EngineChoice, HistorySettings, Settings};
-    use crate::daemon::{Control, DaemonError, run};
+    use crate::{Control, DaemonError, run};
+    use api::client::Client;
+    use config::{EngineChoice, HistorySettings, Settings};
     use std::time::Duration;
     use tempfile::TempDir;
     use tokio::io::AsyncWriteExt;

@@ -1,9 +1,8 @@
 //! The handle on a job's limits, shared by the loop, which reads them, and the actuator, which writes them.
 
-use crate::host::cgroup::{Cgroup, LimitWriter};
-use crate::host::docker::EngineName;
-use crate::host::node;
-use crate::model::{ContainerId, EngineMark, Runtime};
+use cgroup::{Cgroup, LimitWriter};
+use docker::EngineName;
+use model::{ContainerId, EngineMark, Runtime};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +26,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub fn new(id: ContainerId, name: String, runtime: Runtime, cgroup: Cgroup) -> Target {
+    pub(crate) fn new(id: ContainerId, name: String, runtime: Runtime, cgroup: Cgroup) -> Target {
         Target {
             id,
             name,
@@ -41,18 +40,18 @@ impl Target {
     }
 
     /// Whether writes go through an engine or systemd, which may apply them late.
-    pub fn is_deferred(&self) -> bool {
+    pub(crate) fn is_deferred(&self) -> bool {
         self.runtime == Runtime::Docker || self.unit.is_some()
     }
 
     /// Locks the cgroup, for a few reads of control files. A write may take seconds, so it uses [`Target::writer`].
-    pub fn cgroup(&self) -> MutexGuard<'_, Cgroup> {
+    pub(crate) fn cgroup(&self) -> MutexGuard<'_, Cgroup> {
         // Control files have no state that a panic could leave half-changed.
         self.cgroup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a writer of the limits that leaves the cgroup unlocked.
-    pub fn writer(&self) -> LimitWriter {
+    pub(crate) fn writer(&self) -> LimitWriter {
         self.cgroup().writer()
     }
 }

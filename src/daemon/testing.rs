@@ -1,5 +1,4 @@
 //! Helpers of the daemon's tests: an engine with scripted replies, jobs whose cgroups are folders, and a loop around them.
-//! Imports: as the daemon.
 
 use super::actuator::Actuator;
 use super::claims::ClaimReader;
@@ -15,18 +14,18 @@ use super::publish::Publisher;
 use super::pulse::Pulse;
 use super::target::Target;
 use super::writer::{Connected, Writer};
-use crate::api::{Command, Refusal, Request};
-use crate::config::{EngineChoice, HistorySettings, Settings};
-use crate::host::cgroup::Cgroup;
-use crate::host::docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
-use crate::host::store::Original;
-use crate::limits::machine::{self, At};
-use crate::limits::{Journalled, Ledger};
-use crate::model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Millis, Runtime, Setting};
+use api::{Command, Refusal, Request};
+use cgroup::Cgroup;
+use config::{EngineChoice, HistorySettings, Settings};
+use docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
+use limits::machine::{self, At};
+use limits::{Journalled, Ledger};
+use model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Millis, Runtime, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use store::Original;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -55,7 +54,7 @@ pub(super) struct FakeEngine {
 }
 
 impl FakeEngine {
-    pub fn start(answer: impl Fn(&str, &str) -> Option<(u16, String)> + Send + Sync + 'static) -> FakeEngine {
+    pub(crate) fn start(answer: impl Fn(&str, &str) -> Option<(u16, String)> + Send + Sync + 'static) -> FakeEngine {
         let dir = TempDir::new().unwrap();
         let listener = UnixListener::bind(dir.path().join("engine.sock")).unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -76,16 +75,16 @@ impl FakeEngine {
         FakeEngine { dir, requests }
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("engine.sock")
     }
 
-    pub fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> Engine {
         Engine::new(EngineAddress::parse(self.socket().to_str().unwrap()).unwrap())
     }
 
     /// Returns a writer that is connected to this engine.
-    pub fn writer(&self) -> Writer {
+    pub(crate) fn writer(&self) -> Writer {
         let connected = Connected::default();
         let mark = EngineMark { socket: self.socket().display().to_string(), ..info().mark };
         *connected.lock().unwrap() = Some(EngineInfo { mark, ..info() });
@@ -136,7 +135,7 @@ pub(super) struct FakeCgroup(pub TempDir);
 
 impl FakeCgroup {
     /// Creates one with weight 100 and 8 MiB of protected memory.
-    pub fn new() -> FakeCgroup {
+    pub(crate) fn new() -> FakeCgroup {
         let folder = FakeCgroup(TempDir::new().unwrap());
         for (file, text) in [("cpu.weight", "100\n"), ("memory.low", "8388608\n"), ("cgroup.events", "populated 1\n")] {
             folder.put(file, text);
@@ -144,15 +143,15 @@ impl FakeCgroup {
         folder
     }
 
-    pub fn put(&self, file: &str, text: &str) {
+    pub(crate) fn put(&self, file: &str, text: &str) {
         fs::write(self.0.path().join(file), text).unwrap();
     }
 
-    pub fn text(&self, file: &str) -> String {
+    pub(crate) fn text(&self, file: &str) -> String {
         fs::read_to_string(self.0.path().join(file)).unwrap().trim().to_owned()
     }
 
-    pub fn target(&self, id: ContainerId, name: &str, runtime: Runtime) -> Target {
+    pub(crate) fn target(&self, id: ContainerId, name: &str, runtime: Runtime) -> Target {
         Target::new(id, name.to_owned(), runtime, Cgroup::of_folder(self.0.path()))
     }
 }
@@ -179,12 +178,12 @@ pub(super) struct TestDaemon {
 }
 
 impl TestDaemon {
-    pub fn new(engine: Option<&FakeEngine>) -> TestDaemon {
+    pub(crate) fn new(engine: Option<&FakeEngine>) -> TestDaemon {
         TestDaemon::start(engine, false)
     }
 
     /// Without an engine.
-    pub fn with_history() -> TestDaemon {
+    pub(crate) fn with_history() -> TestDaemon {
         TestDaemon::start(None, true)
     }
 
@@ -222,7 +221,7 @@ impl TestDaemon {
     }
 
     /// Begins to govern a job whose cgroup is this folder.
-    pub fn add(&mut self, id: &ContainerId, name: &str, folder: &FakeCgroup, runtime: Runtime) {
+    pub(crate) fn add(&mut self, id: &ContainerId, name: &str, folder: &FakeCgroup, runtime: Runtime) {
         let mut target = folder.target(id.clone(), name, runtime);
         target.started_unix_ms = u64::MAX; // after the daemon
         let job = Job::new(target, None, &BTreeMap::new());
@@ -230,10 +229,10 @@ impl TestDaemon {
     }
 
     /// Writes these settings as if they had been decided.
-    pub async fn write(&mut self, id: &ContainerId, settings: &[Setting]) {
+    pub(crate) async fn write(&mut self, id: &ContainerId, settings: &[Setting]) {
         let changes = settings.iter().map(|to| {
             let from = self.ledger(id).current().get(to.kind()).unwrap();
-            crate::model::LimitChange { id: id.clone(), from, to: *to }
+            model::LimitChange { id: id.clone(), from, to: *to }
         });
         let changes = changes.collect();
         self.governing.handle_limits(machine::Event::Decided(changes));
@@ -241,7 +240,7 @@ impl TestDaemon {
     }
 
     /// Handles events until nothing is in flight.
-    pub async fn settle(&mut self) {
+    pub(crate) async fn settle(&mut self) {
         while !self.governing.limits.is_at_rest() {
             let event = self.inbox.recv().await.unwrap();
             self.governing.handle(event);
@@ -249,7 +248,7 @@ impl TestDaemon {
     }
 
     /// Sends a command and handles events until there is a reply.
-    pub async fn ask(&mut self, command: Command) -> Result<String, Refusal> {
+    pub(crate) async fn ask(&mut self, command: Command) -> Result<String, Refusal> {
         let (reply, mut answer) = oneshot::channel();
         self.governing.handle_request(Request { command, requested_by: "a test".to_owned(), reply });
         loop {
@@ -260,22 +259,22 @@ impl TestDaemon {
         }
     }
 
-    pub fn ledger(&self, id: &ContainerId) -> &Ledger {
+    pub(crate) fn ledger(&self, id: &ContainerId) -> &Ledger {
         self.governing.limits.ledger(id).unwrap()
     }
 
-    pub fn original(&self, id: &ContainerId) -> Limits {
+    pub(crate) fn original(&self, id: &ContainerId) -> Limits {
         *self.ledger(id).original()
     }
 
     /// Lets the machine of limits look, at this time from now.
-    pub fn look(&mut self, later: Millis) {
+    pub(crate) fn look(&mut self, later: Millis) {
         let at = moment();
         self.governing.handle_limits_at(machine::Event::TimePassed, At { now: at.now.after(later), ..at });
     }
 
     /// Reads the current limits and checks them for drift, as a tick does.
-    pub fn look_for_drift(&mut self) {
+    pub(crate) fn look_for_drift(&mut self) {
         self.governing.look_for_drift();
     }
 }

@@ -2,15 +2,13 @@
 //!
 //! Containers that their engine paused belong to the engine. It is asked, with a short time limit; if it does not answer, the last
 //! record in the journal counts. Everything else is thawed, because a job that stays frozen is the worst that could be left behind.
-//! Imports: host's freezer and store, executor, writer, model.
 
 use super::executor::Executor;
 use super::writer::Writer;
-use crate::host::store::Freezable;
-use crate::host::{freezer, node};
-use crate::model::Runtime;
+use model::Runtime;
 use std::path::Path;
 use std::time::Duration;
+use store::Freezable;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 

@@ -3,13 +3,13 @@
 //!
 //! A weight looks like flowcon's if the container was not started with it, it is not the default, and either the engine does not know of
 //! it, or its shares are what flowcon requests for a whole weight, which round shares of people hardly ever are. So an owner's own limit is
-//! not taken for flowcon's, and a weight of flowcon that survived a restart of its container is not found. Imports: writer, host, model.
+//! not taken for flowcon's, and a weight of flowcon that survived a restart of its container is not found.
 
 use super::writer::Writer;
-use crate::host::cgroup::Cgroup;
-use crate::host::docker::{Conversion, EngineContainer, EngineError, EngineInfo, EngineName, shares_at_start};
-use crate::model::{ContainerId, CpuWeight};
+use cgroup::Cgroup;
+use docker::{Conversion, EngineContainer, EngineError, EngineInfo, EngineName, shares_at_start};
 use futures_util::{StreamExt, stream};
+use model::{ContainerId, CpuWeight};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;

@@ -1,17 +1,16 @@
 //! Writes limits through the engine, systemd or the cgroup, whichever a container needs, and restores the engine's record of it.
-//! Imports: host's engine and systemd, limits, targets, model.
 
 use super::exact::{exact, has_ours, in_record, numbers_of};
 use super::journal::original_of;
 use super::target::Target;
-use crate::host::docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
-use crate::host::store::Original;
-use crate::host::systemd::{Systemd, SystemdError};
-use crate::limits::{EngineRecord, Journalled, RecordResult, WriteResult};
-use crate::model::{EngineLimits, LimitKind, Runtime, Setting};
+use docker::{Conversion, Engine, EngineError, EngineInfo, EngineName, Recorded, recorded};
+use limits::{EngineRecord, Journalled, RecordResult, WriteResult};
+use model::{EngineLimits, LimitKind, Runtime, Setting};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use store::Original;
+use systemd::{Systemd, SystemdError};
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 
@@ -36,7 +35,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub fn new(engine: Option<Engine>, connected: Connected) -> Writer {
+    pub(crate) fn new(engine: Option<Engine>, connected: Connected) -> Writer {
         Writer {
             engine,
             connected,
@@ -50,11 +49,11 @@ impl Writer {
     }
 
     /// Returns the engine's description, if it is connected.
-    pub fn info(&self) -> Option<EngineInfo> {
+    pub(crate) fn info(&self) -> Option<EngineInfo> {
         self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub async fn connect_systemd(&mut self, targets: impl Iterator<Item = &Target>) {
+    pub(crate) async fn connect_systemd(&mut self, targets: impl Iterator<Item = &Target>) {
         if self.bus_is_due() && targets.into_iter().any(|target| target.unit.is_some()) {
             self.bus_tried(Systemd::connect().await);
         }
@@ -91,7 +90,7 @@ impl Writer {
 
     /// Writes `settings`; `original`: the container's limits in the engine's units; `forgotten`: values of ours that the journal will
     /// forget afterwards, so that only the owner's may stay in the engine's record.
-    pub async fn write(
+    pub(crate) async fn write(
         &self,
         target: &Target,
         original: &EngineLimits,
@@ -279,7 +278,7 @@ impl Writer {
     }
 
     /// Reads what the engine keeps for the next run of a running container, and whether one of these values is in it.
-    pub async fn read_record(
+    pub(crate) async fn read_record(
         &self,
         target: &Target,
         original: &Journalled,
@@ -314,7 +313,7 @@ impl Writer {
 
     /// Restores the engine's record of a container that does not run, where it still has values of ours. Values that its owner has set
     /// since stay.
-    pub async fn restore_record(&self, original: &Original, written: &[Setting]) -> RecordResult {
+    pub(crate) async fn restore_record(&self, original: &Original, written: &[Setting]) -> RecordResult {
         let (Some(engine), Some(info)) = (&self.engine, self.info()) else {
             return RecordResult::Failed(
                 "it is not running, and its engine does not answer; start the engine and restore again".to_owned(),

@@ -4,10 +4,9 @@ use super::restore::restore_all;
 use super::target::Target;
 use super::testing::{FakeCgroup, FakeEngine, executor, id, info, low, original, weight};
 use super::writer::{Connected, Writer};
-use crate::host::docker::Conversion;
-use crate::host::systemd::{SystemdError, tests::manager};
-use crate::limits::WriteResult;
-use crate::model::{EngineLimits, Runtime, Setting};
+use docker::Conversion;
+use limits::WriteResult;
+use model::{EngineLimits, Runtime, Setting};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs;
 use std::path::PathBuf;
@@ -16,6 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use systemd::{Systemd, SystemdError};
+use testing::bus;
 use tokio::task::block_in_place;
 
 /// Docker's number for an `io.weight` of 200.
@@ -208,8 +209,8 @@ async fn a_closed_bus_is_replaced_at_the_next_write_and_until_then_no_write_is_r
     writer.bus_tried(lost());
     assert_eq!(protect(&writer, &target).await, WriteResult::Done, "a host without a bus");
 
-    let (_closes, systemd) = manager(false).await;
-    writer.bus_tried(Ok(systemd));
+    let (_closes, address) = bus::closing();
+    writer.bus_tried(Ok(Systemd::at(&address).await.unwrap()));
     assert!(!writer.bus_is_due());
     assert!(is_unknown(protect(&writer, &target).await));
     assert_eq!(folder.text("memory.low"), "16777216");
@@ -218,8 +219,8 @@ async fn a_closed_bus_is_replaced_at_the_next_write_and_until_then_no_write_is_r
     assert!(!writer.bus_is_due(), "only after a while");
     assert!(is_unknown(protect(&writer, &target).await), "systemd still has what it was asked for");
 
-    let (_answers, systemd) = manager(true).await;
-    writer.bus_tried(Ok(systemd));
+    let (_answers, address) = bus::old_manager();
+    writer.bus_tried(Ok(Systemd::at(&address).await.unwrap()));
     assert_eq!(protect(&writer, &target).await, WriteResult::Done);
     assert!(!writer.bus_is_due());
 }

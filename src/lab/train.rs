@@ -1,8 +1,8 @@
 //! `flowctl train`: runs one of the built-in trainings as an ordinary command.
 //!
-//! The command is hidden: the demos and the benchmarks start it. Imports: workload, tokio.
+//! The command is hidden: the demos and the benchmarks start it.
 
-use crate::lab::workload::{Amount, Keeper, Kind, Snapshot, train, train_kept};
+use crate::workload::{Amount, Keeper, Kind, Snapshot, train, train_kept};
 use clap::Args;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

@@ -1,12 +1,12 @@
 //! Changing the limits of one container: journal the change, read the current values, write, and read back.
 //!
 //! Nothing is written before it is durable in the journal. A value that the owner set since the decision is not overwritten. A value
-//! that is read back counts as ours only if it results from this write, so an owner's change during a slow write stays. Imports: model.
+//! that is read back counts as ours only if it results from this write, so an owner's change during a slow write stays.
 
 use super::equal::{resulting_from, results_from};
 use super::ledger::Ledger;
 use super::step::{Answer, Ask, End, Journalled, Operation, Outcome, Step, WriteResult, check_readable};
-use crate::model::{Limits, Setting};
+use model::{Limits, Setting};
 
 /// A change of one container's limits in progress.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 //!
 //! A value that is neither ours nor the original was set by a person or another program, and stays. If the original value returned, the
 //! system restored it (an engine restart, a `daemon-reload`), and the next decision writes ours again. If that keeps happening, the wait
-//! grows, so that two programs never fight over a limit. Imports: model.
+//! grows, so that two programs never fight over a limit.
 
 use super::equal::same;
-use crate::model::{LimitDrift, Limits, Millis, Setting};
+use model::{LimitDrift, Limits, Millis, Setting};
 use std::collections::VecDeque;
 
 /// Changes that `flowctl explain` shows.
@@ -68,11 +68,11 @@ pub(super) struct Drifts {
 
 impl Drifts {
     /// Returns the latest changes, oldest first.
-    pub fn recent(&self) -> Vec<LimitDrift> {
+    pub(crate) fn recent(&self) -> Vec<LimitDrift> {
         self.recent.iter().cloned().collect()
     }
 
-    pub fn push(&mut self, drift: LimitDrift) {
+    pub(crate) fn push(&mut self, drift: LimitDrift) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
@@ -81,7 +81,13 @@ impl Drifts {
 
     /// Records that the system reverted these limits. Returns `None` if that is known already; otherwise how long to wait before writing
     /// them again: zero for the first reversions in a row.
-    pub fn reverted(&mut self, settings: &[Setting], now: Millis, interval: Millis, longest: Millis) -> Option<Millis> {
+    pub(crate) fn reverted(
+        &mut self,
+        settings: &[Setting],
+        now: Millis,
+        interval: Millis,
+        longest: Millis,
+    ) -> Option<Millis> {
         if self.open == settings {
             return None;
         }
@@ -97,7 +103,7 @@ impl Drifts {
     }
 
     /// Records that our values were written again.
-    pub fn written(&mut self) {
+    pub(crate) fn written(&mut self) {
         self.open.clear();
     }
 
@@ -109,7 +115,7 @@ impl Drifts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CpuWeight;
+    use model::CpuWeight;
 
     const INTERVAL: Millis = Millis::from_secs(20);
     const LONGEST: Millis = Millis::from_secs(320);

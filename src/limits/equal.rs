@@ -1,7 +1,7 @@
 //! Equality of two values of a limit within the rounding of kernels and engines, to recognise the result of a write. Originals are
-//! compared exactly, because they were read from the same file. Imports: model.
+//! compared exactly, because they were read from the same file.
 
-use crate::model::{EngineLimits, Limits, Setting};
+use model::{EngineLimits, Limits, Setting};
 
 /// Largest page size, in bytes.
 const PAGE_LARGEST: u64 = 64 << 10;
@@ -30,7 +30,7 @@ pub fn has_value(limits: &Limits, setting: Setting) -> bool {
 
 /// Whether `current` results from a request for `requested`, given the rounding and the bounds of kernels and engines. `engine`: the
 /// container's limits in the engine's units.
-pub fn results_from(requested: Setting, current: Setting, engine: &EngineLimits) -> bool {
+pub(crate) fn results_from(requested: Setting, current: Setting, engine: &EngineLimits) -> bool {
     let bounded = match (requested, current) {
         (Setting::MemoryLow(requested), Setting::MemoryLow(current)) => {
             let most = u64::try_from(engine.memory).unwrap_or(0).max(RESERVATION_LEAST);
@@ -55,7 +55,7 @@ pub(super) fn resulting_from(known: &[Setting], current: Option<Setting>, engine
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, CpuWeight, Quota};
+    use model::{Bytes, CpuWeight, Quota};
 
     #[test]
     fn a_rounded_value_is_the_same_and_a_set_value_is_not() {

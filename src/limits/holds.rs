@@ -1,6 +1,6 @@
-//! Reasons to leave a container alone, and the limits that could not be written. Imports: model.
+//! Reasons to leave a container alone, and the limits that could not be written.
 
-use crate::model::{Hold, LimitKind, Millis, Setting};
+use model::{Hold, LimitKind, Millis, Setting};
 
 /// First wait after a failed write; it doubles up to the longest interval.
 const WRITE_AGAIN: Millis = Millis::from_secs(30);

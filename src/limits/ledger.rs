@@ -1,13 +1,13 @@
 //! Ledger of one container's limits: the original, values that flowcon wrote, writes without a confirmed result, the current values as
 //! last read, and why the container is left alone.
 //!
-//! It changes only by its methods: found, read, begin_write, record_outcome, yield, release, end. Imports: model.
+//! It changes only by its methods: found, read, begin_write, record_outcome, yield, release, end.
 
 use super::drift::{Drift, Drifts, Verdict, drift};
 use super::equal::{resulting_from, results_from};
 use super::holds::Holds;
 use super::step::{AfterRestore, End, Journalled, Outcome, Report};
-use crate::model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
+use model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
 
 /// Writes requested of an engine that went down wait at its socket: for this long, the next engine may apply them to the new run.
 const LATE_AT_MOST: Millis = Millis::from_secs(60);

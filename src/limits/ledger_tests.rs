@@ -4,7 +4,7 @@ use super::{
     AfterRestore, Answer, Ask, Change, End, EngineRecord, Journalled, Ledger, Operation, Outcome, Report, Restore,
     Step, Verdict, WriteResult,
 };
-use crate::model::{Bytes, CpuWeight, EngineLimits, Hold, Limits, Millis, Setting};
+use model::{Bytes, CpuWeight, EngineLimits, Hold, Limits, Millis, Setting};
 
 const NOW: Millis = Millis::from_secs(1000);
 const LONGEST: Millis = Millis::from_secs(320);

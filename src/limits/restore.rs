@@ -3,7 +3,7 @@
 //! An engine carries out the updates of one container in order. So where it may still have an unconfirmed update of ours, the original
 //! is requested even if it is in force: a late update then takes effect before it. "If a change ever started, its undoing must
 //! succeed": what cannot be undone now stays in the journal for the next try. Nothing counts as undone that was not read back, from the
-//! cgroup and from the engine's record. Imports: model.
+//! cgroup and from the engine's record.
 
 use super::equal::{has_value, resulting_from};
 use super::ledger::Ledger;
@@ -11,7 +11,7 @@ use super::step::{
     AfterRestore, Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Step, WriteResult,
     check_readable,
 };
-use crate::model::{EngineLimits, LimitKind, Limits, Setting};
+use model::{EngineLimits, LimitKind, Limits, Setting};
 
 /// A restore of one container's limits in progress.
 #[derive(Clone, Debug, PartialEq)]

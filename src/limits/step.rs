@@ -1,6 +1,6 @@
-//! Steps of a change or a restore, and their results. Imports: model.
+//! Steps of a change or a restore, and their results.
 
-use crate::model::{EngineLimits, LimitKind, Limits, Setting};
+use model::{EngineLimits, LimitKind, Limits, Setting};
 
 /// A step for the runner to carry out.
 #[derive(Clone, Debug, PartialEq)]

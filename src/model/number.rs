@@ -1,6 +1,6 @@
 //! Numbers that may be NaN or infinite, for formats such as JSON that have neither: `"NaN"`, `"inf"`, `"-inf"`.
 //!
-//! For `#[serde(with = "…")]`. Imports: std and serde only.
+//! For `#[serde(with = "…")]`.
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserializer, Serializer};
@@ -47,7 +47,7 @@ impl Visitor<'_> for AnyNumber {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{Evaluation, Millis};
+    use crate::{Evaluation, Millis};
 
     #[test]
     fn every_printed_value_survives_json() {

@@ -4,8 +4,7 @@
 //! them runs as root. The regex crate guarantees time proportional to states of the pattern times bytes of the line, without a bound on
 //! either. Approach: a backtracker that enters each pair of a state and a byte once, with room for [`STEPS`] pairs. The worst line of the
 //! worst pattern thus takes less than a millisecond (measured by `cargo bench --bench pattern`). The more states a pattern has, the shorter
-//! the prefix of a long line that it is matched against; a pattern that would see less than [`LINE_AT_LEAST`] bytes is rejected. Imports:
-//! regex-automata, the engines behind regex.
+//! the prefix of a long line that it is matched against; a pattern that would see less than [`LINE_AT_LEAST`] bytes is rejected.
 
 use regex_automata::nfa::thompson::backtrack::{self, BoundedBacktracker};
 use regex_automata::nfa::thompson::{self, BuildError};

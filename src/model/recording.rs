@@ -2,7 +2,6 @@
 //!
 //! A recording is text with one JSON object per line. The first line is the header; each later line is a tick or new settings. A governor
 //! that starts from the header's state and sees the recorded observations must produce the recorded plans, bit for bit.
-//! Imports: std and serde only.
 
 use super::{NodeObservation, NodePlan, PolicySettings};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
 //! The state of a Docker Swarm cluster and changes to its services: plain data between the engine client and the coordinator.
-//!
-//! Imports: std and serde.
 
 use super::cluster::{Constraint, Resources};
 use super::{Bytes, Estimate, Millis};

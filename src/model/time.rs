@@ -1,4 +1,4 @@
-//! Instants and durations in human-readable form: RFC 3339 in UTC, `90s`, `1h30m`. Imports: jiff's calendar, without a time zone database.
+//! Instants and durations in human-readable form: RFC 3339 in UTC, `90s`, `1h30m`.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

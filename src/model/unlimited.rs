@@ -1,6 +1,6 @@
 //! A limit that may be unknown or unlimited, for formats such as JSON where both would be `null`: `null` is unknown, `"max"` is unlimited.
 //!
-//! For `#[serde(with = "…")]`. Imports: std and serde only.
+//! For `#[serde(with = "…")]`.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -39,7 +39,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{Bytes, Limits, Quota};
+    use crate::{Bytes, Limits, Quota};
 
     #[test]
     fn unknown_and_unlimited_are_distinguished() {

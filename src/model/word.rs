@@ -1,6 +1,4 @@
 //! Names of the variants of enums, as serde writes them: one spelling for the API, metrics, the store and the terminal.
-//!
-//! Imports: serde and serde_json only.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Log formats of many programs: the chosen series, its direction, its number of values, and the progress.
 
 use super::{LogReading, Survey, Tracker};
-use crate::model::{Direction, Directives, Millis};
+use model::{Direction, Directives, Millis};
 
 const STEPS: usize = 20;
 

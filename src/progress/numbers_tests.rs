@@ -1,7 +1,7 @@
 //! Logs whose numbers are printed in the ways of many languages and libraries are read exactly like the log with plain numbers.
 
 use super::{LogReading, Survey, Tracker};
-use crate::model::{Direction, Directives, Learning, Millis};
+use model::{Direction, Directives, Learning, Millis};
 
 const STEPS: usize = 30;
 

@@ -1,5 +1,5 @@
 //! Limits on the numbers of a record that another machine sent. Real numbers are far smaller. Within these limits sums, squares and
-//! products stay finite, and counters do not overflow. Imports: nothing of this crate.
+//! products stay finite, and counters do not overflow.
 
 /// Whether a log may have printed `number`. False for NaN and infinity.
 pub(super) fn number(number: f64) -> bool {

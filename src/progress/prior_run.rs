@@ -3,10 +3,8 @@
 //! Trainings are often repeated with another seed, learning rate or number of epochs. The shape of an earlier curve then predicts more
 //! than any formula fitted to the first few values. The curve of a completed run is therefore kept, and the fit of a later run tries it,
 //! slightly stretched, beside the formulas. It is preferred only while it explains the values that this run prints.
-//!
-//! Imports: model.
 
-use crate::model::{Direction, ProgressUnit};
+use model::{Direction, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
 /// Minimum number of points.

@@ -1,7 +1,7 @@
 //! Property test: the result does not depend on how the bytes of a log are cut.
 
 use super::{Survey, Tracker};
-use crate::model::{Directives, Millis};
+use model::{Directives, Millis};
 use proptest::prelude::*;
 use proptest::sample::select;
 

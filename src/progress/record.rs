@@ -2,10 +2,10 @@
 //!
 //! Clocks differ between nodes, so a record stores ages at its creation instead of instants. The receiver turns them into instants of its
 //! clock; the time of the move, when the job did not run, is not counted. A record comes from another machine: it is rejected if a number
-//! is implausible or a list is longer than the tracker's limit. Imports: the tracker, model.
+//! is implausible or a list is longer than the tracker's limit.
 
 use super::tracker::{Checkpoint, Tracker};
-use crate::model::{Direction, Directives, Millis, ProgressUnit};
+use model::{Direction, Directives, Millis, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
 /// Format version; incremented when the meaning of a record changes.

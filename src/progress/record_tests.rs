@@ -1,7 +1,7 @@
 //! Learning records of jobs that move: trackers that resume on another clock, and rejection of damaged records.
 
 use super::{LearningRecord, Tracker};
-use crate::model::{Directives, Learning, Millis};
+use model::{Directives, Learning, Millis};
 use serde_json::{Value, json};
 
 /// Start of the job on the source node's clock, which has run for months.

@@ -1,10 +1,10 @@
 //! Reads a whole log and returns every observation of the finally chosen series, so that a user can check the choice.
 //!
 //! The tracker keeps a bounded history; a survey keeps all observations. Beyond a budget it keeps only the current choice, and
-//! [`Survey::is_complete`] reports whether a second pass with [`Survey::again`] is needed. Pure. Imports: model only.
+//! [`Survey::is_complete`] reports whether a second pass with [`Survey::again`] is needed. Pure.
 
 use super::reader::{Candidate, Choice, ReadEvent, Reader, Rendering, Sample, SeriesKey, View};
-use crate::model::{Direction, Directives, ProgressUnit};
+use model::{Direction, Directives, ProgressUnit};
 use std::collections::BTreeMap;
 
 /// Maximum number of observations of all series; beyond it only the chosen series is kept.

@@ -1,11 +1,11 @@
-//! Follows one job's log: combines the reader of its bytes with the history of its evaluations. Imports: the reader, the curve, model.
+//! Follows one job's log: combines the reader of its bytes with the history of its evaluations.
 
 use super::claim::Claim;
 use super::curve::History;
 use super::prior_run::PriorRun;
 use super::reader::{CountReading, ReadEvent, Reader, ReaderState, Sample, SeriesKey, View};
 use super::survey::{EXCERPT_MAX, excerpt};
-use crate::model::{Direction, Directives, Evaluation, Learning, Millis, Progress};
+use model::{Direction, Directives, Evaluation, Learning, Millis, Progress};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Tracker tests with logs in the formats of common frameworks.
 
 use super::{Checkpoint, Survey, Tracker};
-use crate::model::{Direction, Directives, Millis, Pattern};
+use model::{Direction, Directives, Millis, Pattern};
 use std::fmt::Write as _;
 
 fn tracker_of(log: &str) -> Tracker {

@@ -1,6 +1,4 @@
 //! The command line of `flowsim`.
-//!
-//! Imports: nothing of this crate but names for the help text.
 
 use super::cluster::ClusterArguments;
 use super::deadlines::DeadlinesArguments;
@@ -13,7 +11,7 @@ use std::path::PathBuf;
 /// Simulates training jobs in virtual time with the product's own policy code.
 #[derive(Parser)]
 #[command(name = "flowsim", version)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -21,7 +19,7 @@ pub struct Arguments {
 
 /// The subcommands.
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Compares policies on a schedule of jobs on one node.
     Run(RunArguments),
     /// Compares policies for placing and moving jobs on a cluster of nodes.
@@ -40,7 +38,7 @@ pub enum Command {
 
 /// `flowsim run`.
 #[derive(Args)]
-pub struct RunArguments {
+pub(crate) struct RunArguments {
     /// A built-in scenario (see `flowsim list`) or a TOML file.
     pub scenario: String,
     /// Policies to compare, separated by commas; by default fair,flowcon,las,srpt,balanced, and duty-cycle where jobs use a GPU.
@@ -59,7 +57,7 @@ pub struct RunArguments {
 
 /// `flowsim trace`.
 #[derive(Args)]
-pub struct TraceArguments {
+pub(crate) struct TraceArguments {
     /// A CSV file with the columns job_id, submit_s, num_gpus, duration_s.
     pub file: PathBuf,
     /// GPUs of the cluster: `64` without placement, `64x8` for 64 nodes of 8, `16x4:v100,32x8:k80` for nodes of several types.
@@ -85,7 +83,7 @@ pub struct TraceArguments {
 
 /// `flowsim replay`.
 #[derive(Args)]
-pub struct ReplayArguments {
+pub(crate) struct ReplayArguments {
     /// A recording: JSON lines, written by a daemon or by `flowsim run SCENARIO --record FILE`.
     pub file: PathBuf,
 }

@@ -1,6 +1,4 @@
 //! The subcommands of `flowsim`: each reads its input, runs and returns the text to print.
-//!
-//! Imports: model, term's exit codes.
 
 use super::args::{Arguments, Command, ReplayArguments, RunArguments, TraceArguments};
 use super::compare::{Change, Comparison, PolicyRuns, Summary, compare};
@@ -12,11 +10,11 @@ use super::scenario::{BUILT_IN, Scenario, VARIATIONS};
 use super::trace::{TraceJob, TraceOutcome};
 use super::variant::{Decider, VARIANTS, Variant};
 use super::{cluster, deadlines, overrides, paper, trace};
-use crate::model::PolicySettings;
-use crate::term::exit;
 use clap::{CommandFactory, Parser};
+use model::PolicySettings;
 use std::io::Write;
 use std::process::ExitCode;
+use term::exit;
 
 /// The policies that are compared by default.
 const BY_DEFAULT: [&str; 5] = ["fair", "flowcon", "las", "srpt", "balanced"];

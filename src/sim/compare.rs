@@ -1,7 +1,7 @@
 //! Comparison of policies on the same schedules, averaged over seeds.
 //!
 //! Every policy runs the same jobs with the same noise. Plain sharing is always run too, as the baseline for the largest loss and the
-//! number of faster jobs. Imports: nothing of this crate but the simulator's parts.
+//! number of faster jobs.
 
 use super::node::{Keep, simulate};
 use super::outcome::{JobOutcome, Outcome};
@@ -197,7 +197,7 @@ fn p95(outcome: &Outcome) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::PolicySettings;
+    use model::PolicySettings;
 
     fn comparison(scenario: &str, policies: &[&str], seeds: u64) -> Comparison {
         let scenario = Scenario::built_in(scenario).unwrap().unwrap();

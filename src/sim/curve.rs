@@ -1,10 +1,10 @@
 //! True learning curves: the evaluation function over the work done, without noise and with the noise of a log.
 //!
 //! Work is a fraction 0 ..= 1 of the job's whole work, improvement a fraction 0 ..= 1 of the final improvement, so that "95 % quality" is
-//! an exact point on each curve. Imports: nothing of this crate but the seeded draws.
+//! an exact point on each curve.
 
 use super::random::Stream;
-use crate::model::Direction;
+use model::Direction;
 use std::sync::Arc;
 
 /// The improvement as a function of work, normalised to 0 at the start and 1 at the end.

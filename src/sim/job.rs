@@ -1,10 +1,8 @@
 //! A simulated training job with all randomness drawn, so that every policy runs the same job.
-//!
-//! Imports: model.
 
 use super::curve::LearningCurve;
 use super::random::Stream;
-use crate::model::{Bounds, Bytes, CpuWeight, Numbers, ProgressUnit};
+use model::{Bounds, Bytes, CpuWeight, Numbers, ProgressUnit};
 
 /// The quality to be reached, as a part of the final improvement of the true curve.
 pub const QUALITY: f64 = 0.95;

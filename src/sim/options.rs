@@ -1,6 +1,4 @@
 //! Options that several subcommands have.
-//!
-//! Imports: nothing.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -26,7 +24,7 @@ pub struct ComparisonOptions {
 }
 
 /// Parser of seconds from 0 to `most`.
-pub fn seconds_up_to(most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+pub(crate) fn seconds_up_to(most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
     move |text| {
         let number: Option<f64> = text.parse().ok().filter(|seconds: &f64| (0.0..=most).contains(seconds));
         number.ok_or_else(|| format!("expected seconds from 0 to {most}"))

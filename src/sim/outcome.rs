@@ -1,8 +1,6 @@
 //! Result of one simulated schedule.
-//!
-//! Imports: model (recorded ticks).
 
-use crate::model::RecordedTick;
+use model::RecordedTick;
 
 /// Result of one job.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,19 +1,17 @@
 //! Input files as text, and results as tables, JSON, and files that are replaced atomically.
-//!
-//! Imports: term.
 
-use crate::term::screen::Look;
-use crate::term::table::{self, Cell, Column};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use term::screen::Look;
+use term::table::{self, Cell, Column};
 
 /// Returns the file's name and its text.
 ///
 /// # Errors
 /// Names the path and `what` it should contain.
-pub fn read_text(file: &Path, what: &str) -> Result<(String, String), String> {
+pub(crate) fn read_text(file: &Path, what: &str) -> Result<(String, String), String> {
     let path = file.display().to_string();
     match fs::read_to_string(file) {
         Ok(text) => Ok((path, text)),
@@ -22,7 +20,7 @@ pub fn read_text(file: &Path, what: &str) -> Result<(String, String), String> {
 }
 
 /// Formats a table: the first `left` columns are left-aligned, the others right-aligned, and nothing is cut off.
-pub fn table(titles: &[&'static str], left: usize, rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(titles: &[&'static str], left: usize, rows: impl Iterator<Item = Vec<String>>) -> String {
     let (to_left, to_right) = titles.split_at(left);
     let to_right = to_right.iter().copied().map(Column::right);
     let columns: Vec<Column> = to_left.iter().copied().map(Column::left).chain(to_right).collect();
@@ -34,7 +32,7 @@ pub fn table(titles: &[&'static str], left: usize, rows: impl Iterator<Item = Ve
 ///
 /// # Errors
 /// If it has no form in JSON.
-pub fn json(result: &impl Serialize) -> Result<String, String> {
+pub(crate) fn json(result: &impl Serialize) -> Result<String, String> {
     let line = serde_json::to_string(result);
     line.map(|line| line + "\n").map_err(|error| format!("cannot write the result as JSON: {error}"))
 }
@@ -43,7 +41,7 @@ pub fn json(result: &impl Serialize) -> Result<String, String> {
 ///
 /// # Errors
 /// Names the path and the failure; the temporary file is removed.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let temporary = beside(path);
     let written = File::create(&temporary)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))

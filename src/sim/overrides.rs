@@ -1,9 +1,9 @@
 //! `--set key=value`: sets any policy setting by its path, or the simulated node's shape.
 //!
-//! The keys are those of the settings' serde form, so a new setting needs no change here. Imports: model.
+//! The keys are those of the settings' serde form, so a new setting needs no change here.
 
 use super::scenario::NodeShape;
-use crate::model::{Bytes, Objective, PolicySettings};
+use model::{Bytes, Objective, PolicySettings};
 use serde_json::Value;
 
 /// Keys with durations, which need a unit.
@@ -13,7 +13,7 @@ const DURATIONS: [&str; 3] = ["interval", "max_interval", "holdback_block"];
 ///
 /// # Errors
 /// Lists the known keys, or describes the expected value.
-pub fn apply(assignment: &str, settings: &mut PolicySettings, node: &mut NodeShape) -> Result<(), String> {
+pub(crate) fn apply(assignment: &str, settings: &mut PolicySettings, node: &mut NodeShape) -> Result<(), String> {
     let (key, text) = assignment
         .split_once('=')
         .ok_or_else(|| format!("--set {assignment}: expected key=value, as in objective=0.7"))?;
@@ -81,7 +81,7 @@ fn leaf_keys(prefix: &str, tree: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Enforcement, Millis, Objective};
+    use model::{Enforcement, Millis, Objective};
 
     fn set(assignment: &str) -> Result<(PolicySettings, NodeShape), String> {
         let (mut settings, mut node) = (PolicySettings::default(), NodeShape::default());

@@ -1,6 +1,4 @@
 //! Seeded random numbers. All randomness of the simulator comes from a [`Stream`], so that one seed gives one schedule.
-//!
-//! Imports: nothing of this crate.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,10 +1,9 @@
 //! Repeats recorded decisions and compares them bit for bit: given the same observations, this code must make the same plans as the daemon.
 //!
-//! The format is [`RecordingLine`]. Plans are compared in their serialized form, so that equality is exact and NaN equals NaN. Imports:
-//! model, policy.
+//! The format is [`RecordingLine`]. Plans are compared in their serialized form, so that equality is exact and NaN equals NaN.
 
-use crate::model::{PolicySettings, RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
-use crate::policy::Governor;
+use model::{PolicySettings, RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
+use policy::Governor;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::BufRead;
@@ -141,10 +140,10 @@ fn line(line: &impl Serialize) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Objective, PolicyName};
-    use crate::sim::scenario::Scenario;
-    use crate::sim::variant::{Decider, Variant};
-    use crate::sim::{Keep, simulate};
+    use crate::scenario::Scenario;
+    use crate::variant::{Decider, Variant};
+    use crate::{Keep, simulate};
+    use model::{Objective, PolicyName};
 
     fn settings(policy: PolicyName) -> PolicySettings {
         PolicySettings { policy, objective: Objective::BALANCED, ..PolicySettings::default() }
@@ -195,7 +194,7 @@ mod tests {
         let settings = settings(PolicyName::Flowcon);
         let mut ticks = ticks(PolicyName::Flowcon);
         let share = &mut ticks[7].plan.containers[1].share;
-        *share = crate::model::Share::clamped(f64::from_bits(share.fraction().to_bits() - 1));
+        *share = model::Share::clamped(f64::from_bits(share.fraction().to_bits() - 1));
         let difference = replayed(&write(&settings, ticks).unwrap()).unwrap().difference.unwrap();
         assert_eq!((difference.line, difference.place.as_str()), (9, "containers[1].share"));
     }

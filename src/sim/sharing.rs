@@ -1,7 +1,7 @@
 //! Division of a resource: weighted max-min fairness with caps, as the kernel's scheduler shares CPU.
 //!
 //! Given `n` claims with weights w and caps l on a capacity C, water-filling raises one level x until the shares min(l, w·x) add up to C or
-//! every claim is at its cap: what one claim cannot use flows to the others. Imports: nothing.
+//! every claim is at its cap: what one claim cannot use flows to the others.
 
 /// One claim on the capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]

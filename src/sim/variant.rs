@@ -1,8 +1,6 @@
 //! The policies that can be compared, by name: the product's policies and reference rules.
-//!
-//! Imports: model.
 
-use crate::model::{Objective, PolicyName, PolicySettings};
+use model::{Objective, PolicyName, PolicySettings};
 
 /// One of the compared policies.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
-//! Exit codes, and failures that always name a next step. Imports: siblings, the API's client, clap.
+//! Exit codes, and failures that always name a next step.
 
 use super::hint::{self, OTHERS_JOBS};
-use crate::api::client::ClientError;
+use api::client::ClientError;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;

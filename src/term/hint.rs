@@ -1,4 +1,4 @@
-//! Next steps that fit the user and the machine. Imports: std, rustix.
+//! Next steps that fit the user and the machine.
 
 use std::path::Path;
 

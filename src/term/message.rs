@@ -1,6 +1,4 @@
 //! Messages. Nobody may be reading them any more, which is no reason to stop: a command is running, or something is to be cleaned up.
-//!
-//! Imports: std only.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Standard output: its width, colours and format, and whether its reader is still there. Imports: siblings, rustix, tokio.
+//! Standard output: its width, colours and format, and whether its reader is still there.
 
 use super::exit::{Exit, Failure};
 use super::text;

@@ -1,6 +1,4 @@
 //! Tables like those of `docker ps`: columns as wide as their content, truncated only if the page is too narrow.
-//!
-//! Imports: text and look.
 
 use super::screen::{Look, Tone};
 use super::text;

@@ -1,4 +1,4 @@
-//! Numbers as readable text, and untrusted text made safe to print. Imports: std, unicode-width.
+//! Numbers as readable text, and untrusted text made safe to print.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 

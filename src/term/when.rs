@@ -1,9 +1,9 @@
-//! Parses and prints times: local time, or a duration before now. Imports: model's calendar, jiff.
+//! Parses and prints times: local time, or a duration before now.
 
-use crate::model::time::{duration, instant_in};
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
+use model::time::{duration, instant_in};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 

@@ -4,7 +4,7 @@
 //! no access. The primary group comes from `SO_PEERCRED`, supplementary groups from `/proc/PID/status`, which includes groups from
 //! directory services and `newgrp`. The process must still have the peer's effective user, so that a recycled PID can only belong to the
 //! same user. If the peer's process is not visible (another PID namespace), only the primary group counts. This check is in addition to
-//! the socket's mode, so that a careless `chmod` grants nothing. Imports: std, tokio.
+//! the socket's mode, so that a careless `chmod` grants nothing.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,4 @@
 //! Limits for every request: size and time of the body, time of the answer; and answers to unknown routes.
-//!
-//! Imports: siblings, axum.
 
 use super::problem::Fault;
 use super::services;

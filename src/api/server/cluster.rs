@@ -1,6 +1,4 @@
 //! Routes of a coordinator: each handler reads the latest status or sends a command to the coordinator.
-//!
-//! Imports: siblings, axum.
 
 use super::access::Peer;
 use super::bounded::{Bounds, within};
@@ -10,9 +8,8 @@ use super::metrics::exposition;
 use super::problem::Fault;
 use super::shared::{ApiLimits, Counters, json_response};
 use super::snapshot::json;
-use crate::api::cluster::{ClusterFeed, Wanted};
-use crate::api::wire::{Cluster, ClusterEvents, Done, Problem, Submission};
-use crate::model::cluster::ClusterCommand;
+use crate::cluster::{ClusterFeed, Wanted};
+use crate::wire::{Cluster, ClusterEvents, Done, Problem, Submission};
 use axum::Router;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
@@ -20,6 +17,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{get, post};
 use hyper::body::Bytes;
+use model::cluster::ClusterCommand;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 use std::sync::{Arc, LazyLock, PoisonError};

@@ -1,15 +1,15 @@
-//! Sends commands to a daemon or coordinator: checks rights and parameters, and waits for the reply. Imports: siblings.
+//! Sends commands to a daemon or coordinator: checks rights and parameters, and waits for the reply.
 
 use super::access::{Peer, Right};
 use super::problem::Fault;
 use super::shared::{Api, json_response};
 use super::snapshot::{Snapshot, json};
-use crate::api::wire::{AdoptionRequest, Done, PolicyChange};
-use crate::api::{Command, Refusal, Request};
-use crate::model::PolicyName;
+use crate::wire::{AdoptionRequest, Done, PolicyChange};
+use crate::{Command, Refusal, Request};
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use axum::response::Response;
+use model::PolicyName;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

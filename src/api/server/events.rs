@@ -1,13 +1,12 @@
 //! `/v1/events`: a resumable stream of server-sent events.
 //!
 //! The id of an event is `RUN-SEQUENCE`. RUN identifies a run of the daemon, so that a client that reconnects after a restart receives a
-//! gap instead of other events with the same numbers. Imports: siblings, axum.
+//! gap instead of other events with the same numbers.
 
 use super::access::Peer;
 use super::problem::Fault;
 use super::shared::Api;
-use crate::api::wire::{Event, Gap, Problem};
-use crate::model;
+use crate::wire::{Event, Gap, Problem};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::HeaderMap;

@@ -1,18 +1,18 @@
-//! `/v1/history`: queries to the daemon's history, answered in pages. Imports: siblings, axum.
+//! `/v1/history`: queries to the daemon's history, answered in pages.
 
 use super::problem::Fault;
 use super::shared::{Api, json_response};
 use super::snapshot::json;
-use crate::api::wire::{
+use crate::wire::{
     BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, JobSnapshot, NodeSample, NodeSamples,
     Problem, Sample, Samples,
 };
-use crate::api::{HistoryRequest, Refusal};
-use crate::model::time::of_utc;
-use crate::model::{EventKind, HistoryAnswer, HistoryQuery, Millis, Span};
+use crate::{HistoryRequest, Refusal};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use model::time::of_utc;
+use model::{EventKind, HistoryAnswer, HistoryQuery, Millis, Span};
 use serde::Deserialize;
 use std::sync::Arc;
 use tokio::sync::mpsc::error::TrySendError;

@@ -2,7 +2,7 @@
 //!
 //! A peer without rights, or a peer beyond the maximum number of connections, receives an error and is disconnected. Connections for such
 //! rejections are limited separately, so that they cannot exhaust the daemon; beyond, they are closed without an answer. Users with full
-//! control and root have places of their own, see `places`. Imports: siblings, hyper.
+//! control and root have places of their own, see `places`.
 
 mod access;
 mod bounded;

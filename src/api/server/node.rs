@@ -1,14 +1,12 @@
 //! Handlers for the node and its containers: each reads the latest snapshot or sends a command to the daemon.
-//!
-//! Imports: siblings, axum.
 
 use super::access::Peer;
 use super::commands;
 use super::problem::Fault;
 use super::shared::{Api, json_response};
 use super::snapshot::{Snapshot, json};
-use crate::api::Command;
-use crate::api::wire::{
+use crate::Command;
+use crate::wire::{
     AdoptionRequest, Configuration, ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status,
 };
 use axum::extract::rejection::{PathRejection, QueryRejection};

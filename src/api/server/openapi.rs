@@ -1,9 +1,9 @@
-//! `/openapi.json`: a description of the API, generated from its wire types and handlers. Imports: siblings, utoipa.
+//! `/openapi.json`: a description of the API, generated from its wire types and handlers.
 
 use super::shared::json_response;
 use super::snapshot::json;
 use super::{events, history, metrics, node, recording, services};
-use crate::api::wire;
+use crate::wire;
 use axum::response::Response;
 use hyper::body::Bytes;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
 //! Places that clients may take at once. Peers with full control have some of their own, and so has root, so that no other user can lock them
-//! out. Imports: access rights, tokio.
+//! out.
 
 use super::access::{Peer, Right};
 use std::sync::Arc;

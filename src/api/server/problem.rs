@@ -1,9 +1,7 @@
 //! Errors of requests as HTTP answers: a closed set in one JSON form, each with a suggested next step.
-//!
-//! Imports: wire types and the interface with the daemon.
 
-use crate::api::Refusal;
-use crate::api::wire::{Problem, ProblemDetail};
+use crate::Refusal;
+use crate::wire::{Problem, ProblemDetail};
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -20,7 +18,7 @@ const CLUSTER: &str = "`flowctl cluster status` shows nodes and jobs; `flowctl h
 
 /// An error of a request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Fault {
+pub(super) enum Fault {
     /// No such path.
     #[error("no such path: {0}")]
     NoRoute(String),

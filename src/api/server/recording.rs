@@ -1,10 +1,10 @@
-//! `/v1/recording`: the daemon's ticks from now on, as JSON lines for `flowsim replay`. Imports: siblings, axum.
+//! `/v1/recording`: the daemon's ticks from now on, as JSON lines for `flowsim replay`.
 
 use super::access::Peer;
 use super::problem::Fault;
 use super::shared::Api;
-use crate::api::RecordingRequest;
-use crate::api::wire::Problem;
+use crate::RecordingRequest;
+use crate::wire::Problem;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::header;

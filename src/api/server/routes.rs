@@ -1,6 +1,4 @@
 //! Routes of the daemon. Every answer is JSON, including errors, except hyper's answer to invalid HTTP.
-//!
-//! Imports: siblings, axum.
 
 use super::bounded::{Bounds, within};
 use super::shared::Api;

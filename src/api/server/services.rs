@@ -1,11 +1,11 @@
-//! Learning records of Swarm services' jobs, which the agents of a cluster transfer when a job moves. Imports: siblings, axum.
+//! Learning records of Swarm services' jobs, which the agents of a cluster transfer when a job moves.
 
 use super::access::{Peer, Right};
 use super::commands;
 use super::problem::Fault;
 use super::shared::{Api, json_response};
-use crate::api::Command;
-use crate::api::wire::{Done, Problem};
+use crate::Command;
+use crate::wire::{Done, Problem};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::http::{Method, request};

@@ -1,10 +1,10 @@
-//! State shared by all handlers: the daemon's feed, limits, slots for streams, and counters. Imports: siblings, axum.
+//! State shared by all handlers: the daemon's feed, limits, slots for streams, and counters.
 
 use super::access::Peer;
 use super::places::Places;
 use super::problem::Fault;
 use super::snapshot::Snapshots;
-use crate::api::Feed;
+use crate::Feed;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Bytes;

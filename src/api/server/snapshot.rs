@@ -1,12 +1,10 @@
 //! The latest snapshot with its serialised documents: each is serialised once per snapshot and shared.
-//!
-//! Imports: wire types and the feed.
 
 use super::problem::Fault;
-use crate::api::Feed;
-use crate::api::wire::{ContainerDetail, ContainerList, Policy, Status};
-use crate::model::{ContainerObservation, JobStatus, NodeStatus};
+use crate::Feed;
+use crate::wire::{ContainerDetail, ContainerList, Policy, Status};
 use hyper::body::Bytes;
+use model::{ContainerObservation, JobStatus, NodeStatus};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;

@@ -1,4 +1,4 @@
-//! Creates, protects and removes the file of the Unix socket. Imports: std, rustix, tokio.
+//! Creates, protects and removes the file of the Unix socket.
 
 use rustix::fs::{Gid, Mode};
 use rustix::io::Errno;

@@ -2,7 +2,7 @@
 //!
 //! hyper limits the time for a request's head, but not the time for which a client may leave an answer unread in the socket's buffer. An
 //! answer is held in memory until its end is written, so the whole of it has a limit too. hyper flushes the stream whenever it has written
-//! all that it holds; in an event stream that is after every few events, which therefore may last. Imports: std, hyper's I/O traits, tokio.
+//! all that it holds; in an event stream that is after every few events, which therefore may last.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::future::Future;

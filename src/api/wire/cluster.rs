@@ -1,12 +1,10 @@
-//! The state of a cluster, and submissions of jobs. Imports: model.
+//! The state of a cluster, and submissions of jobs.
 
 use super::{finite, word};
-use crate::api::cluster::ClusterEvent as PublishedEvent;
-use crate::model::cluster::{
-    ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Resources, Submission as ModelSubmission,
-};
-use crate::model::swarm::NodeId;
-use crate::model::{Bytes, Millis};
+use crate::cluster::ClusterEvent as PublishedEvent;
+use model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Resources, Submission as ModelSubmission};
+use model::swarm::NodeId;
+use model::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

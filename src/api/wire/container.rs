@@ -1,7 +1,8 @@
-//! A governed container in lists, and its limits. Imports: model, sibling wire types.
+//! A governed container in lists, and its limits.
 
+use super::rule::spelled;
 use super::{Adoption, Estimate, GpuUse, Metric, Notice, Progress, finite_option, word};
-use crate::model::{self, JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
+use model::{JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,8 +14,7 @@ pub struct ContainerList {
 }
 
 /// One governed container.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Container {
     /// Full id in the runtime.
     pub id: String,
@@ -115,7 +115,7 @@ impl Container {
             gpus: observed.gpus.iter().map(GpuUse::of).collect(),
             frozen_share: finite_option(job.frozen),
             cpu_weight: observed.limits.cpu_weight.map(|weight| weight.number()),
-            rule: plan.map(|plan| super::explanation::spelled(&plan.reason).0.to_owned()),
+            rule: plan.map(|plan| spelled(&plan.reason).0.to_owned()),
             why: why(job, status),
             hold,
             notices: job.notices.iter().map(Notice::of).collect(),
@@ -173,8 +173,7 @@ impl Hold {
 }
 
 /// One limit: original, current and planned. Null = the kernel has no such limit, or it could not be read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limit {
     /// Value before flowcon's first change.
     pub original: Option<f64>,
@@ -185,8 +184,7 @@ pub struct Limit {
 }
 
 /// The limits of one container. −1 means unlimited: `memory.high` = `max`, or no CPU quota.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
     /// `cpu.weight`, 1 to 10,000.
     pub cpu_weight: Limit,

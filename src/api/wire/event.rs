@@ -1,7 +1,6 @@
-//! The events of `/v1/events`. Imports: model.
+//! The events of `/v1/events`.
 
 use super::word;
-use crate::model;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -1,7 +1,8 @@
-//! `/v1/containers/{id}`: one container with all numbers behind its decision. Imports: model, sibling wire types.
+//! `/v1/containers/{id}`: one container with all numbers behind its decision.
 
+use super::rule::spelled;
 use super::{Container, Limits, Pressure, Reading, finite, finite_option};
-use crate::model::{self, JobStatus, NodeStatus, Reason};
+use model::{JobStatus, NodeStatus, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -24,8 +25,7 @@ impl ContainerDetail {
 }
 
 /// All numbers behind a decision.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// The current policy.
     pub policy: String,
@@ -160,38 +160,6 @@ impl Decision {
     }
 }
 
-/// Returns the name of the rule, and its numbers by name with unit.
-pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)>) {
-    match reason {
-        Reason::NotMeasured => ("not-measured", Vec::new()),
-        Reason::Silent => ("silent", Vec::new()),
-        Reason::Unranked => ("unranked", Vec::new()),
-        Reason::Paused => ("paused", Vec::new()),
-        Reason::Growing { growth, part } => {
-            ("growing", vec![("growth_per_node_cpu_s", *growth), ("part_of_growth", part.fraction())])
-        }
-        Reason::Watching { growth } => ("watching", vec![("growth_per_node_cpu_s", *growth)]),
-        Reason::Converged { growth, floor } => {
-            ("converged", vec![("growth_per_node_cpu_s", *growth), ("floor_share", floor.fraction())])
-        }
-        Reason::AllConverged { interval } => ("all-converged", vec![("interval_s", interval.as_secs_f64())]),
-        Reason::ObserveOnly => ("observe-only", Vec::new()),
-        Reason::Bounded { wanted, bound } => {
-            ("bounded", vec![("wanted_share", wanted.fraction()), ("bound_share", bound.fraction())])
-        }
-        Reason::PlainBlock { until_unix_ms } => ("plain-block", vec![("until_unix_ms", *until_unix_ms as f64)]),
-        Reason::Held { .. } => ("held", Vec::new()),
-        Reason::Ranked { work, rank, of, .. } => {
-            ("ranked", vec![("work_cpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)])
-        }
-        Reason::RankedOnGpu { gpu, work, rank, of, .. } => {
-            let ranks =
-                [("gpu", f64::from(*gpu)), ("work_gpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)];
-            ("ranked-on-gpu", ranks.to_vec())
-        }
-    }
-}
-
 /// A limit that was changed by something other than the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Drift {
@@ -210,8 +178,7 @@ impl Drift {
 }
 
 /// Evaluation gained per unit of each resource; null = not measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GrowthEfficiency {
     /// Range of the evaluation per second on all cores.
     pub per_node_cpu_s: Option<f64>,
@@ -266,8 +233,7 @@ impl NoRoom {
 }
 
 /// Resource usage of a container since it started; null = could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Use {
     /// CPU time in core-seconds.
     pub cpu_s: Option<f64>,

@@ -1,7 +1,6 @@
-//! The node's GPUs, and their use by a container. Imports: model, sibling wire types.
+//! The node's GPUs, and their use by a container.
 
 use super::finite_option;
-use crate::model;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

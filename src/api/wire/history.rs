@@ -1,7 +1,6 @@
-//! `/v1/history`: jobs, samples, events and control periods of the past. Imports: model, sibling wire types.
+//! `/v1/history`: jobs, samples, events and control periods of the past.
 
 use super::{Decision, Event, Pressure, finite, finite_option, word};
-use crate::model;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -52,7 +51,7 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    pub(in crate::api) fn of(job: &model::JobRecord, latest: Option<&model::Sample>) -> JobRecord {
+    pub(crate) fn of(job: &model::JobRecord, latest: Option<&model::Sample>) -> JobRecord {
         JobRecord {
             number: job.number,
             id: job.id.as_str().to_owned(),
@@ -84,8 +83,7 @@ pub struct Samples {
 }
 
 /// State of one job, valid until its next sample.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sample {
     /// Number of the job.
     pub job: u64,
@@ -134,7 +132,7 @@ impl Sample {
         self.value_is_finite == Some(false)
     }
 
-    pub(in crate::api) fn of(sample: &model::Sample) -> Sample {
+    pub(crate) fn of(sample: &model::Sample) -> Sample {
         let decision = sample.decision.as_ref();
         Sample {
             job: sample.job,
@@ -190,7 +188,7 @@ pub struct NodeSample {
 }
 
 impl NodeSample {
-    pub(in crate::api) fn of(node: &model::NodeSample) -> NodeSample {
+    pub(crate) fn of(node: &model::NodeSample) -> NodeSample {
         NodeSample {
             unix_ms: node.unix_ms,
             cores: finite(node.cores).unwrap_or(0.0),
@@ -238,7 +236,7 @@ pub struct BlockWork {
 }
 
 impl BlockRecord {
-    pub(in crate::api) fn of(block: &model::BlockRecord) -> BlockRecord {
+    pub(crate) fn of(block: &model::BlockRecord) -> BlockRecord {
         let work = |work: &model::BlockWork| BlockWork { job: work.job, cpu_s: work.cpu.as_secs_f64() };
         BlockRecord {
             from_unix_ms: block.from_unix_ms,
@@ -277,7 +275,7 @@ pub struct JobSnapshot {
 }
 
 impl JobSnapshot {
-    pub(in crate::api) fn of(instant: &model::JobSnapshot, asked_unix_ms: u64) -> JobSnapshot {
+    pub(crate) fn of(instant: &model::JobSnapshot, asked_unix_ms: u64) -> JobSnapshot {
         JobSnapshot {
             asked_unix_ms,
             job: JobRecord::of(&instant.job, None),

@@ -1,7 +1,7 @@
-//! Learning state of a job: the metric with its trend, the progress, and details of log reading. Imports: model.
+//! Learning state of a job: the metric with its trend, the progress, and details of log reading.
 
 use super::{finite, finite_option, word};
-use crate::model::{self, Direction, Directives, JobStatus, Learning, LogOrigin, Millis, Phase};
+use model::{Direction, Directives, JobStatus, Learning, LogOrigin, Millis, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -201,8 +201,7 @@ impl Claim {
 }
 
 /// Details of log reading.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[cfg_attr(test, derive(Default))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reading {
     /// Source of the log.
     pub source: String,

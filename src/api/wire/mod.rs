@@ -1,7 +1,7 @@
 //! The wire types of `/v1/`, built by hand from `model`, so that internal types can change.
 //!
 //! Within one version fields are only added. Every number that may be unknown or not finite is nullable; names include units
-//! (`_s` seconds, `_bytes`, `_unix_ms`, `_per_…`); shares and pressures are fractions of one. Imports: model, serde, utoipa.
+//! (`_s` seconds, `_bytes`, `_unix_ms`, `_per_…`); shares and pressures are fractions of one.
 
 mod cluster;
 mod container;
@@ -11,6 +11,7 @@ mod gpu;
 mod history;
 mod learning;
 mod notice;
+mod rule;
 mod status;
 
 pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
@@ -26,7 +27,7 @@ pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend
 pub use notice::Notice;
 pub use status::{Configuration, Node, Policy, PolicyChange, Pressure, Status};
 
-use crate::model::word;
+use model::word;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -57,7 +58,7 @@ pub struct Adoption {
 }
 
 impl Adoption {
-    fn of(adoption: &crate::model::Adoption) -> Adoption {
+    fn of(adoption: &model::Adoption) -> Adoption {
         Adoption { unix_ms: adoption.unix_ms, labels: adoption.labels.clone() }
     }
 }

@@ -1,7 +1,7 @@
-//! Messages for the operator of the node, in `/v1/status` and with their containers. Imports: model.
+//! Messages for the operator of the node, in `/v1/status` and with their containers.
 
 use super::word;
-use crate::model::{self, NoticeLevel};
+use model::NoticeLevel;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

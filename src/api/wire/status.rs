@@ -1,7 +1,7 @@
-//! `/v1/status` and `/v1/policy`: the node, its policy, its containers and messages. Imports: model, sibling wire types.
+//! `/v1/status` and `/v1/policy`: the node, its policy, its containers and messages.
 
 use super::{Container, Gpu, Notice, finite_option, word};
-use crate::model::{self, NodeStatus, PolicySettings};
+use model::{NodeStatus, PolicySettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -1,23 +1,21 @@
 //! `flowctl cluster doctor`: checks the coordinator, the engine, every agent and the certificates. Changes nothing.
-//!
-//! Imports: coordinator, host, the API's client, health.
 
 use super::super::doctor::{Check, print};
 use super::super::flowcoord::DEFAULT_FILE;
 use super::health::{self, Answer};
-use crate::api::client::Client;
-use crate::api::wire::Cluster;
-use crate::coordinator::Settings;
-use crate::coordinator::agent;
-use crate::host::swarm::{Certificates, Engine, EngineInfo, Identity};
-use crate::model::Millis;
-use crate::model::swarm::SwarmNode;
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
+use api::client::Client;
+use api::wire::Cluster;
+use coordinator::Settings;
+use coordinator::agent;
 use futures_util::{StreamExt, stream};
+use model::Millis;
+use model::swarm::SwarmNode;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use swarm::{Certificates, Engine, EngineInfo, Identity};
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
 
 /// Number of agents queried concurrently.
 const AT_ONCE: usize = 32;

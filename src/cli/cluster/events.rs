@@ -1,11 +1,11 @@
-//! `flowctl cluster events`: prints the coordinator's events, and follows them across its restarts. Imports: the API's client, pages.
+//! `flowctl cluster events`: prints the coordinator's events, and follows them across its restarts.
 
 use super::{POLL_EVERY, pages};
-use crate::api::client::{Client, ClientError};
-use crate::api::wire::{ClusterEvent, ClusterEvents};
-use crate::term::exit::Failure;
-use crate::term::message;
-use crate::term::screen::Screen;
+use api::client::{Client, ClientError};
+use api::wire::{ClusterEvent, ClusterEvents};
+use term::exit::Failure;
+use term::message;
+use term::screen::Screen;
 
 /// Prints the recent events; with `follow`, also all later ones until the process is stopped.
 pub(super) async fn events(client: &Client, follow: bool, screen: &Screen) -> Result<(), Failure> {

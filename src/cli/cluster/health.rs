@@ -1,13 +1,13 @@
-//! Turns facts about a Swarm into verdicts and fixes. Pure. Imports: types of host, model, agent and doctor.
+//! Turns facts about a Swarm into verdicts and fixes. Pure.
 
 use super::super::doctor::Check;
-use crate::api::client::ClientError;
-use crate::api::wire::Cluster;
-use crate::coordinator::agent::WORKER_REFUSED;
-use crate::host::swarm::{CertificateError, EngineInfo, Identity, Role};
-use crate::model::Millis;
-use crate::model::swarm::NodeReport;
-use crate::term::text;
+use api::client::ClientError;
+use api::wire::Cluster;
+use coordinator::agent::WORKER_REFUSED;
+use model::Millis;
+use model::swarm::NodeReport;
+use swarm::{CertificateError, EngineInfo, Identity, Role};
+use term::text;
 
 /// From this clock difference on, a warning. Leases and moves do not depend on wall clocks, but displayed times do.
 const CLOCK_WARN_MS: u64 = 5_000;

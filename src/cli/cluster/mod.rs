@@ -1,4 +1,4 @@
-//! `flowctl cluster`: queries and controls the coordinator of a Docker Swarm. Imports: the API's client, model, pages.
+//! `flowctl cluster`: queries and controls the coordinator of a Docker Swarm.
 
 mod doctor;
 mod events;
@@ -6,17 +6,17 @@ mod health;
 mod pages;
 mod submit;
 
-use super::commands::{post, print, repeat};
+use super::Common;
+use super::commands::{Repeat, post, print, repeat};
 use super::completion::{CLUSTER_JOB, NODE};
-use super::{Common, Repeat};
-use crate::api::client::{Client, segment};
-use crate::api::wire::{Cluster, ClusterJob};
-use crate::model::cluster::{WorkerNames, named};
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
+use api::client::{Client, segment};
+use api::wire::{Cluster, ClusterJob};
 use clap::{Args, Subcommand};
+use model::cluster::{WorkerNames, named};
 use std::path::PathBuf;
 use std::time::Duration;
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
 
 /// Default socket of the coordinator.
 const SOCKET: &str = "/run/flowcon/flowcoord.sock";
@@ -25,7 +25,7 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 
 /// Arguments of `flowctl cluster`.
 #[derive(Args, Debug)]
-pub struct ClusterArgs {
+pub(crate) struct ClusterArgs {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -112,7 +112,7 @@ pub(super) fn socket(common: &Common) -> PathBuf {
 }
 
 /// `flowctl cluster`.
-pub async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen) -> Result<Exit, Failure> {
     let jobs = |job: &str, action: &str| format!("/v1/cluster/jobs/{}/{action}", segment(job));
     let nodes = |node: &str, action: &str| format!("/v1/cluster/nodes/{}/{action}", segment(node));
     let done = match &args.verb {

@@ -1,9 +1,9 @@
-//! The pages of `flowctl cluster`. Pure. Imports: wire types, text, table.
+//! The pages of `flowctl cluster`. Pure.
 
-use crate::api::wire::{Cluster, ClusterEvent, ClusterJob, ClusterNode};
-use crate::term::screen::{Look, Tone};
-use crate::term::table::{Cell, Column, table};
-use crate::term::{text, when};
+use api::wire::{Cluster, ClusterEvent, ClusterJob, ClusterNode};
+use term::screen::{Look, Tone};
+use term::table::{Cell, Column, table};
+use term::{text, when};
 
 /// The nodes, then the jobs.
 pub(super) fn status(cluster: &Cluster, look: &Look) -> String {

@@ -1,23 +1,21 @@
 //! `flowctl cluster submit`: creates a service with 0 replicas, which the coordinator starts when resources are available.
-//!
-//! Imports: the API's client.
 
-use crate::api::client::Client;
-use crate::api::wire::Submission;
-use crate::cli::commands::print;
-use crate::config::{bytes as size, check_labels};
-use crate::model::time::{duration, utc};
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
-use crate::term::when;
+use crate::commands::print;
+use api::client::Client;
+use api::wire::Submission;
 use clap::Args;
+use config::{bytes as size, check_labels};
 use hyper::Method;
+use model::time::{duration, utc};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
+use term::when;
 
 /// Arguments of `flowctl cluster submit`.
 #[derive(Args, Debug)]
-pub struct SubmitArgs {
+pub(super) struct SubmitArgs {
     /// The service's name, unique in the cluster
     #[arg(long, short)]
     name: String,
@@ -70,7 +68,7 @@ pub struct SubmitArgs {
     #[arg(long, short, value_name = "NAME=VALUE")]
     env: Vec<String>,
     /// A label of its container, for flowcond, such as flowcon.weight=2
-    #[arg(long, short, value_name = "KEY=VALUE", value_parser = crate::cli::run::label)]
+    #[arg(long, short, value_name = "KEY=VALUE", value_parser = crate::run::label)]
     label: Vec<(String, String)>,
     /// Maximum number of restarts after a failure
     #[arg(long, value_name = "NUMBER")]

@@ -2,14 +2,13 @@
 
 use super::Check;
 use super::judge::{self, Disk, Inotify, Obstacle, Socket, StateDir};
-use crate::api::client::{Client, ClientError, segment};
-use crate::api::wire::{Configuration, ContainerDetail, Domain, Status};
-use crate::config::{self, EngineChoice, GpuControl, Settings};
-use crate::host::cgroup::{Version, node_pressure};
-use crate::host::docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
-use crate::host::gpu;
-use crate::host::users::{gid_of, uid_of};
-use crate::model::{ContainerId, PolicyName, PolicySettings};
+use api::client::{Client, ClientError, segment};
+use api::wire::{Configuration, ContainerDetail, Domain, Status};
+use cgroup::{Version, node_pressure};
+use config::{EngineChoice, GpuControl, Settings};
+use docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
+use model::{ContainerId, PolicyName, PolicySettings};
+use node::users::{gid_of, uid_of};
 use rustix::fs::inotify::{self, CreateFlags};
 use rustix::fs::{Access, StatVfsMountFlags};
 use std::collections::BTreeSet;

@@ -1,22 +1,22 @@
 //! `flowctl doctor`: checks this machine for problems and says how to fix each.
 //!
-//! `gather` reads and changes nothing, `judge` is pure. Imports: model, config, host, the API's client, screen.
+//! `gather` reads and changes nothing, `judge` is pure.
 
 mod gather;
 mod judge;
 
-use crate::api::client::Client;
-use crate::term::exit::{Exit, Failure};
-use crate::term::hint;
-use crate::term::screen::{Look, Screen, Tone};
-use crate::term::text::{self, clean};
+use api::client::Client;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use term::exit::{Exit, Failure};
+use term::hint;
+use term::screen::{Look, Screen, Tone};
+use term::text::{self, clean};
 
 /// Arguments of `flowctl doctor`.
 #[derive(clap::Args, Debug)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// The daemon's state directory [default: the one of the running daemon, else /var/lib/flowcon]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub struct DoctorArgs {
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::cli) enum Verdict {
+pub(crate) enum Verdict {
     /// No problem.
     Ok,
     /// Works, with a limitation.
@@ -36,24 +36,24 @@ pub(in crate::cli) enum Verdict {
 
 /// A check with its result and, if needed, its fix.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(in crate::cli) struct Check {
-    pub(in crate::cli) name: &'static str,
-    pub(in crate::cli) verdict: Verdict,
-    pub(in crate::cli) found: String,
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) verdict: Verdict,
+    pub(crate) found: String,
     #[serde(rename = "mend", skip_serializing_if = "Option::is_none")]
-    pub(in crate::cli) fix: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 impl Check {
-    pub(in crate::cli) fn ok(name: &'static str, found: impl Into<String>) -> Check {
+    pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Check {
         Check { name, verdict: Verdict::Ok, found: found.into(), fix: None }
     }
 
-    pub(in crate::cli) fn warn(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
+    pub(crate) fn warn(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
         Check { name, verdict: Verdict::Warn, found: found.into(), fix: Some(fix.into()) }
     }
 
-    pub(in crate::cli) fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
+    pub(crate) fn fail(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Check {
         Check { name, verdict: Verdict::Fail, found: found.into(), fix: Some(fix.into()) }
     }
 }
@@ -64,12 +64,12 @@ struct Report<'a> {
 }
 
 /// Runs and prints all checks; fails if one of them failed.
-pub async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) -> Result<Exit, Failure> {
     print(gather::checks(client, args.state_dir.as_deref()).await, screen)
 }
 
 /// Prints the checks; returns [`Exit::Failed`] if one of them failed.
-pub(in crate::cli) fn print(mut checks: Vec<Check>, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) fn print(mut checks: Vec<Check>, screen: &Screen) -> Result<Exit, Failure> {
     checks.iter_mut().for_each(|check| check.fix = check.fix.as_deref().map(hint::fitting));
     screen.show(&Report { checks: &checks }, &checks, |look| page(&checks, look))?;
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);

@@ -1,19 +1,17 @@
 //! `flowctl explain JOB --at TIME`: the decision in force at that time, with its numbers and its reason.
-//!
-//! Imports: the API's client, wire types, text.
 
 use super::LABEL;
-use crate::api::client::{Client, segment};
-use crate::api::wire::{JobRecord, JobSnapshot, Sample};
-use crate::cli::history::{cores_between, value_text};
-use crate::term::exit::Failure;
-use crate::term::screen::{Look, Screen, Tone};
-use crate::term::text::{self, clean};
-use crate::term::when;
+use crate::history::{cores_between, value_text};
+use api::client::{Client, segment};
+use api::wire::{JobRecord, JobSnapshot, Sample};
 use std::fmt::Write as _;
+use term::exit::Failure;
+use term::screen::{Look, Screen, Tone};
+use term::text::{self, clean};
+use term::when;
 
 /// Fetches and prints the decision in force at `at`, Unix time in milliseconds.
-pub async fn explain(client: &Client, job: &str, at: u64, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn explain(client: &Client, job: &str, at: u64, screen: &Screen) -> Result<(), Failure> {
     let instant: JobSnapshot = client.get(&format!("/v1/history/at?job={}&at={at}", segment(job))).await?;
     screen.show(&instant, std::slice::from_ref(&instant), |look| page(&instant, look))
 }

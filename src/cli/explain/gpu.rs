@@ -1,7 +1,7 @@
-//! The GPU lines of `flowctl explain`. Pure. Imports: wire types, text.
+//! The GPU lines of `flowctl explain`. Pure.
 
-use crate::api::wire::{Container, Explanation, GpuUse, NoRoom};
-use crate::term::text;
+use api::wire::{Container, Explanation, GpuUse, NoRoom};
+use term::text;
 
 /// The resource that limits a job with a GPU.
 pub(super) fn limited_by(container: &Container, explanation: &Explanation) -> Option<&'static str> {

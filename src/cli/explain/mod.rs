@@ -1,24 +1,24 @@
 //! `flowctl explain JOB`: every number behind the decision about a job.
 //!
-//! Pure. Imports: wire types, text, table.
+//! Pure.
 
 pub(super) mod at_time;
 mod gpu;
 
-use crate::api::wire::{
+use api::wire::{
     Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
 };
-use crate::term::screen::{Look, Tone};
-use crate::term::table::{Cell, Column, table};
-use crate::term::text::{self, clean};
-use crate::term::when;
 use std::fmt::Write as _;
+use term::screen::{Look, Tone};
+use term::table::{Cell, Column, table};
+use term::text::{self, clean};
+use term::when;
 
 /// Columns of the labels on the left.
 const LABEL: usize = 12;
 
 /// Formats the page.
-pub fn page(detail: &ContainerDetail, look: &Look) -> String {
+pub(crate) fn page(detail: &ContainerDetail, look: &Look) -> String {
     let (container, explanation) = (&detail.container, &detail.explanation);
     let mut page = Page { text: title(container, look), look };
     decision(&mut page, container, explanation);

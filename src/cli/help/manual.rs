@@ -1,11 +1,11 @@
 //! Man pages: programs and subcommands from clap, the configuration from its registry of keys, and the help topics.
 
 use super::{Part, Topic};
-use crate::cli::{flowcond, flowcoord};
-use crate::config::{KEYS, Settings};
+use crate::{flowcond, flowcoord};
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
+use config::{KEYS, Settings};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -27,8 +27,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
 ];
 
 pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Result<()> {
-    let programs =
-        [(flowctl, "1"), (crate::sim::command(), "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
+    let programs = [(flowctl, "1"), (sim::command(), "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
     for (command, section) in programs {
         write_command(folder, command, section)?;
     }

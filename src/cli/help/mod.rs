@@ -1,16 +1,16 @@
 //! `flowctl help`: help on commands, from clap, and on topics: labels, policies, limits and others.
 //!
-//! `manual` turns the same text into man pages. Imports: config, clap, siblings.
+//! `manual` turns the same text into man pages.
 
 mod manual;
 mod topics;
 
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
-use crate::term::text;
 use clap::Command;
 use std::fmt::Write as _;
 use std::path::Path;
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
+use term::text;
 
 const COLUMNS: usize = 100;
 
@@ -39,14 +39,14 @@ enum Part {
 
 /// Arguments of `flowctl help`.
 #[derive(clap::Args, Debug)]
-pub struct HelpArgs {
+pub(crate) struct HelpArgs {
     /// A command (`run`, or `config check`), or one of: labels, policy, limits, operations, gpu, cluster, security
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }
 
 /// Prints the requested help; `flowctl` is the complete command line.
-pub fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<(), Failure> {
+pub(crate) fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<(), Failure> {
     let topics = topics::all();
     if let [name] = args.topic.as_slice()
         && let Some(topic) = topics.iter().find(|topic| topic.name == name)
@@ -67,7 +67,7 @@ pub fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<(), Fai
 }
 
 /// Writes the man pages of all programs into `folder`, as `man1/flowctl.1` and so on.
-pub fn write_manual(folder: &Path, flowctl: Command) -> Result<(), Failure> {
+pub(crate) fn write_manual(folder: &Path, flowctl: Command) -> Result<(), Failure> {
     Ok(manual::write(folder, flowctl, &topics::all())?)
 }
 
@@ -98,7 +98,7 @@ fn indented(page: &mut String, words: &str, columns: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::LABELS;
+    use config::LABELS;
 
     #[test]
     fn the_labels_page_lists_every_label() {

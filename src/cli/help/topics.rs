@@ -1,7 +1,7 @@
-//! The help topics, parsed from `topics/NAME.txt`. Imports: config, siblings.
+//! The help topics, parsed from `topics/NAME.txt`.
 
 use super::{Part, Section, Topic};
-use crate::config::{LABEL_PREFIX, LABELS, Label};
+use config::{LABEL_PREFIX, LABELS, Label};
 
 pub(super) fn all() -> Vec<Topic> {
     vec![

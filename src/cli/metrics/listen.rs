@@ -1,7 +1,7 @@
 //! HTTP server for untrusted clients: all resources are bounded, so that no client can lock out the others.
 //!
 //! A connection serves one request, with a timeout for its head and one for the whole. If all slots are taken, a new connection replaces
-//! the oldest one that has not sent a request; if all have, it waits until one is finished. Imports: nothing.
+//! the oldest one that has not sent a request; if all have, it waits until one is finished.
 
 use axum::Router;
 use axum::extract::Request;

@@ -1,20 +1,20 @@
 //! `flowctl metrics`: prints the daemon's metrics, or serves them over HTTP for Prometheus, which cannot scrape a Unix socket.
 //!
-//! The daemon itself never listens on a network: this separate process needs only read access. Imports: the API's client.
+//! The daemon itself never listens on a network: this separate process needs only read access.
 
 mod listen;
 
-use crate::api::client::Client;
-use crate::term::exit::{Exit, Failure};
-use crate::term::message;
-use crate::term::screen::Screen;
-use crate::term::text;
+use api::client::Client;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use std::net::SocketAddr;
+use term::exit::{Exit, Failure};
+use term::message;
+use term::screen::Screen;
+use term::text;
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
 use tower::limit::ConcurrencyLimitLayer;
@@ -24,7 +24,7 @@ const SCRAPES_AT_ONCE: usize = 4;
 
 /// Arguments of `flowctl metrics`.
 #[derive(clap::Args, Debug)]
-pub struct MetricsArgs {
+pub(crate) struct MetricsArgs {
     /// Serve them for Prometheus at http://ADDRESS/metrics until stopped. Every client that can reach the port can read the names and
     /// numbers of all jobs
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -32,7 +32,7 @@ pub struct MetricsArgs {
 }
 
 /// Runs `flowctl metrics`.
-pub async fn metrics(client: &Client, args: &MetricsArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn metrics(client: &Client, args: &MetricsArgs, screen: &Screen) -> Result<(), Failure> {
     match args.listen {
         None => Ok(screen.print(&text::clean_lines(&client.text("/metrics").await?))?),
         Some(address) => serve(client.clone(), address).await,

@@ -1,11 +1,9 @@
 //! The report's charts, one function each, drawn for the width of a phone and scaled up on larger screens.
-//!
-//! Imports: chart's drawing primitives.
 
 use super::data::{Data, Series};
 use super::estimate::Range;
-use crate::chart::{Margins, Plot, series};
-use crate::term::text;
+use chart::{Margins, Plot, series};
+use term::text;
 
 const WIDTH: f64 = 460.0;
 const FIELD: f64 = 190.0;
@@ -22,14 +20,14 @@ fn margins(left: f64) -> Margins {
 
 /// A unit of time in which the report's length is a small number.
 #[derive(Clone, Copy)]
-pub struct Unit {
+pub(super) struct Unit {
     seconds: f64,
     /// Name of the unit, for example `minutes`.
     pub name: &'static str,
 }
 
 /// Returns the unit for a length of time.
-pub fn unit(length_s: f64) -> Unit {
+pub(super) fn unit(length_s: f64) -> Unit {
     let (seconds, name) = match length_s {
         s if s <= 600.0 => (1.0, "seconds"),
         s if s <= 5.0 * 3600.0 => (60.0, "minutes"),
@@ -48,7 +46,7 @@ fn percent(value: f64) -> String {
 }
 
 /// The jobs that are drawn; a job's position determines its colour.
-pub struct Drawn<'a> {
+pub(super) struct Drawn<'a> {
     data: &'a Data,
     jobs: Vec<&'a Series>,
     unit: Unit,
@@ -56,7 +54,7 @@ pub struct Drawn<'a> {
 
 impl<'a> Drawn<'a> {
     /// Selects the `most` jobs that used the most CPU, ordered by start.
-    pub fn new(data: &'a Data, most: usize) -> Drawn<'a> {
+    pub(super) fn new(data: &'a Data, most: usize) -> Drawn<'a> {
         let used = |series: &Series| series.work.last().map_or(0.0, |last| last.1);
         let mut jobs: Vec<&Series> = data.jobs.iter().collect();
         jobs.sort_by(|a, b| used(b).total_cmp(&used(a)));
@@ -66,12 +64,12 @@ impl<'a> Drawn<'a> {
     }
 
     /// Names of the drawn jobs, in the order of their colours.
-    pub fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         self.jobs.iter().map(|series| name(series)).collect()
     }
 
     /// Curves of the drawn jobs.
-    pub fn jobs(&self) -> &[&'a Series] {
+    pub(super) fn jobs(&self) -> &[&'a Series] {
         &self.jobs
     }
 
@@ -92,7 +90,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// Draws when each job ran, with a mark at 95 % of its improvement.
-    pub fn gantt(&self) -> String {
+    pub(super) fn gantt(&self) -> String {
         let mut plot = self.rows(0.0, self.x(self.data.length_s()), self.jobs.len());
         plot.x_axis(self.unit.name, number);
         for (place, series_of) in self.jobs.iter().enumerate() {
@@ -111,7 +109,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// Draws the measured completion times, and beneath each the estimate for plain sharing with its uncertainty.
-    pub fn completions(&self) -> String {
+    pub(super) fn completions(&self) -> String {
         let ended = self.ended();
         let all =
             ended.iter().flat_map(|(_, job, plain)| [job.took_s, plain.high.min(4.0 * job.took_s.max(plain.likely))]);
@@ -141,7 +139,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// Draws the estimated gain or cost of each job, best first.
-    pub fn gains(&self) -> String {
+    pub(super) fn gains(&self) -> String {
         let mut gains: Vec<(&Series, Range)> =
             self.ended().iter().map(|(_, job, plain)| (*job, gain(job, *plain))).collect();
         gains.sort_by(|a, b| a.1.likely.total_cmp(&b.1.likely));
@@ -180,7 +178,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// Draws the planned shares of the node, stacked.
-    pub fn shares(&self) -> String {
+    pub(super) fn shares(&self) -> String {
         let times = self.times();
         let part =
             |job: &Series, at: f64| if at < job.start_s || at > job.seen_s { 0.0 } else { held(&job.shares, at) };
@@ -192,7 +190,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// Draws the cores used, stacked.
-    pub fn cpu(&self) -> String {
+    pub(super) fn cpu(&self) -> String {
         let times = self.times();
         let used = |job: &Series, from: f64, to: f64| (at_work(job, to) - at_work(job, from)) / (to - from).max(1e-9);
         let spans: Vec<(f64, f64)> = times.windows(2).map(|pair| (pair[0], pair[1])).collect();
@@ -247,7 +245,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// Draws the evaluations as fractions of each job's improvement.
-    pub fn evaluations(&self) -> String {
+    pub(super) fn evaluations(&self) -> String {
         let mut plot = self.over_time(1.05, percent);
         for (place, job) in self.jobs.iter().enumerate() {
             let every = job.improvement.len().div_ceil(POINTS / 2).max(1);
@@ -264,9 +262,9 @@ impl<'a> Drawn<'a> {
     }
 
     /// Draws the node's pressure.
-    pub fn pressure(&self) -> String {
+    pub(super) fn pressure(&self) -> String {
         let mut plot = self.over_time(1.0, percent);
-        type Of = fn(&crate::api::wire::NodeSample) -> Option<f64>;
+        type Of = fn(&api::wire::NodeSample) -> Option<f64>;
         let kinds: [(Of, &str); 3] = [
             (|node| node.pressure.cpu, "CPU"),
             (|node| node.pressure.memory, "memory"),
@@ -288,7 +286,7 @@ impl<'a> Drawn<'a> {
 }
 
 /// The relative change of a job's completion time compared with plain sharing: negative is faster.
-pub fn gain(job: &Series, plain: Range) -> Range {
+pub(super) fn gain(job: &Series, plain: Range) -> Range {
     let real = job.took_s;
     let against = |plain: f64| if plain > 0.0 && plain.is_finite() { real / plain - 1.0 } else { -1.0 };
     Range {
@@ -299,18 +297,18 @@ pub fn gain(job: &Series, plain: Range) -> Range {
 }
 
 /// Formats a gain as `-23% (-31% to -12%)`.
-pub fn words(gain: Range) -> String {
+pub(super) fn words(gain: Range) -> String {
     format!("{} ({} to {})", signed(gain.likely), signed(gain.low), signed(gain.high))
 }
 
 /// Formats a change as a whole percentage with its sign.
-pub fn signed(part: f64) -> String {
+pub(super) fn signed(part: f64) -> String {
     let percent = (100.0 * part).round();
     if percent == 0.0 { "0%".to_owned() } else { format!("{percent:+}%") }
 }
 
 /// A job's name without control characters.
-pub fn name(series: &Series) -> String {
+pub(super) fn name(series: &Series) -> String {
     text::clean(&series.job.name)
 }
 
@@ -328,7 +326,7 @@ fn at_work(job: &Series, at: f64) -> f64 {
 }
 
 /// The value of a step function at an instant; 0 before its first step.
-pub fn held(steps: &[(f64, f64)], at: f64) -> f64 {
+pub(super) fn held(steps: &[(f64, f64)], at: f64) -> f64 {
     let after = steps.partition_point(|step| step.0 <= at);
     after.checked_sub(1).map_or(0.0, |n| steps[n].1)
 }

@@ -1,13 +1,11 @@
 //! The data of a report: the history of a time span, with each job's curves in seconds since the start of the report.
-//!
-//! Imports: the API's client, wire types.
 
 use super::estimate::{Estimate, Life, at, estimate};
 use super::measure::{Measurement, measure};
-use crate::api::client::Client;
-use crate::api::wire::{BlockRecord, Event, JobRecord, NodeSample, NodeSamples, Policy, Sample};
-use crate::cli::history::{jobs, past_blocks, past_events, samples, span};
-use crate::term::exit::Failure;
+use crate::history::{jobs, past_blocks, past_events, samples, span};
+use api::client::Client;
+use api::wire::{BlockRecord, Event, JobRecord, NodeSample, NodeSamples, Policy, Sample};
+use term::exit::Failure;
 
 /// Samples requested for all jobs together.
 const SAMPLES: u64 = 60_000;
@@ -18,7 +16,7 @@ const MIN_EVALUATIONS: usize = 5;
 const MIN_PROGRESS: f64 = 0.05;
 
 /// Everything shown on the page.
-pub struct Data {
+pub(super) struct Data {
     /// The node's name.
     pub hostname: String,
     /// Start of the report, Unix milliseconds.
@@ -40,7 +38,7 @@ pub struct Data {
 }
 
 /// One job's curves; times in seconds since the start of the report.
-pub struct Series {
+pub(super) struct Series {
     /// Its record in the history.
     pub job: JobRecord,
     /// When it started; 0 if that was before the report.
@@ -77,7 +75,7 @@ pub struct Series {
 
 /// The daemon's holdback settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Holdback {
+pub(super) struct Holdback {
     /// Fraction of time spent in control periods.
     pub part: f64,
     /// Length of a block in seconds.
@@ -86,18 +84,18 @@ pub struct Holdback {
 
 impl Data {
     /// Length of the report in seconds.
-    pub fn length_s(&self) -> f64 {
+    pub(super) fn length_s(&self) -> f64 {
         self.until.saturating_sub(self.since) as f64 / 1000.0
     }
 
     /// Number of cores in the latest sample of the node.
-    pub fn cores(&self) -> f64 {
+    pub(super) fn cores(&self) -> f64 {
         self.node.last().map_or(1.0, |node| node.cores).max(0.01)
     }
 }
 
 /// Fetches the data of a report from the daemon.
-pub async fn fetch(client: &Client, since: u64, until: u64) -> Result<Data, Failure> {
+pub(super) async fn fetch(client: &Client, since: u64, until: u64) -> Result<Data, Failure> {
     let jobs = jobs(client, &span(since, until), None).await?;
     // The report starts with its first job.
     let first = jobs.iter().map(|job| job.started_unix_ms.max(since)).min().unwrap_or(since);
@@ -114,13 +112,13 @@ pub async fn fetch(client: &Client, since: u64, until: u64) -> Result<Data, Fail
 }
 
 /// The time between the samples of a job with which all jobs together have about [`SAMPLES`], however long the report is.
-pub fn sampling_ms(jobs: &[JobRecord], since: u64, until: u64) -> u64 {
+pub(super) fn sampling_ms(jobs: &[JobRecord], since: u64, until: u64) -> u64 {
     let lived = |job: &JobRecord| job.last_unix_ms.min(until).saturating_sub(job.first_unix_ms.max(since));
     jobs.iter().map(lived).sum::<u64>() / SAMPLES
 }
 
 /// Builds the curves of each job, the estimate and the measurement.
-pub fn assemble(
+pub(super) fn assemble(
     node: NodeSamples,
     jobs: Vec<JobRecord>,
     samples: &[Sample],

@@ -2,13 +2,13 @@
 //!
 //! A job is an amount of work in core-seconds, done at the rate that [weighted max-min fairness](water_fill) gives it among the running
 //! jobs. The same replay with the recorded weights shows how well the model fits this machine: its error there is the uncertainty of the
-//! estimate for plain sharing. Pure. Imports: sim's sharing.
+//! estimate for plain sharing. Pure.
 
-use crate::sim::sharing::{Claim, water_fill};
+use sim::sharing::{Claim, water_fill};
 
 /// A job as recorded; times in seconds since the start of the report.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Life {
+pub(super) struct Life {
     /// When it started; 0 if that was before the report.
     pub start_s: f64,
     /// Whether it started in the report: otherwise it competes, but its completion time is unknown.
@@ -41,7 +41,7 @@ impl Life {
 
 /// An uncertain quantity between `low` and `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
+pub(super) struct Range {
     /// Lower bound.
     pub low: f64,
     /// Most likely value.
@@ -59,7 +59,7 @@ impl Range {
 
 /// Estimate for one job that ended under plain sharing, in seconds from its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plain {
+pub(super) struct Plain {
     /// Time to its end.
     pub completion_s: Range,
     /// Time to 95 % of its improvement, if known.
@@ -68,7 +68,7 @@ pub struct Plain {
 
 /// The whole estimate.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
+pub(super) struct Estimate {
     /// One for each job; `None` if it has not ended or started before the report, because its whole work is unknown.
     pub jobs: Vec<Option<Plain>>,
     /// Mean completion time of the jobs that started and ended in the report.
@@ -83,7 +83,7 @@ pub struct Estimate {
 const MIN_UNCERTAINTY: f64 = 0.02;
 
 /// Estimates completion times under plain sharing on a node with `node_cores` cores.
-pub fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
+pub(super) fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
     let lives: &[Life] = &lives.iter().map(Life::to_its_end).collect::<Vec<_>>();
     let cores = shared_cores(lives, node_cores);
     let seen = caps(lives, cores.likely);
@@ -202,7 +202,7 @@ fn rate(life: &Life, from: f64, to: f64) -> f64 {
 }
 
 /// Interpolates a curve linearly; it is flat before its first and after its last point.
-pub fn at(curve: &[(f64, f64)], x: f64) -> f64 {
+pub(super) fn at(curve: &[(f64, f64)], x: f64) -> f64 {
     let after = curve.partition_point(|point| point.0 <= x);
     match (after.checked_sub(1).map(|n| curve[n]), curve.get(after)) {
         (Some((x0, y0)), Some((x1, y1))) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),

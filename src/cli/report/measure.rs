@@ -36,14 +36,13 @@
 //! The relative uncertainty is at least [`MIN_UNCERTAINTY`], because counters are not exact.
 //!
 //! `measure_truth_tests` checks this against the simulator, which knows the result of plain sharing at each sample. Pure.
-//! Imports: wire types.
 
 use super::estimate::Range;
-use crate::api::wire::BlockRecord;
+use api::wire::BlockRecord;
 use std::collections::BTreeMap;
 
 /// Minimum number of comparisons for a result: with fewer, their scatter is not meaningful.
-pub const MIN_COMPARISONS: usize = 6;
+pub(super) const MIN_COMPARISONS: usize = 6;
 /// Smallest relative uncertainty of a ratio.
 const MIN_UNCERTAINTY: f64 = 0.01;
 /// Largest gap between two adjacent blocks: the clock may step.
@@ -51,7 +50,7 @@ const NEXT_WITHIN_MS: u64 = 1_000;
 
 /// Result of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measurement {
+pub(super) struct Measurement {
     /// Number of control periods.
     pub plain_blocks: usize,
     /// Number of runs of control periods with a governed block before and after.
@@ -65,7 +64,7 @@ pub struct Measurement {
 }
 
 /// Measures the effect of governing; `works` holds the total work of jobs in core-seconds, where known.
-pub fn measure(blocks: &[BlockRecord], works: &BTreeMap<u64, f64>) -> Measurement {
+pub(super) fn measure(blocks: &[BlockRecord], works: &BTreeMap<u64, f64>) -> Measurement {
     let comparisons = compared(blocks);
     let sums = |value: &dyn Fn(u64) -> Option<f64>| {
         let of_all: Vec<Pair> = comparisons.iter().filter_map(|comparison| comparison.sum(value)).collect();

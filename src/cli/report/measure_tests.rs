@@ -1,7 +1,7 @@
 //! Tests of the measurement with blocks small enough to be computed by hand.
 
 use super::*;
-use crate::api::wire::BlockWork;
+use api::wire::BlockWork;
 
 /// The cores of each job.
 type Cores<'a> = &'a [(u64, f64)];

@@ -4,13 +4,13 @@
 
 use super::estimate::at;
 use super::measure::{Measurement, measure};
-use crate::api::wire::{BlockRecord, BlockWork};
-use crate::model::{HoldbackBlock, Millis, PolicySettings, Share};
-use crate::sim::job::Job;
-use crate::sim::scenario::Scenario;
-use crate::sim::sharing::{Claim, water_fill};
-use crate::sim::variant::{Decider, Variant};
-use crate::sim::{Keep, Outcome, simulate};
+use api::wire::{BlockRecord, BlockWork};
+use model::{HoldbackBlock, Millis, PolicySettings, Share};
+use sim::job::Job;
+use sim::scenario::Scenario;
+use sim::sharing::{Claim, water_fill};
+use sim::variant::{Decider, Variant};
+use sim::{Keep, Outcome, simulate};
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,27 +1,27 @@
 //! Text of the page about the measurement against control periods: the summary, the section and the method.
 //!
-//! Names are untrusted: all of them go through [`safe`]. Imports: the measurement, tables.
+//! Names are untrusted: all of them go through [`safe`].
 
 use super::data::{Data, Holdback};
 use super::estimate::Range;
 use super::measure::MIN_COMPARISONS;
 use super::tables::{safe, scrolled};
-use crate::term::text;
+use term::text;
 
 /// Whether the page has this section: there were control periods, or there will be.
-pub fn is_shown(data: &Data) -> bool {
+pub(super) fn is_shown(data: &Data) -> bool {
     data.measured.plain_blocks > 0 || data.holdback.part > 0.0
 }
 
 /// The figure for the summary at the top: its name, value and note.
-pub fn fact(data: &Data) -> Option<(&'static str, String, String)> {
+pub(super) fn fact(data: &Data) -> Option<(&'static str, String, String)> {
     let work = data.measured.work?;
     let note = format!("measured in whole jobs a second: {}", range(work));
     Some(("Work while governed", change(work.likely), note))
 }
 
 /// Explains the result in two sentences.
-pub fn story(data: &Data) -> String {
+pub(super) fn story(data: &Data) -> String {
     let measured = &data.measured;
     let Some(work) = measured.work else { return missing(data) };
     let verdict = match class(work) {
@@ -57,7 +57,7 @@ fn missing(data: &Data) -> String {
 }
 
 /// The whole section.
-pub fn section(data: &Data) -> String {
+pub(super) fn section(data: &Data) -> String {
     let rows: String = data.jobs.iter().filter_map(|job| row(data, job.job.number, &job.job.name)).collect();
     let table = if rows.is_empty() {
         String::new()

@@ -2,7 +2,6 @@
 //!
 //! `data` fetches the daemon's history, `estimate` estimates completion times under plain sharing, `measure` compares with control
 //! periods (`measured` is its text), `charts` and `tables` show the jobs, `page` assembles the document.
-//! Imports: the API's client, chart's drawing primitives, sim's sharing.
 
 mod charts;
 mod data;
@@ -16,22 +15,22 @@ mod tables;
 #[cfg(test)]
 mod truth_tests;
 
-use crate::api::client::Client;
-use crate::term::exit::{Exit, Failure};
-use crate::term::message;
-use crate::term::screen::Output;
-use crate::term::text;
-use crate::term::when;
+use api::client::Client;
 use clap::Args;
 use std::io::Write;
 use std::path::Path;
+use term::exit::{Exit, Failure};
+use term::message;
+use term::screen::Output;
+use term::text;
+use term::when;
 
 /// Length of a report without `--since`, in milliseconds.
 const DEFAULT_LENGTH_MS: u64 = 86_400_000;
 
 /// Arguments of `flowctl report`.
 #[derive(Args, Debug)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// Start of the report: 10m, 2h or 3d (ago), 14:05, or RFC 3339 [default: a day ago]
     #[arg(long, value_parser = when::instant, value_name = "TIME")]
     since: Option<u64>,
@@ -45,7 +44,7 @@ pub struct ReportArgs {
 }
 
 /// `flowctl report`.
-pub async fn report(client: &Client, args: &ReportArgs) -> Result<(), Failure> {
+pub(crate) async fn report(client: &Client, args: &ReportArgs) -> Result<(), Failure> {
     let until = args.until.unwrap_or_else(when::now_unix_ms).min(when::now_unix_ms());
     let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_LENGTH_MS));
     if since >= until {

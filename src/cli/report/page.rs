@@ -1,21 +1,21 @@
 //! The page: summary, charts, tables and method of the estimate. Plain HTML and SVG, without scripts or external resources.
 //!
-//! Names and texts are untrusted: all of them go through [`safe`]. Imports: its tables, chart.
+//! Names and texts are untrusted: all of them go through [`safe`].
 
 use super::charts::{Drawn, held};
 use super::data::{Data, Series};
 use super::estimate::Range;
 use super::measured;
 use super::tables::{INSTANTS, decisions, jobs_table, over_time, pressure, safe};
-use crate::chart::{document, legend};
-use crate::term::text;
-use crate::term::when;
+use chart::{document, legend};
+use term::text;
+use term::when;
 
 /// Maximum number of jobs in the charts; all jobs are in the table.
 const DRAWN: usize = 24;
 
 /// The whole report as one HTML document.
-pub fn html(data: &Data) -> String {
+pub(super) fn html(data: &Data) -> String {
     let drawn = Drawn::new(data, DRAWN);
     let sections = [
         Some(("summary", "Summary", summary(data))),

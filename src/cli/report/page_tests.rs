@@ -4,7 +4,7 @@ use super::super::data::Holdback;
 use super::super::data::{assemble, sampling_ms};
 use super::super::measure::measure;
 use super::*;
-use crate::api::wire::{BlockRecord, BlockWork, Decision, Event, JobRecord, NodeSample, NodeSamples, Pressure, Sample};
+use api::wire::{BlockRecord, BlockWork, Decision, Event, JobRecord, NodeSample, NodeSamples, Pressure, Sample};
 use std::collections::BTreeMap;
 use std::time::Instant;
 

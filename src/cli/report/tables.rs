@@ -1,27 +1,27 @@
 //! The report's tables: jobs, decisions, and the numbers of the charts for readers who cannot see them.
 //!
-//! Names and texts are untrusted: all of them go through [`safe`]. Imports: chart's escaping.
+//! Names and texts are untrusted: all of them go through [`safe`].
 
 use super::charts::{Drawn, gain, name, signed};
 use super::data::{Data, Series};
 use super::estimate::Range;
-use crate::chart::escaped;
-use crate::cli::history;
-use crate::term::text;
-use crate::term::when;
+use crate::history;
+use chart::escaped;
+use term::text;
+use term::when;
 
 /// Maximum number of decisions shown; the newest are kept.
 const DECISIONS: usize = 300;
 /// Number of instants in the tables beside the charts.
-pub const INSTANTS: usize = 9;
+pub(super) const INSTANTS: usize = 9;
 
 /// Escapes untrusted text: removes markup, terminal control sequences and bidirectional overrides.
-pub fn safe(text: &str) -> String {
+pub(super) fn safe(text: &str) -> String {
     escaped(&text::clean(text))
 }
 
 /// Table of all jobs with their usage and estimated gain.
-pub fn jobs_table(data: &Data) -> String {
+pub(super) fn jobs_table(data: &Data) -> String {
     let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
     let zone = safe(&when::zone_name());
     let gpus = if has_gpus(data) { "<th scope=\"col\">GPUs</th><th scope=\"col\">peak GPU memory</th>" } else { "" };
@@ -112,7 +112,13 @@ fn with_detail(value: &str, detail: &str) -> String {
 }
 
 /// The numbers of a chart over time as a table.
-pub fn over_time(data: &Data, drawn: &Drawn, what: &str, of: impl Fn(&Series, f64) -> f64, is_part: bool) -> String {
+pub(super) fn over_time(
+    data: &Data,
+    drawn: &Drawn,
+    what: &str,
+    of: impl Fn(&Series, f64) -> f64,
+    is_part: bool,
+) -> String {
     let step = data.length_s() / (INSTANTS - 1) as f64;
     let times: Vec<f64> = (0..INSTANTS).map(|n| n as f64 * step).collect();
     let heads: String = times.iter().map(|at| format!("<th scope=\"col\">{}</th>", text::duration(*at))).collect();
@@ -139,7 +145,7 @@ pub fn over_time(data: &Data, drawn: &Drawn, what: &str, of: impl Fn(&Series, f6
 }
 
 /// The node's pressure over time.
-pub fn pressure(data: &Data) -> String {
+pub(super) fn pressure(data: &Data) -> String {
     let every = data.node.len().div_ceil(INSTANTS).max(1);
     let part = |part: Option<f64>| part.map_or_else(|| "–".to_owned(), text::percent);
     let rows: String = data
@@ -168,13 +174,13 @@ pub fn pressure(data: &Data) -> String {
 }
 
 /// Wraps a wide table so that it can be scrolled, also by keyboard.
-pub fn scrolled(label: &str, table: &str, is_tall: bool) -> String {
+pub(super) fn scrolled(label: &str, table: &str, is_tall: bool) -> String {
     let class = if is_tall { "scroll tall" } else { "scroll" };
     format!("<div class=\"{class}\" role=\"region\" aria-label=\"{label}\" tabindex=\"0\">{table}</div>")
 }
 
 /// Table of changed decisions and of commands, holds and notices.
-pub fn decisions(data: &Data) -> String {
+pub(super) fn decisions(data: &Data) -> String {
     let mut rows: Vec<(u64, String)> = data.jobs.iter().flat_map(|job| changed_decisions(data, job)).collect();
     let events = data.events.iter().map(|event| {
         let who = event.name.as_deref().map_or_else(|| "node".to_owned(), safe);

@@ -2,10 +2,10 @@
 //! governed run, as the history would have recorded it.
 
 use super::estimate::{Life, at, estimate};
-use crate::model::PolicySettings;
-use crate::sim::scenario::Scenario;
-use crate::sim::variant::Variant;
-use crate::sim::{Keep, Outcome, simulate};
+use model::PolicySettings;
+use sim::scenario::Scenario;
+use sim::variant::Variant;
+use sim::{Keep, Outcome, simulate};
 
 /// The history of a governed run: CPU counters every few seconds, and the weights in force.
 fn recorded(run: &Outcome) -> Vec<Life> {

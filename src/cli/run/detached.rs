@@ -2,13 +2,13 @@
 //! started, and then closes it.
 
 use super::{GpuShare, RunArgs};
-use crate::cli::{Exit, Failure};
-use crate::host::scope::ScopeName;
-use crate::term::message;
+use crate::{Exit, Failure};
+use scope::ScopeName;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use term::message;
 
 /// Environment variable of the background process.
 pub(super) const IN_BACKGROUND: &str = "FLOWCON_RUN_IN_BACKGROUND";

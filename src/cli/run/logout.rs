@@ -1,9 +1,7 @@
 //! Whether a command ends at logout: systemd stops the manager of a user, with its scopes, when the user's last session ends, unless the
 //! user lingers.
-//!
-//! Imports: host's users.
 
-use crate::host::users;
+use node::users;
 use std::path::Path;
 
 /// Contains a file for each user who lingers.

@@ -1,15 +1,15 @@
 //! Registers a command with the daemon before it starts, and again whenever the daemon is restarted.
 
-use crate::host::scope::protocol::Registration;
-use crate::host::scope::{Output, ScopeError, Session};
-use crate::term::message;
 use anyhow::Context;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use scope::protocol::Registration;
+use scope::{Output, ScopeError, Session};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use term::message;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -102,7 +102,7 @@ pub(super) async fn begin(
 
 impl Registered {
     /// Reports the end of the command to the daemon, if one is running.
-    pub async fn end(self, exit_code: u8) {
+    pub(super) async fn end(self, exit_code: u8) {
         if self.end.send(exit_code).is_ok() {
             let _ = tokio::time::timeout(END_TIMEOUT, self.task).await;
         }
@@ -147,7 +147,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::scope::protocol::{LONGEST_LINE, Request};
+    use scope::protocol::{LONGEST_LINE, Request};
     use std::ffi::OsStr;
 
     #[test]

@@ -5,10 +5,8 @@
 //! be meant to outlive it: its output is still read and stored.
 
 use super::write::{Stream, WriteError};
-use crate::host::scope::Output;
-use crate::host::tail::{Budget, ContainerFile, Source, Start, Tailer};
-use crate::model::ContainerId;
-use crate::term::message;
+use model::ContainerId;
+use scope::Output;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
@@ -16,6 +14,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use tail::{Budget, ContainerFile, Source, Start, Tailer};
+use term::message;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::task::spawn_blocking;
 

@@ -1,9 +1,6 @@
 //! Writes the command's output to one of our standard streams, whatever is behind it: a slow reader is waited for, and so is space on a
 //! full disk, for a while. Each other problem is an error.
-//!
-//! Imports: siblings, rustix.
 
-use crate::term::message;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
@@ -13,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
+use term::message;
 
 /// How long the command's output waits for space on a full disk.
 const WAIT_FOR_SPACE: Duration = Duration::from_secs(30);
@@ -48,7 +46,7 @@ pub(super) enum WriteError {
 
 impl Stream {
     /// Writes all of `bytes`. The disk being full is reported when the wait begins.
-    pub fn write_all(self, bytes: &[u8]) -> Result<(), WriteError> {
+    pub(super) fn write_all(self, bytes: &[u8]) -> Result<(), WriteError> {
         match self {
             Stream::Output => self.write_to(io::stdout().as_fd(), bytes),
             Stream::Error => self.write_to(io::stderr().as_fd(), bytes),

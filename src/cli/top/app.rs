@@ -1,13 +1,12 @@
 //! The state of `flowctl top` and its reaction to inputs.
 //!
 //! Pure: inputs and the time are arguments, effects are results; the caller sends requests and draws. `keys` handles the keys.
-//! Imports: wire types.
 
 use super::decisions::Decisions;
 use super::input::{Effect, Input, Now, Overlay};
 use super::jobs::{self, Order};
 use super::trace::{Curve, Point, Trace};
-use crate::api::wire::{Container, ContainerDetail, Event, Sample, Status};
+use api::wire::{Container, ContainerDetail, Event, Sample, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ const MIN_SILENCE: Duration = Duration::from_secs(2);
 
 /// The job on the detail page.
 #[derive(Clone, Debug, Default)]
-pub struct Detail {
+pub(super) struct Detail {
     /// Its id.
     pub id: String,
     /// The daemon's latest data about it.
@@ -40,7 +39,7 @@ pub struct Detail {
 
 /// A message that is shown for a short time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message {
+pub(super) struct Message {
     /// The text.
     pub text: String,
     /// Whether the command failed.
@@ -50,7 +49,7 @@ pub struct Message {
 
 /// The whole state of the screen.
 #[derive(Debug)]
-pub struct App {
+pub(super) struct App {
     /// Time between two updates.
     pub delay: Duration,
     /// The status shown: the daemon's latest reply unless the screen is frozen.
@@ -85,7 +84,7 @@ pub struct App {
 
 impl App {
     /// Creates a state without data.
-    pub fn new(delay: Duration, order: Order, filter: &str) -> App {
+    pub(super) fn new(delay: Duration, order: Order, filter: &str) -> App {
         App {
             delay,
             status: None,
@@ -109,7 +108,7 @@ impl App {
     }
 
     /// Handles one input; returns the effects to carry out.
-    pub fn take(&mut self, input: Input, now: Now) -> Vec<Effect> {
+    pub(super) fn take(&mut self, input: Input, now: Now) -> Vec<Effect> {
         match input {
             Input::Key(key) => return self.press(key, now),
             Input::Resized => return vec![Effect::Redraw],
@@ -211,24 +210,24 @@ impl App {
     }
 
     /// The current message.
-    pub fn message(&self, now: Now) -> Option<&Message> {
+    pub(super) fn message(&self, now: Now) -> Option<&Message> {
         self.message.as_ref().filter(|message| now.up < message.until)
     }
 
     /// How long the daemon has been silent, if long enough to be reported.
-    pub fn silence(&self, now: Now) -> Option<Duration> {
+    pub(super) fn silence(&self, now: Now) -> Option<Duration> {
         let silent = now.up.saturating_sub(self.last_reply.unwrap_or_default());
         let patience = if self.problem.is_some() { self.delay } else { self.delay * 2 }.max(MIN_SILENCE);
         (silent >= patience).then_some(silent)
     }
 
     /// The job under the cursor.
-    pub fn selection(&self) -> Option<&Container> {
+    pub(super) fn selection(&self) -> Option<&Container> {
         self.status.as_ref()?.containers.get(*self.rows.get(self.cursor)?)
     }
 
     /// The row under the cursor.
-    pub fn cursor(&self) -> usize {
+    pub(super) fn cursor(&self) -> usize {
         self.cursor
     }
 
@@ -239,7 +238,7 @@ impl App {
     }
 
     /// Sets the number of rows that fit, and scrolls so that the cursor is visible.
-    pub fn set_page(&mut self, page: usize) {
+    pub(super) fn set_page(&mut self, page: usize) {
         self.page = page.max(1);
         let last_offset = self.rows.len().saturating_sub(self.page);
         let lowest = (self.cursor + 1).saturating_sub(self.page);
@@ -247,23 +246,23 @@ impl App {
     }
 
     /// Id of the job on the detail page.
-    pub fn detail_id(&self) -> Option<&str> {
+    pub(super) fn detail_id(&self) -> Option<&str> {
         self.detail.as_ref().map(|detail| detail.id.as_str())
     }
 
     /// The job on the detail page, from the list; `None` once it has ended.
-    pub fn detail_job(&self) -> Option<&Container> {
+    pub(super) fn detail_job(&self) -> Option<&Container> {
         let id = self.detail_id()?;
         self.status.as_ref()?.containers.iter().find(|container| container.id == id)
     }
 
     /// The shares of a job over time.
-    pub fn trace_of(&self, id: &str) -> Option<&Trace> {
+    pub(super) fn trace_of(&self, id: &str) -> Option<&Trace> {
         self.traces.get(id)
     }
 
     /// Events of a job, newest first.
-    pub fn events_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Event> {
+    pub(super) fn events_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Event> {
         let about = move |event: &&Event| event.container.as_deref().is_some_and(|about| id.starts_with(about));
         self.events.iter().rev().filter(about)
     }

@@ -1,15 +1,15 @@
-//! `flowctl top -b`: prints the list as plain text, one page per update, for a file or a pipe. Imports: siblings.
+//! `flowctl top -b`: prints the list as plain text, one page per update, for a file or a pipe.
 
 use super::app::App;
 use super::draw::{self, Theme};
 use super::input::{Input, Now};
-use crate::api::client::Client;
-use crate::api::wire::Status;
-use crate::term::exit::Failure;
-use crate::term::screen::Screen;
+use api::client::Client;
+use api::wire::Status;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, SystemTime};
+use term::exit::Failure;
+use term::screen::Screen;
 
 /// Width of a page if the output is not a terminal.
 const DEFAULT_WIDTH: u16 = 240;
@@ -21,7 +21,7 @@ const FRAME: usize = 9;
 ///
 /// # Errors
 /// The daemon does not reply or reports an error.
-pub async fn print(
+pub(super) async fn print(
     client: &Client,
     mut app: App,
     pages: Option<u64>,

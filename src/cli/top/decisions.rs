@@ -1,22 +1,21 @@
 //! Decisions about the job on the detail page: from the daemon's history, then from each update. Pure.
-//! Imports: wire types, text.
 
-use crate::api::wire::{ContainerDetail, Sample};
-use crate::term::text;
+use api::wire::{ContainerDetail, Sample};
 use std::collections::VecDeque;
+use term::text;
 
 /// Maximum number of decisions kept; the oldest are dropped.
 const MAX_DECISIONS: usize = 1000;
 
 /// Decisions, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Decisions {
+pub(super) struct Decisions {
     all: VecDeque<(u64, String)>,
 }
 
 impl Decisions {
     /// Prepends the decisions from before the first recorded one.
-    pub fn prepend(&mut self, past: &[Sample]) {
+    pub(super) fn prepend(&mut self, past: &[Sample]) {
         let seen = std::mem::take(&mut self.all);
         let first = seen.front().map_or(u64::MAX, |(unix_ms, _)| *unix_ms);
         let older = past.iter().filter(|sample| sample.unix_ms < first);
@@ -25,7 +24,7 @@ impl Decisions {
     }
 
     /// Records the decision in a detail received at this time.
-    pub fn push_detail(&mut self, detail: &ContainerDetail, unix_ms: u64) {
+    pub(super) fn push_detail(&mut self, detail: &ContainerDetail, unix_ms: u64) {
         let decided = match (&detail.container.hold, &detail.explanation.decision) {
             (Some(hold), _) => hold.why.clone(),
             (None, Some(_)) => words(detail.container.share, &detail.container.why),
@@ -46,7 +45,7 @@ impl Decisions {
     }
 
     /// Time and text of each decision, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
         self.all.iter().map(|(unix_ms, decided)| (*unix_ms, decided.as_str()))
     }
 }

@@ -1,17 +1,17 @@
 //! Requests data from the daemon in the background and forwards the replies; neither the feed nor the screen waits for the other.
 //!
 //! The daemon publishes a snapshot every few seconds, or at once when something changes. A reply that equals the previous one is
-//! not parsed again. Imports: the API's client.
+//! not parsed again.
 
 use super::input::Input;
 use super::log_tail;
-use crate::api::client::{Client, ClientError, EventStream, StreamMessage, segment};
-use crate::api::wire::{ContainerDetail, Samples, Status};
-use crate::term::exit::Failure;
+use api::client::{Client, ClientError, EventStream, StreamMessage, segment};
+use api::wire::{ContainerDetail, Samples, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use term::exit::Failure;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -31,7 +31,7 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 const MAX_COMMANDS: usize = 16;
 
 /// Handle of the background tasks.
-pub struct Feed {
+pub(super) struct Feed {
     client: Client,
     inputs: mpsc::Sender<Input>,
     /// The update interval and the job on the detail page.
@@ -50,7 +50,7 @@ struct Wanted {
 
 impl Feed {
     /// Starts the background tasks.
-    pub fn start(client: Client, delay: Duration, inputs: mpsc::Sender<Input>) -> Feed {
+    pub(super) fn start(client: Client, delay: Duration, inputs: mpsc::Sender<Input>) -> Feed {
         let wanted = watch::Sender::new(Wanted { delay, detail: None, opened: 0 });
         let now = Arc::new(Notify::new());
         tokio::spawn(poll(client.clone(), wanted.subscribe(), now.clone(), inputs.clone()));
@@ -60,18 +60,18 @@ impl Feed {
     }
 
     /// Requests the status immediately.
-    pub fn refresh(&self) {
+    pub(super) fn refresh(&self) {
         self.now.notify_one();
     }
 
     /// Changes the update interval.
-    pub fn set_delay(&self, delay: Duration) {
+    pub(super) fn set_delay(&self, delay: Duration) {
         self.wanted.send_modify(|wanted| wanted.delay = delay);
         self.refresh();
     }
 
     /// Sets the job whose detail is requested with each update.
-    pub fn set_detail(&self, id: Option<&str>) {
+    pub(super) fn set_detail(&self, id: Option<&str>) {
         self.wanted.send_if_modified(|wanted| {
             let changed = wanted.detail.as_deref() != id;
             if changed {
@@ -83,7 +83,7 @@ impl Feed {
     }
 
     /// Sends a command; its result arrives as an input.
-    pub fn command(&self, path: String) {
+    pub(super) fn command(&self, path: String) {
         let (client, inputs) = (self.client.clone(), self.inputs.clone());
         let place = self.commands.clone().try_acquire_owned();
         tokio::spawn(async move {

@@ -1,12 +1,12 @@
-//! Inputs and effects of the state, and the overlays of the page. Pure data. Imports: wire types.
+//! Inputs and effects of the state, and the overlays of the page. Pure data.
 
-use crate::api::wire::{ContainerDetail, Event, Sample, Status};
+use api::wire::{ContainerDetail, Event, Sample, Status};
 use ratatui::crossterm::event::KeyEvent;
 use std::time::Duration;
 
 /// The current time on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Now {
+pub(super) struct Now {
     /// Time since `top` was started.
     pub up: Duration,
     /// Unix time in milliseconds.
@@ -15,7 +15,7 @@ pub struct Now {
 
 /// An input of the state.
 #[derive(Debug)]
-pub enum Input {
+pub(super) enum Input {
     /// A key was pressed.
     Key(KeyEvent),
     /// The terminal was resized.
@@ -40,7 +40,7 @@ pub enum Input {
 
 /// An action for the caller.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub(super) enum Effect {
     /// Exit.
     Quit,
     /// Restore the terminal and stop until continued.
@@ -57,7 +57,7 @@ pub enum Effect {
 
 /// A prompt at the bottom of the screen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prompt {
+pub(super) struct Prompt {
     /// What it asks for.
     pub kind: PromptKind,
     /// The text typed so far.
@@ -66,7 +66,7 @@ pub struct Prompt {
 
 /// What a prompt asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PromptKind {
+pub(super) enum PromptKind {
     /// Words to filter by; Esc restores the previous filter.
     Filter {
         /// The previous filter.
@@ -85,7 +85,7 @@ pub enum PromptKind {
 
 /// An overlay on top of the page.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Overlay {
+pub(super) enum Overlay {
     /// The help, scrolled to this line.
     Help(usize),
     /// The sort keys, with the index of the selected one.

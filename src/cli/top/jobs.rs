@@ -1,12 +1,12 @@
-//! Sort keys and filter of the job list. Pure. Imports: wire types.
+//! Sort keys and filter of the job list. Pure.
 
-use crate::api::wire::Container;
+use api::wire::Container;
 use clap::ValueEnum;
 use std::cmp::Ordering;
 
 /// Key by which the rows are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SortKey {
+pub(super) enum SortKey {
     /// By name, from a to z
     Name,
     /// New, watching, completing
@@ -30,7 +30,7 @@ pub enum SortKey {
 
 impl SortKey {
     /// All keys, in the order of the columns.
-    pub const ALL: [SortKey; 9] = [
+    pub(super) const ALL: [SortKey; 9] = [
         SortKey::Name,
         SortKey::List,
         SortKey::Growth,
@@ -43,7 +43,7 @@ impl SortKey {
     ];
 
     /// The value of `--sort`.
-    pub fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             SortKey::Name => "name",
             SortKey::List => "list",
@@ -58,12 +58,12 @@ impl SortKey {
     }
 
     /// Its index in [`SortKey::ALL`].
-    pub fn index(self) -> usize {
+    pub(super) fn index(self) -> usize {
         SortKey::ALL.iter().position(|key| *key == self).unwrap_or(0)
     }
 
     /// The key `steps` further in [`SortKey::ALL`], wrapping around.
-    pub fn step(self, steps: isize) -> SortKey {
+    pub(super) fn step(self, steps: isize) -> SortKey {
         let count = SortKey::ALL.len() as isize;
         let index = (self.index() as isize + steps).rem_euclid(count);
         SortKey::ALL[usize::try_from(index).unwrap_or(0)]
@@ -77,7 +77,7 @@ impl SortKey {
 
 /// A sort key and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub(super) struct Order {
     /// The sort key.
     pub key: SortKey,
     /// Whether the default order is reversed.
@@ -86,13 +86,13 @@ pub struct Order {
 
 impl Order {
     /// `↓` if the largest value is first, else `↑`.
-    pub fn arrow(self) -> &'static str {
+    pub(super) fn arrow(self) -> &'static str {
         if self.key.is_descending() == self.reversed { "↑" } else { "↓" }
     }
 }
 
 /// Sorted indices of the containers that match the filter. A container without a value comes last in both directions.
-pub fn rows(containers: &[Container], order: Order, filter: &str) -> Vec<usize> {
+pub(super) fn rows(containers: &[Container], order: Order, filter: &str) -> Vec<usize> {
     let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
     let mut rows: Vec<usize> = (0..containers.len()).filter(|at| matches_filter(&containers[*at], &words)).collect();
     rows.sort_by(|a, b| compare(&containers[*a], &containers[*b], order).then(a.cmp(b)));

@@ -3,7 +3,7 @@
 use super::app::{App, Detail};
 use super::input::{Effect, Now, Overlay, PromptKind};
 use super::jobs::{Order, SortKey};
-use crate::api::client::segment;
+use api::client::segment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 impl App {
@@ -305,8 +305,7 @@ mod tests {
         let mut app = app();
         assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/pause".to_owned())]);
         let mut jobs = containers();
-        jobs[0].hold =
-            Some(crate::api::wire::Hold { kind: "operator".to_owned(), why: String::new(), ends: String::new() });
+        jobs[0].hold = Some(api::wire::Hold { kind: "operator".to_owned(), why: String::new(), ends: String::new() });
         app.take(Input::Status(Box::new(status(jobs))), Now::default());
         assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/resume".to_owned())]);
     }

@@ -1,16 +1,16 @@
-//! The main loop on a terminal: handles keys, replies and signals; draws, sends requests and commands. Imports: siblings.
+//! The main loop on a terminal: handles keys, replies and signals; draws, sends requests and commands.
 
 use super::app::App;
 use super::draw::Theme;
 use super::feed::Feed;
 use super::input::{Effect, Input, Now};
 use super::terminal::OwnedTerminal;
-use crate::api::client::Client;
-use crate::term::exit::{Exit, Failure};
+use api::client::Client;
 use ratatui::crossterm::event::{self, Event};
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+use term::exit::{Exit, Failure};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -25,7 +25,7 @@ const REDRAW_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The terminal cannot be opened, or is gone.
-pub async fn watch(client: Client, mut app: App, updates: Option<u64>, theme: Theme) -> Result<(), Failure> {
+pub(super) async fn watch(client: Client, mut app: App, updates: Option<u64>, theme: Theme) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut exits = ExitSignals::new()?;
     // Sent by a shell or another process to suspend; Ctrl-Z itself arrives as a key.

@@ -2,17 +2,16 @@
 //!
 //! The daemon sends the path of the log and its latest line, not the content. If the log cannot be read here, for example because only
 //! the engine can deliver it, that one line is shown. Bounded to the last [`WINDOW`] bytes. Reading may hang on a dead network mount:
-//! call it on a separate thread. Imports: wire types, config, host, progress.
+//! call it on a separate thread.
 
-use crate::api::wire::ContainerDetail;
-use crate::config;
-use crate::host::scope::output;
-use crate::host::tail::{self, ContainerFile};
-use crate::progress::{JsonFile, Survey};
-use crate::term::text;
+use api::wire::ContainerDetail;
+use progress::{JsonFile, Survey};
+use scope::output;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use tail::ContainerFile;
+use term::text;
 
 /// Number of bytes read from the end of a log.
 const WINDOW: u64 = 128 * 1024;
@@ -24,7 +23,7 @@ const MAX_LINES: usize = 500;
 const MAX_LINE_CHARS: usize = 400;
 
 /// Returns the lines that evaluations were read from, oldest first; none if the log cannot be read.
-pub fn parsed_lines(job: &ContainerDetail) -> Vec<String> {
+pub(super) fn parsed_lines(job: &ContainerDetail) -> Vec<String> {
     let bytes = end_of_log(job).unwrap_or_default();
     let labels = &job.explanation.reading.labels;
     let (mut directives, _) = config::directives(labels);
@@ -91,7 +90,7 @@ fn last_lines(mut file: File) -> Option<Vec<u8>> {
 mod tests {
     use super::super::testing::detail;
     use super::*;
-    use crate::api::wire::LogAddress;
+    use api::wire::LogAddress;
     use std::io::Write;
 
     fn detail_with_log(log: &[u8], source: &str) -> (tempfile::NamedTempFile, ContainerDetail) {

@@ -6,7 +6,6 @@
 //! ```
 //!
 //! Keys are handled even if the daemon hangs: the feed talks to it in the background and with a deadline.
-//! Imports: the API's client, wire types, screen, text.
 
 mod app;
 mod batch;
@@ -26,10 +25,8 @@ mod terminal;
 mod testing;
 mod trace;
 
-use crate::api::client::{Client, ClientError};
-use crate::api::wire::Policy;
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
+use api::client::{Client, ClientError};
+use api::wire::Policy;
 use app::App;
 use clap::Args;
 use draw::Theme;
@@ -37,10 +34,12 @@ use jobs::{Order, SortKey};
 use std::env;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
 
 /// Arguments of `flowctl top`.
 #[derive(Args, Debug)]
-pub struct TopArgs {
+pub(crate) struct TopArgs {
     /// Update every SECONDS
     #[arg(long, short, default_value = "1", value_parser = super::seconds, value_name = "SECONDS")]
     delay: Duration,
@@ -68,7 +67,7 @@ pub struct TopArgs {
 ///
 /// # Errors
 /// There is no terminal, or the daemon does not reply.
-pub async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(), Failure> {
+pub(crate) async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(), Failure> {
     if screen.is_json() {
         let next = "use `flowctl status --watch=1 -o jsonl`, or `flowctl events -o jsonl` for events";
         return Err(Failure::new(Exit::Usage, "`top` has no JSON output", next));

@@ -3,8 +3,8 @@
 use super::app::App;
 use super::input::{Effect, Now, Overlay, Prompt, PromptKind};
 use super::keys::plain;
-use crate::api::client::segment;
-use crate::cli::commands::share;
+use crate::commands::share;
+use api::client::segment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! A job's share with its floor and its bound, as numbers and as a bar. Pure. Imports: wire types.
+//! A job's share with its floor and its bound, as numbers and as a bar. Pure.
 
-use crate::api::wire::{Container, Node};
+use api::wire::{Container, Node};
 
 /// A share with its lower and upper limit, as fractions of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ShareSpan {
+pub(super) struct ShareSpan {
     /// The share that the job gets at least if it needs it.
     pub floor: f64,
     /// The current share; `None` before the first decision.
@@ -17,7 +17,7 @@ impl ShareSpan {
     /// The share of one of `jobs` containers on the node. The floor is the larger of the owner's `flowcon.min-share` and the floor of the
     /// policy: FlowCon leaves a converged job 1/(β·n) (Algorithm 1, line 21), the default policy leaves each job a fraction of an equal
     /// share.
-    pub fn of(container: &Container, node: &Node, jobs: usize) -> ShareSpan {
+    pub(super) fn of(container: &Container, node: &Node, jobs: usize) -> ShareSpan {
         let jobs = jobs.max(1) as f64;
         let policy = match node.policy.policy.as_str() {
             "balanced" => node.policy.floor / jobs,
@@ -33,7 +33,7 @@ impl ShareSpan {
 
     /// Draws a bar of the whole node: `█` floor, `▓` share above it, `░` up to the bound, `·` beyond the bound.
     /// A floor that is not reached, as in a paused job, is `▒`. The characters are distinct without colour.
-    pub fn bar(&self, columns: usize) -> String {
+    pub(super) fn bar(&self, columns: usize) -> String {
         let Some(now) = self.now else { return "·".repeat(columns) };
         let cells = |fraction: f64| (fraction.clamp(0.0, 1.0) * columns as f64).round() as usize;
         // A share above zero takes at least one cell.

@@ -7,7 +7,7 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 const GAP: char = '×';
 
 /// Draws the latest `columns` values with one character each, scaled to their minimum and maximum; a flat curve is in the middle.
-pub fn spark(values: &[Option<f64>], columns: usize) -> String {
+pub(super) fn spark(values: &[Option<f64>], columns: usize) -> String {
     let shown = &values[values.len().saturating_sub(columns)..];
     let known = || shown.iter().flatten().copied().filter(|value| value.is_finite());
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));

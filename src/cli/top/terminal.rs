@@ -1,7 +1,6 @@
 //! Control of the terminal: raw mode, alternate screen, hidden cursor; restored on every exit.
 //!
 //! Guarantee: dropping an [`OwnedTerminal`], a panic in any thread, and [`OwnedTerminal::suspend`] restore the terminal first.
-//! Imports: ratatui, rustix.
 
 use super::app::App;
 use super::draw::{self, Theme};
@@ -24,7 +23,7 @@ const SCREEN_BYTES: usize = 64 * 1024;
 
 /// A terminal under our control. It uses two buffers instead of `ratatui::Terminal`, which queries the cursor position on every clear:
 /// that takes two seconds if the terminal does not reply, and consumes keys meant for the key reader.
-pub struct OwnedTerminal {
+pub(super) struct OwnedTerminal {
     backend: CrosstermBackend<BufWriter<Stdout>>,
     theme: Theme,
     /// The current content of the screen.
@@ -37,7 +36,7 @@ impl OwnedTerminal {
     ///
     /// # Errors
     /// The output is not a terminal, or cannot be written to.
-    pub fn take(theme: Theme) -> io::Result<OwnedTerminal> {
+    pub(super) fn take(theme: Theme) -> io::Result<OwnedTerminal> {
         // The caller has already decided about colour, from more than the environment.
         style::force_color_output(theme.color);
         let backend = CrosstermBackend::new(BufWriter::with_capacity(SCREEN_BYTES, io::stdout()));
@@ -58,7 +57,7 @@ impl OwnedTerminal {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn show(&mut self, app: &mut App, now: Now) -> io::Result<()> {
+    pub(super) fn show(&mut self, app: &mut App, now: Now) -> io::Result<()> {
         let area = Rect::from((ratatui::layout::Position::ORIGIN, self.backend.size()?));
         self.next.resize(area);
         self.next.reset();
@@ -82,7 +81,7 @@ impl OwnedTerminal {
     }
 
     /// Makes the next [`OwnedTerminal::show`] draw everything.
-    pub fn redraw(&mut self) {
+    pub(super) fn redraw(&mut self) {
         self.shown = Buffer::default();
     }
 
@@ -91,7 +90,7 @@ impl OwnedTerminal {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn suspend(&mut self) -> io::Result<bool> {
+    pub(super) fn suspend(&mut self) -> io::Result<bool> {
         if !has_shell() {
             return Ok(false);
         }
@@ -146,7 +145,7 @@ fn restore_on_panic() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::top::jobs::Order;
+    use crate::top::jobs::Order;
     use std::process::{Command, Stdio};
     use std::time::Duration;
 

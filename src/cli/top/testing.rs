@@ -1,22 +1,22 @@
-//! Handmade wire documents for the tests in this folder. Imports: wire types.
+//! Handmade wire documents for the tests in this folder.
 
 use super::app::App;
 use super::input::{Effect, Input, Now};
 use super::jobs::Order;
-use crate::api::wire::{
+use api::wire::{
     Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,
     Node, Notice, Policy, Pressure, Progress, Reading, Sample, Status, Trend, Use,
 };
-use crate::model::{PolicyName, PolicySettings};
+use model::{PolicyName, PolicySettings};
 use ratatui::crossterm::event::KeyCode;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The time of all snapshots.
-pub const NOW: u64 = 1_700_000_000_000;
+pub(super) const NOW: u64 = 1_700_000_000_000;
 
 /// A newly discovered job.
-pub fn container(name: &str) -> Container {
+pub(super) fn container(name: &str) -> Container {
     Container {
         id: format!("{name}-0123456789abcdef"),
         short_id: format!("{name}-01234567"),
@@ -55,7 +55,7 @@ fn progress(current: f64, total: f64, left: f64) -> Progress {
 }
 
 /// A growing job, one with foreign limits, a converged one with bounds, and a new one without a decision.
-pub fn containers() -> Vec<Container> {
+pub(super) fn containers() -> Vec<Container> {
     let mut vae = container("vae");
     vae.uptime_s = 4000.0;
     vae.list = Some("new".to_owned());
@@ -96,7 +96,7 @@ pub fn containers() -> Vec<Container> {
 }
 
 /// A node in back-off with these jobs.
-pub fn status(containers: Vec<Container>) -> Status {
+pub(super) fn status(containers: Vec<Container>) -> Status {
     let policy = PolicySettings { policy: PolicyName::Flowcon, ..PolicySettings::default() };
     Status {
         version: "0.1.0".to_owned(),
@@ -122,7 +122,7 @@ pub fn status(containers: Vec<Container>) -> Status {
 }
 
 /// A job with its explanation, after `evaluations` evaluations of which `recent` are the last.
-pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> ContainerDetail {
+pub(super) fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> ContainerDetail {
     let mut job = containers().into_iter().find(|job| job.name == name).unwrap_or_else(|| container(name));
     job.metric = Some(metric("loss", "down", Trend::Improving, recent));
     let limit = Limit { original: Some(100.0), standing: Some(252.0), planned: Some(252.0) };
@@ -171,7 +171,7 @@ pub fn detail(name: &str, recent: &[f64], evaluations: u64, line: &str) -> Conta
 }
 
 /// A sample of a job.
-pub fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
+pub(super) fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
     Sample {
         job: 1,
         unix_ms,
@@ -192,7 +192,7 @@ pub fn sample(unix_ms: u64, share: f64, text: &str) -> Sample {
 }
 
 /// An event of a job.
-pub fn event(sequence: u64, name: &str, text: &str) -> Event {
+pub(super) fn event(sequence: u64, name: &str, text: &str) -> Event {
     Event {
         sequence,
         unix_ms: NOW - 60_000 + sequence * 1000,
@@ -204,7 +204,7 @@ pub fn event(sequence: u64, name: &str, text: &str) -> Event {
 }
 
 /// A screen of two rows that shows [`containers`].
-pub fn app() -> App {
+pub(super) fn app() -> App {
     let mut app = App::new(Duration::from_secs(1), Order::default(), "");
     app.take(Input::Status(Box::new(status(containers()))), Now::default());
     app.set_page(2);
@@ -212,16 +212,16 @@ pub fn app() -> App {
 }
 
 /// Presses a key.
-pub fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
+pub(super) fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
     app.take(Input::Key(code.into()), Now::default())
 }
 
 /// Presses the keys of a text in turn.
-pub fn types(app: &mut App, text: &str) -> Vec<Effect> {
+pub(super) fn types(app: &mut App, text: &str) -> Vec<Effect> {
     text.chars().flat_map(|c| press(app, KeyCode::Char(c))).collect()
 }
 
 /// The name of the job under the cursor.
-pub fn selected(app: &App) -> &str {
+pub(super) fn selected(app: &App) -> &str {
     app.selection().map_or("", |job| &job.name)
 }

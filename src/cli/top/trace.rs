@@ -1,8 +1,8 @@
 //! Time series recorded by `top`: the shares of all jobs, and the evaluations of the job on the detail page.
 //!
-//! Bounded: a full trace drops every second point. Pure. Imports: wire types.
+//! Bounded: a full trace drops every second point. Pure.
 
-use crate::api::wire::{Container, ContainerDetail, Sample};
+use api::wire::{Container, ContainerDetail, Sample};
 use std::collections::VecDeque;
 
 /// Maximum number of points in a trace.
@@ -16,7 +16,7 @@ const MAX_LINES: usize = 200;
 
 /// A job at one instant; values are fractions of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub(super) struct Point {
     /// Unix time in milliseconds.
     pub unix_ms: u64,
     /// Its share.
@@ -27,13 +27,13 @@ pub struct Point {
 
 impl Point {
     /// The point of a snapshot.
-    pub fn of(container: &Container, unix_ms: u64) -> Point {
+    pub(super) fn of(container: &Container, unix_ms: u64) -> Point {
         let narrow = |number: Option<f64>| number.map(|number| number as f32);
         Point { unix_ms, share: narrow(container.share), cpu: narrow(container.cpu_used) }
     }
 
     /// Points from a job's history on a node with `cores` cores. CPU used is the mean since the previous sample.
-    pub fn of_history(past: &[Sample], cores: f64) -> Vec<Point> {
+    pub(super) fn of_history(past: &[Sample], cores: f64) -> Vec<Point> {
         let used = |before: &Sample, now: &Sample| {
             let seconds = now.unix_ms.saturating_sub(before.unix_ms) as f64 / 1000.0;
             let part = (now.cpu_s? - before.cpu_s?) / seconds / cores;
@@ -53,14 +53,14 @@ impl Point {
 
 /// Points of one job, oldest first, approximately evenly spaced in time.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub(super) struct Trace {
     points: VecDeque<Point>,
     spacing_ms: u64,
 }
 
 impl Trace {
     /// Appends a point if it is newer than the last by the current spacing, else drops it.
-    pub fn push(&mut self, point: Point) {
+    pub(super) fn push(&mut self, point: Point) {
         let due = self.points.back().is_none_or(|last| point.unix_ms > last.unix_ms.saturating_add(self.spacing_ms));
         if !due {
             return;
@@ -72,7 +72,7 @@ impl Trace {
     }
 
     /// Prepends the points from before the first one.
-    pub fn prepend(&mut self, past: &[Point]) {
+    pub(super) fn prepend(&mut self, past: &[Point]) {
         let first = self.points.front().map_or(u64::MAX, |point| point.unix_ms);
         past.iter().rev().filter(|point| point.unix_ms < first).for_each(|point| self.points.push_front(*point));
         while self.points.len() > MAX_POINTS {
@@ -96,14 +96,14 @@ impl Trace {
     }
 
     /// The points, oldest first.
-    pub fn points(&self) -> impl Iterator<Item = &Point> {
+    pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
         self.points.iter()
     }
 }
 
 /// The evaluations of one job, numbered from its first.
 #[derive(Clone, Debug, Default)]
-pub struct Curve {
+pub(super) struct Curve {
     /// Number and value; NaN where the job printed none.
     values: VecDeque<(u64, f64)>,
     /// Unix time in milliseconds and value, including the daemon's history.
@@ -120,7 +120,7 @@ pub struct Curve {
 
 /// Points to draw.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CurvePoints {
+pub(super) enum CurvePoints {
     /// By Unix time in milliseconds.
     OverTime(Vec<(u64, f64)>),
     /// By the number of the evaluation, because their times are unknown.
@@ -129,7 +129,7 @@ pub enum CurvePoints {
 
 impl Curve {
     /// Appends the new evaluations in a detail. The daemon reports the latest values and the total count.
-    pub fn take(&mut self, detail: &ContainerDetail, unix_ms: u64) {
+    pub(super) fn take(&mut self, detail: &ContainerDetail, unix_ms: u64) {
         let reading = &detail.explanation.reading;
         let recent = detail.container.metric.as_ref().map_or(&[][..], |metric| &metric.recent);
         let known = self.values.back().map_or(0, |(number, _)| *number);
@@ -174,7 +174,7 @@ impl Curve {
     }
 
     /// Prepends the evaluations from before the first recorded one. An unchanged value in the next sample is not a new evaluation.
-    pub fn prepend(&mut self, past: &[Sample]) {
+    pub(super) fn prepend(&mut self, past: &[Sample]) {
         let first = self.timed.front().map_or(u64::MAX, |(unix_ms, _)| *unix_ms);
         let mut older: Vec<(u64, f64)> = past
             .iter()
@@ -187,7 +187,7 @@ impl Curve {
     }
 
     /// The finite values: over time if the history has their times.
-    pub fn points(&self) -> CurvePoints {
+    pub(super) fn points(&self) -> CurvePoints {
         if self.has_history {
             return CurvePoints::OverTime(self.timed.iter().copied().collect());
         }
@@ -196,7 +196,7 @@ impl Curve {
     }
 
     /// Replaces the collected lines by the parsed lines at the end of the log.
-    pub fn set_lines(&mut self, lines: Vec<String>) {
+    pub(super) fn set_lines(&mut self, lines: Vec<String>) {
         self.is_from_log = !lines.is_empty();
         if self.is_from_log {
             self.lines = lines.into();
@@ -204,7 +204,7 @@ impl Curve {
     }
 
     /// The lines that evaluations were read from, oldest first.
-    pub fn lines(&self) -> impl DoubleEndedIterator<Item = &str> {
+    pub(super) fn lines(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.lines.iter().map(String::as_str)
     }
 }

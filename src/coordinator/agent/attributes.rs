@@ -1,5 +1,5 @@
 //! File attributes that do not fit into a tar header: subsecond modification times, by which jobs find their newest checkpoint, and extended
-//! attributes. They are sent as PAX records in the format of GNU tar. Imports: rustix.
+//! attributes. They are sent as PAX records in the format of GNU tar.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use std::fs::Metadata;

@@ -1,19 +1,19 @@
-//! Client of the agent of one node. Imports: connection, host, model.
+//! Client of the agent of one node.
 
 use super::connection_pool::{Connection, ConnectionPool, watch};
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME};
-use crate::host::swarm::Identity;
-use crate::model::Millis;
-use crate::model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Transfer, TransferOutcome};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use model::Millis;
+use model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Transfer, TransferOutcome};
 use rustls::pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use swarm::Identity;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 

@@ -1,16 +1,16 @@
 //! Connection pool between managers and agents. Connections stay open between requests, because a handshake costs more than a report, and
-//! use TCP keepalive, because a dead connection looks like an idle one. Imports: host, model.
+//! use TCP keepalive, because a dead connection looks like an idle one.
 
-use crate::host::swarm::Identity;
-use crate::model::swarm::NodeId;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
+use model::swarm::NodeId;
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use swarm::Identity;
 use tokio::net::TcpStream;
 
 /// Maximum age of a connection. Then both sides verify certificates again: one may have expired, or the authority may have changed.

@@ -1,13 +1,12 @@
-//! Enforces leases: stops all jobs whose lease has expired, each at once. Imports: host, lease, settings.
+//! Enforces leases: stops all jobs whose lease has expired, each at once.
 
 use super::lease::Leases;
-use crate::coordinator::settings::STOPPED_WITHIN;
-use crate::host::node;
-use crate::host::swarm::{Engine, LocalWorker};
-use crate::model::swarm::ServiceId;
+use crate::settings::STOPPED_WITHIN;
+use model::swarm::ServiceId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use swarm::{Engine, LocalWorker};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
@@ -91,9 +90,9 @@ fn lock(leases: &Mutex<Leases>) -> MutexGuard<'_, Leases> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Millis;
     use axum::Router;
     use axum::http::Uri;
+    use model::Millis;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn worker(service: &str, has_started: bool, has_ended: bool) -> LocalWorker {

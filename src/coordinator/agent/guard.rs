@@ -1,8 +1,7 @@
 //! Limits of connections and requests: places by role, who may send what, and a body in time. The role is checked before the body is read,
-//! so a worker cannot occupy the agent with requests that it may not send. Imports: host, wire.
+//! so a worker cannot occupy the agent with requests that it may not send.
 
 use super::wire::{SUM, VOLUME};
-use crate::host::swarm::{Peer, Role};
 use axum::body::Body;
 use axum::extract::{Extension, Request};
 use axum::http::{StatusCode, header};
@@ -12,6 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use swarm::{Peer, Role};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of connections of managers; further ones wait.
@@ -84,11 +84,11 @@ async fn collected(body: Body, within: Duration) -> Result<Bytes, Denied> {
 mod tests {
     use super::super::wire::{ATTEST, FETCH, OFFER, REPORT};
     use super::*;
-    use crate::model::swarm::NodeId;
     use axum::Router;
     use axum::middleware;
     use axum::routing::post;
     use futures_util::stream;
+    use model::swarm::NodeId;
     use std::convert::Infallible;
     use tower::ServiceExt;
 

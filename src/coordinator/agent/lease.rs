@@ -3,11 +3,10 @@
 //! A manager renews leases when it requests the node's report. The clock counts suspended time. A lease is on disk before the response, so a
 //! restarted agent still enforces it. An expired lease remains until a manager renews or releases it: a task that is still preparing would
 //! otherwise run without a lease. The tasks that were stopped are remembered, because Swarm reports a job that saves and exits with code 0
-//! on SIGTERM as complete. Imports: host, model.
+//! on SIGTERM as complete.
 
-use crate::host::node;
-use crate::model::Millis;
-use crate::model::swarm::{HeldLease, ServiceId};
+use model::Millis;
+use model::swarm::{HeldLease, ServiceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;

@@ -8,7 +8,7 @@
 //! pack        a folder as a tar stream; unpack: back into a volume; attributes: times and extended attributes
 //! record      flowcond's job record, transferred with the volume; sandbox: whether the unit allows access to volumes
 //! ```
-//! It changes only volumes that a manager told it to fetch, and stops only jobs whose lease has expired. Imports: host, api.
+//! It changes only volumes that a manager told it to fetch, and stops only jobs whose lease has expired.
 
 mod attributes;
 mod client;

@@ -1,7 +1,7 @@
 //! Packs a folder into a tar stream: regular files, folders and links, with owners, modes, times and extended attributes.
 //!
 //! Nothing outside the folder is read: links are sent as links, and files are opened without following links. Sockets, pipes and devices are
-//! skipped. Imports: tar.
+//! skipped.
 
 use super::attributes::Attributes;
 use sha2::{Digest, Sha256};

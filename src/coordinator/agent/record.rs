@@ -1,9 +1,9 @@
 //! The job record of flowcond for a job that moves: read at the source, and passed to the target's flowcond before the job starts there. A
-//! move does not fail or wait without it: the target then learns from scratch. Imports: api, model.
+//! move does not fail or wait without it: the target then learns from scratch.
 
-use crate::api::client::{Client, ClientError, segment};
-use crate::model::swarm::ServiceId;
+use api::client::{Client, ClientError, segment};
 use hyper::Method;
+use model::swarm::ServiceId;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;

@@ -1,12 +1,12 @@
-//! The node's report: the status of `flowcond`, by Swarm service. Imports: api, host, model.
+//! The node's report: the status of `flowcond`, by Swarm service.
 
-use crate::api::client::Client;
-use crate::api::wire::{self, Container, Status};
-use crate::host::swarm::{Engine, LocalWorker};
-use crate::model::swarm::{NodeReport, WorkerReport};
-use crate::model::{Estimate, Millis};
+use api::client::Client;
+use api::wire::{self, Container, Status};
+use model::swarm::{NodeReport, WorkerReport};
+use model::{Estimate, Millis};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use swarm::{Engine, LocalWorker};
 
 /// Timeout of requests to flowcond.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ fn estimate(left: &wire::Estimate, scale: f64) -> Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::swarm::ServiceId;
+    use model::swarm::ServiceId;
     use serde_json::{Value, json};
 
     fn container(document: Value) -> Container {

@@ -1,5 +1,4 @@
 //! Whether the agent can write the engine's volumes: its unit has a read-only system, except for the folders in ReadWritePaths=.
-//! Imports: rustix.
 
 use rustix::fs::Access;
 use std::io;

@@ -1,4 +1,4 @@
-//! Server of the agent: TLS, and a closed list of requests. Imports: host, siblings.
+//! Server of the agent: TLS, and a closed list of requests.
 
 use super::connection_pool::{RENEWED_AFTER, watch};
 use super::expiry;
@@ -9,12 +9,8 @@ use super::sandbox;
 use super::transfer::Carriages;
 use super::unpack::{Bounds, Spare};
 use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
-use crate::coordinator::settings::Settings;
-use crate::coordinator::{Control, CoordinatorError};
-use crate::host::node;
-use crate::host::swarm::{Certificates, Engine, Identity, Peer, Role, peer_of};
-use crate::model::Millis;
-use crate::model::swarm::{Attestation, Transfer};
+use crate::settings::Settings;
+use crate::{Control, CoordinatorError};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Json, State};
@@ -25,11 +21,14 @@ use axum::routing::post;
 use futures_util::stream;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use model::Millis;
+use model::swarm::{Attestation, Transfer};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use swarm::{Certificates, Engine, Identity, Peer, Role, peer_of};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::MissedTickBehavior;

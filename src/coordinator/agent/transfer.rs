@@ -1,4 +1,4 @@
-//! Transfers of volumes: offers from this node, and fetches to this node. Imports: host, pack, unpack, record, sandbox.
+//! Transfers of volumes: offers from this node, and fetches to this node.
 
 use super::client::Client;
 use super::pack::{Sent, State, hexadecimal, pack, state_of};
@@ -6,16 +6,16 @@ use super::record;
 use super::sandbox;
 use super::unpack::{self, Bounds, Staged, unpack};
 use super::wire::{Offer, Sum};
-use crate::host::swarm::{Engine, FoundVolume, Identity, VolumePlace};
-use crate::model::Bytes;
-use crate::model::swarm::{Attestation, NodeId, ServiceId, Transfer, TransferOutcome};
 use http_body_util::BodyExt;
+use model::Bytes;
+use model::swarm::{Attestation, NodeId, ServiceId, Transfer, TransferOutcome};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use swarm::{Engine, FoundVolume, Identity, VolumePlace};
 use tokio::sync::{mpsc, watch};
 
 /// Capacity of the channel between network and disk threads, in chunks.

@@ -1,4 +1,4 @@
-//! Tests of transfers on a simulated engine without containers. Imports: host, model.
+//! Tests of transfers on a simulated engine without containers.
 
 use super::*;
 use axum::http::{StatusCode, Uri};

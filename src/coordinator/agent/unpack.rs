@@ -6,12 +6,12 @@
 //! volumes/NAME/.flowcon-of      the service that owns the state
 //! ```
 //! Nothing is written outside the staging folder: entries that use `..` or links to leave it are rejected, and devices are skipped. Some space
-//! is left free for the jobs of this node. Imports: tar, rustix.
+//! is left free for the jobs of this node.
 
 use super::attributes::Attributes;
 use super::pack::hexadecimal;
-use crate::model::Bytes;
-use crate::model::swarm::ServiceId;
+use model::Bytes;
+use model::swarm::ServiceId;
 use rustix::fs::RenameFlags;
 use sha2::{Digest, Sha256};
 use std::fs;

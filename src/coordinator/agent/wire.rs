@@ -1,7 +1,7 @@
-//! Requests and responses of the agent's API, and who may send them. Imports: model.
+//! Requests and responses of the agent's API, and who may send them.
 
-use crate::model::Millis;
-use crate::model::swarm::{HeldLease, ServiceId, Transfer};
+use model::Millis;
+use model::swarm::{HeldLease, ServiceId, Transfer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;

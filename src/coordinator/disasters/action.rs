@@ -1,18 +1,18 @@
-//! Actions of a schedule, drawn from a seed, and their effects on the world. Imports: coordinators, world, jobs, the machine's commands, model.
+//! Actions of a schedule, drawn from a seed, and their effects on the world.
 
 use super::coordinator::{Coordinator, name};
 use super::job::{ALONE, JOBS};
 use super::world::{NODES, World, node_id};
-use crate::coordinator::machine::Command;
-use crate::coordinator::machine::labels::{AFTER, MOVABLE, has_internal};
-use crate::model::swarm::{RestartCondition, ServiceMode, SwarmService};
+use crate::machine::Command;
+use crate::machine::labels::{AFTER, MOVABLE, has_internal};
+use model::swarm::{RestartCondition, ServiceMode, SwarmService};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const ACTIONS: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Action {
+pub(super) enum Action {
     /// A coordinator handles events, or its requests are executed.
     Steps {
         coordinator: usize,
@@ -73,7 +73,7 @@ pub enum Action {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CommandKind {
+pub(super) enum CommandKind {
     Drain(usize),
     Undrain(usize),
     Move {
@@ -89,7 +89,7 @@ pub enum CommandKind {
     },
 }
 
-pub fn schedule(seed: u64) -> Vec<Action> {
+pub(super) fn schedule(seed: u64) -> Vec<Action> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let begins = Action::Passes { milliseconds: 20_000, steps: 200, pick: 0 };
     // Most schedules leave out the dependent jobs: fewer jobs run faster.
@@ -149,7 +149,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
 }
 
 /// Executes an action.
-pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) -> Result<(), String> {
+pub(super) fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) -> Result<(), String> {
     match action {
         Action::Steps { coordinator, steps, pick } => {
             for step in 0..steps {
@@ -215,7 +215,7 @@ pub fn act(coordinators: &mut [Coordinator], world: &mut World, action: Action) 
 }
 
 /// Lets time pass in intervals of 1 to 8 s, with steps of all coordinators in each.
-pub fn passes(
+pub(super) fn passes(
     coordinators: &mut [Coordinator],
     world: &mut World,
     milliseconds: u64,

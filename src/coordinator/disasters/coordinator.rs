@@ -1,19 +1,17 @@
 //! A coordinator: the real machine, its requests in flight and its inbox of events.
-//!
-//! Imports: world, jobs, faults, the machine, model.
 
 use super::fault::Fault;
 use super::managers::LAG;
 use super::node::ContainerState;
 use super::world::{Carrying, World, node_id, node_of, service_of};
-use crate::coordinator::machine::labels::{AFTER, INTERNAL_PREFIX};
-use crate::coordinator::machine::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Machine, Question};
-use crate::model::cluster::ClusterStatus;
-use crate::model::swarm::{
+use crate::machine::labels::{AFTER, INTERNAL_PREFIX};
+use crate::machine::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Machine, Question};
+use model::cluster::ClusterStatus;
+use model::swarm::{
     Attestation, ChangeOutcome, HeldLease, NodeChange, NodeReport, ServiceChange, ServiceId, ServiceMode, TaskState,
     Transfer, TransferOutcome, WorkerReport,
 };
-use crate::model::{Bytes, Estimate, Millis};
+use model::{Bytes, Estimate, Millis};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A request in flight.
@@ -23,7 +21,7 @@ enum Request {
     Labels(ServiceChange),
 }
 
-pub struct Coordinator {
+pub(super) struct Coordinator {
     /// Number of the node that it runs on.
     pub node: usize,
     /// Number of restarts.
@@ -36,7 +34,7 @@ pub struct Coordinator {
     pub status: ClusterStatus,
 }
 
-pub fn settings() -> CoordinatorSettings {
+pub(super) fn settings() -> CoordinatorSettings {
     let secs = Millis::from_secs;
     CoordinatorSettings {
         look_every: secs(3),
@@ -55,7 +53,7 @@ pub fn settings() -> CoordinatorSettings {
 }
 
 impl Coordinator {
-    pub fn start(node: usize, life: u64, fault: Fault) -> Coordinator {
+    pub(super) fn start(node: usize, life: u64, fault: Fault) -> Coordinator {
         let settle = if fault == Fault::DoesNotSettle { Millis(0) } else { settings().settle };
         Coordinator {
             node,
@@ -70,7 +68,7 @@ impl Coordinator {
     }
 
     /// Kills and restarts it; requests in flight are executed if `arrives`.
-    pub fn killed(&mut self, world: &mut World, arrives: bool) {
+    pub(super) fn killed(&mut self, world: &mut World, arrives: bool) {
         for (_, request) in std::mem::take(&mut self.requests) {
             if arrives && let Request::Effect(Effect::Change(_) | Effect::Carry(_)) = &request {
                 self.carry_out(world, request, 1);
@@ -79,18 +77,18 @@ impl Coordinator {
         *self = Coordinator::start(self.node, self.life + 1, world.fault);
     }
 
-    pub fn tick(&mut self, world: &mut World) -> Result<(), String> {
+    pub(super) fn tick(&mut self, world: &mut World) -> Result<(), String> {
         self.handle(world, Event::Tick)
     }
 
-    pub fn command(&mut self, world: &mut World, command: Command) -> Result<(), String> {
+    pub(super) fn command(&mut self, world: &mut World, command: Command) -> Result<(), String> {
         self.last_command += 1;
         let command_id = CommandId(self.last_command);
         self.awaiting.insert(command_id);
         self.handle(world, Event::Command(command, command_id))
     }
 
-    pub fn unanswered(&self) -> usize {
+    pub(super) fn unanswered(&self) -> usize {
         self.awaiting.len()
     }
 
@@ -113,7 +111,7 @@ impl Coordinator {
     }
 
     /// Handles one event of the inbox or executes one request; false if there was none.
-    pub fn step(&mut self, world: &mut World, pick: usize) -> Result<bool, String> {
+    pub(super) fn step(&mut self, world: &mut World, pick: usize) -> Result<bool, String> {
         let (node, life) = (self.node, self.life);
         for (carrying, outcome) in world.carried.extract_if(.., |(carrying, _)| carrying.requester.0 == node) {
             if carrying.requester.1 == life {
@@ -301,7 +299,7 @@ impl Coordinator {
 }
 
 fn set(
-    labels: &mut crate::coordinator::machine::labels::Labels,
+    labels: &mut crate::machine::labels::Labels,
     changes: std::collections::BTreeMap<std::sync::Arc<str>, Option<std::sync::Arc<str>>>,
 ) {
     for (label, value) in changes {
@@ -384,6 +382,6 @@ fn late(request: Request) -> Option<Event> {
     })
 }
 
-pub fn name(node: usize) -> String {
+pub(super) fn name(node: usize) -> String {
     node_id(node).to_string()
 }

@@ -1,8 +1,8 @@
-//! Faults planted on purpose, to prove that the schedules find them. Imports: nothing.
+//! Faults planted on purpose, to prove that the schedules find them.
 
 /// A planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     None,
     /// Every attestation is `Gone`.
     SkipsTheProof,

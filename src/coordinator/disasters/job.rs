@@ -1,19 +1,19 @@
-//! The simulated jobs: their services, and the behaviour of their programs. Imports: labels, model.
+//! The simulated jobs: their services, and the behaviour of their programs.
 
-use crate::coordinator::machine::labels::{AFTER, CHECKPOINT, GANG, Labels, MOVABLE, ON_NODE_LOSS, QUEUE, STOP_GRACE};
-use crate::model::Millis;
-use crate::model::cluster::Resources;
-use crate::model::swarm::{MountedVolume, RestartCondition, RestartRule, ServiceId, ServiceMode, SwarmService};
+use crate::machine::labels::{AFTER, CHECKPOINT, GANG, Labels, MOVABLE, ON_NODE_LOSS, QUEUE, STOP_GRACE};
+use model::Millis;
+use model::cluster::Resources;
+use model::swarm::{MountedVolume, RestartCondition, RestartRule, ServiceId, ServiceMode, SwarmService};
 use std::collections::BTreeMap;
 
 /// Number of jobs: three independent ones, a gang of two, and one that depends on the first.
-pub const JOBS: usize = 6;
+pub(super) const JOBS: usize = 6;
 /// Number of independent jobs.
-pub const ALONE: usize = 3;
+pub(super) const ALONE: usize = 3;
 
 /// Behaviour of a job's program.
 #[derive(Clone, Copy, Debug)]
-pub struct Behaviour {
+pub(super) struct Behaviour {
     /// Whether it saves its state in a volume.
     pub saves: bool,
     /// Whether that volume is shared by all nodes.
@@ -28,7 +28,7 @@ pub struct Behaviour {
     pub grace: u64,
 }
 
-pub fn behaviours() -> [Behaviour; JOBS] {
+pub(super) fn behaviours() -> [Behaviour; JOBS] {
     let usual = Behaviour {
         saves: true,
         is_shared: false,
@@ -43,7 +43,7 @@ pub fn behaviours() -> [Behaviour; JOBS] {
     [usual, polite, Behaviour { saves: false, ignores_term: true, grace: 30_000, ..usual }, usual, shared, usual]
 }
 
-pub fn service(number: usize, version: u64) -> SwarmService {
+pub(super) fn service(number: usize, version: u64) -> SwarmService {
     let behaviour = behaviours()[number];
     let mut labels: Labels = [(QUEUE.into(), "true".into())].into();
     if behaviour.saves {

@@ -1,16 +1,16 @@
-//! Swarm's managers: the orchestrator, and the dispatcher that sends tasks to nodes. Imports: world, jobs, nodes, model.
+//! Swarm's managers: the orchestrator, and the dispatcher that sends tasks to nodes.
 
 use super::job::JOBS;
 use super::node::{Container, ContainerState, Ended};
 use super::world::{NODES, Task, World, node_of};
-use crate::model::swarm::{RestartCondition, ServiceMode, TaskState};
+use model::swarm::{RestartCondition, ServiceMode, TaskState};
 
 /// Maximum delay of messages to a node, in milliseconds.
-pub const LAG: u64 = 2000;
+pub(super) const LAG: u64 = 2000;
 
 impl World {
     /// Creates, places and drops tasks, as Swarm's orchestrator does.
-    pub fn orchestrate(&mut self) {
+    pub(super) fn orchestrate(&mut self) {
         for job in 0..JOBS {
             let service = self.services[job].as_ref();
             let wants = service.is_some_and(|service| service.mode == ServiceMode::Replicated(1));
@@ -57,7 +57,7 @@ impl World {
     }
 
     /// Switches a node off: tasks in flight never arrive.
-    pub fn switch_off(&mut self, node: usize) {
+    pub(super) fn switch_off(&mut self, node: usize) {
         self.nodes[node].kill_all();
         let on_its_way = |task: &&mut Task| task.node == Some(node) && task.sent.is_some() && !task.arrived;
         for task in self.tasks.iter_mut().filter(on_its_way) {
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// Delivers tasks to nodes. A task in flight arrives even if it is no longer wanted.
-    pub fn dispatch(&mut self) {
+    pub(super) fn dispatch(&mut self) {
         let now = self.now;
         for task in &mut self.tasks {
             let Some(at) = task.node.filter(|node| !self.nodes[*node].cut) else { continue };

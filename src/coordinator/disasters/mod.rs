@@ -3,7 +3,6 @@
 //! The machine is the real one; the Swarm, its nodes and agents are simulated. Invariants at each instant: never two writers of a job, never
 //! a start while one of its containers lives, never a start without the newest saved state. At the end, after all faults are repaired, every
 //! job runs exactly once or has ended by itself, and every command got a reply. A violation is reported with its minimised schedule.
-//! Imports: as its parts.
 
 mod action;
 mod coordinator;
@@ -13,13 +12,13 @@ mod managers;
 mod node;
 mod world;
 
-use crate::coordinator::machine::Command;
-use crate::coordinator::machine::labels::INTERNAL_PREFIX;
-use crate::model::cluster::JobState;
+use crate::machine::Command;
+use crate::machine::labels::INTERNAL_PREFIX;
 use action::{Action, act, passes, schedule};
 use coordinator::Coordinator;
 use fault::Fault;
 use job::JOBS;
+use model::cluster::JobState;
 use world::{NODES, World, node_of};
 
 /// Number of rounds of 40 s within which the cluster must become stable after all faults are repaired.
@@ -108,7 +107,7 @@ fn problem(coordinator: &Coordinator, world: &World, job: usize) -> Option<Strin
 fn repair(coordinator: &mut Coordinator, world: &mut World, job: usize) -> Result<(), String> {
     let name = format!("job-{job}");
     let Some(status) = coordinator.status.jobs.iter().find(|status| *status.name == *name) else { return Ok(()) };
-    use crate::model::cluster::WhyKind;
+    use model::cluster::WhyKind;
     match status.why.as_ref().map(|why| why.kind) {
         Some(WhyKind::NoPlace) => {
             (0..NODES).for_each(|node| world.nodes[node].drained = false);

@@ -1,14 +1,13 @@
 //! One simulated node: containers, volumes and its agent.
 //!
-//! A running container counts as a writer until it exits. It saves its state periodically and on SIGTERM, if its job does so. Imports: the
-//! jobs, model.
+//! A running container counts as a writer until it exits. It saves its state periodically and on SIGTERM, if its job does so.
 
 use super::job::Behaviour;
 use std::collections::BTreeMap;
 
 /// A node.
 #[derive(Default)]
-pub struct Node {
+pub(super) struct Node {
     /// Whether it is cut off from all other nodes.
     pub cut: bool,
     /// How long it has been cut off, in milliseconds.
@@ -34,14 +33,14 @@ pub struct Node {
 
 /// A saved state.
 #[derive(Clone, Copy, Default)]
-pub struct Volume {
+pub(super) struct Volume {
     pub saved: u64,
     /// Number of the last transfer to here.
     pub number: u64,
 }
 
 /// A container.
-pub struct Container {
+pub(super) struct Container {
     pub task: u64,
     pub service: usize,
     pub is_manual: bool,
@@ -58,7 +57,7 @@ pub struct Container {
 
 /// State of a container.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ContainerState {
+pub(super) enum ContainerState {
     /// Its image is being pulled; it does not write yet.
     Preparing {
         until: u64,
@@ -73,7 +72,7 @@ pub enum ContainerState {
 
 /// How a container ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(super) enum Ended {
     Complete,
     Failed(Option<i64>),
     Stopped,
@@ -82,12 +81,12 @@ pub enum Ended {
 }
 
 impl Container {
-    pub fn writes(&self) -> bool {
+    pub(super) fn writes(&self) -> bool {
         !matches!(self.state, ContainerState::Preparing { .. })
     }
 
     /// Sends SIGTERM; repeated signals have no effect.
-    pub fn stop(&mut self, now: u64, grace: u64) {
+    pub(super) fn stop(&mut self, now: u64, grace: u64) {
         if self.state == ContainerState::Running {
             self.state = ContainerState::Stopping { saves: now + 3000, killed: now + grace };
         }
@@ -96,7 +95,7 @@ impl Container {
 
 impl Node {
     /// Stores a transferred state; fails if a later transfer was stored already.
-    pub fn carry(&mut self, service: usize, saved: u64, number: u64, twice: bool) -> Result<(), String> {
+    pub(super) fn carry(&mut self, service: usize, saved: u64, number: u64, twice: bool) -> Result<(), String> {
         let volume = self.volumes.entry(service).or_default();
         if volume.number > number && !twice {
             return Err("superseded by a later transfer".to_owned());
@@ -109,14 +108,14 @@ impl Node {
 
     /// Returns the saved state for a transfer, and records it as sent. Without a volume, because no container was ever created here, that is an
     /// empty state. It replaces an earlier one of the target, which a real target keeps: the simulation is stricter.
-    pub fn send(&mut self, service: usize, number: u64) -> u64 {
+    pub(super) fn send(&mut self, service: usize, number: u64) -> u64 {
         let saved = self.saved(service);
         self.sent.insert(service, (number, saved));
         saved
     }
 
     /// Whether the saved state is certainly the transferred one.
-    pub fn still_has(&self, service: usize, number: u64) -> bool {
+    pub(super) fn still_has(&self, service: usize, number: u64) -> bool {
         self.sent.get(&service) == Some(&(number, self.saved(service)))
     }
 
@@ -125,22 +124,22 @@ impl Node {
     }
 
     /// Kills all containers.
-    pub fn kill_all(&mut self) {
+    pub(super) fn kill_all(&mut self) {
         let died = self.containers.drain(..).map(|container| (container.task, Ended::Failed(Some(137))));
         self.unreported.extend(died);
     }
 
-    pub fn agent_answers(&self, now: u64) -> bool {
+    pub(super) fn agent_answers(&self, now: u64) -> bool {
         now >= self.agent_back
     }
 
     /// Counts the containers of a service, including those that are being prepared.
-    pub fn alive(&self, service: usize) -> usize {
+    pub(super) fn alive(&self, service: usize) -> usize {
         self.containers.iter().filter(|container| container.service == service).count()
     }
 
     /// Advances the containers by `passed` milliseconds. `save` stores a container's state; `load` returns the state that a new one finds.
-    pub fn tick(
+    pub(super) fn tick(
         &mut self,
         now: u64,
         passed: u64,

@@ -1,27 +1,27 @@
 //! A simulated Swarm: versioned services, a lagging orchestrator and dispatcher, nodes that can be cut off, and the invariants.
 //!
 //! Like the real Swarm it drops tasks of a service that is scaled to 0 from its list once their nodes have reported the exits, replaces tasks
-//! that failed or are on a lost node, and notifies nodes with a delay. Imports: nodes, jobs, faults, the machine's labels, model.
+//! that failed or are on a lost node, and notifies nodes with a delay.
 
 use super::fault::Fault;
 use super::job::{Behaviour, JOBS, behaviours, service};
 use super::node::{Container, ContainerState, Ended, Node};
-use crate::coordinator::machine::labels::DRAIN;
-use crate::model::cluster::Resources;
-use crate::model::swarm::{
+use crate::machine::labels::DRAIN;
+use model::cluster::Resources;
+use model::swarm::{
     Availability, NodeId, ServiceId, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState, TransferOutcome,
 };
-use crate::model::{Bytes, Millis};
+use model::{Bytes, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 /// Swarm reports a node as down after it was cut off for this long, in milliseconds.
 const DOWN_AFTER: u64 = 12_000;
 const LEASE: u64 = 20_000;
 
 /// A task of Swarm.
-pub struct Task {
+pub(super) struct Task {
     pub id: u64,
     pub service: usize,
     pub node: Option<usize>,
@@ -41,7 +41,7 @@ pub struct Task {
 }
 
 /// A transfer in flight.
-pub struct Carrying {
+pub(super) struct Carrying {
     pub service: usize,
     pub from: usize,
     pub to: usize,
@@ -52,7 +52,7 @@ pub struct Carrying {
     pub requester: (usize, u64),
 }
 
-pub struct World {
+pub(super) struct World {
     pub now: u64,
     /// Offset of the wall clocks, in milliseconds.
     pub skew: i64,
@@ -84,20 +84,20 @@ pub struct World {
     pub violation: Option<String>,
 }
 
-pub fn node_id(node: usize) -> NodeId {
+pub(super) fn node_id(node: usize) -> NodeId {
     NodeId(["n0", "n1", "n2"][node].into())
 }
 
-pub fn node_of(id: &NodeId) -> Option<usize> {
+pub(super) fn node_of(id: &NodeId) -> Option<usize> {
     (0..NODES).find(|node| *id.0 == *["n0", "n1", "n2"][*node])
 }
 
-pub fn service_of(id: &ServiceId) -> usize {
+pub(super) fn service_of(id: &ServiceId) -> usize {
     id.0[1..].parse().expect("an id of this world")
 }
 
 impl World {
-    pub fn new(fault: Fault) -> World {
+    pub(super) fn new(fault: Fault) -> World {
         World {
             now: 1_000_000,
             skew: 0,
@@ -121,21 +121,21 @@ impl World {
         }
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }
 
-    pub fn unix(&self) -> Millis {
+    pub(super) fn unix(&self) -> Millis {
         Millis(1_700_000_000_000_u64.saturating_add_signed(self.now as i64 + self.skew))
     }
 
-    pub fn violate(&mut self, what: String) {
+    pub(super) fn violate(&mut self, what: String) {
         self.violation.get_or_insert(what);
     }
 
     /// Advances the time in steps of at most 4 s.
-    pub fn pass(&mut self, milliseconds: u64) {
+    pub(super) fn pass(&mut self, milliseconds: u64) {
         let step = if milliseconds > 4000 { 4000 } else { 1000 };
         for _ in 0..milliseconds.div_ceil(step) {
             self.now += step;
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    pub fn is_up(&self, node: usize) -> bool {
+    pub(super) fn is_up(&self, node: usize) -> bool {
         self.nodes[node].cut_for < DOWN_AFTER
     }
 
@@ -288,7 +288,7 @@ impl World {
     }
 
     /// Returns the state of the Swarm as reported by the engine of a manager.
-    pub fn swarm(&self, reported_by: usize) -> Swarm {
+    pub(super) fn swarm(&self, reported_by: usize) -> Swarm {
         let node = |number: usize| SwarmNode {
             id: node_id(number),
             hostname: node_id(number).0,
@@ -327,7 +327,7 @@ impl World {
     }
 
     /// Records a change of replicas or pin.
-    pub fn respecified(&mut self, job: usize, is_manual: bool) {
+    pub(super) fn respecified(&mut self, job: usize, is_manual: bool) {
         self.is_manual[job] = is_manual;
         let undecided = self.tasks.iter_mut().filter(|task| task.service == job && task.wanted && task.node.is_none());
         undecided.for_each(|task| task.is_manual |= is_manual);

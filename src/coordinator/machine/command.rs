@@ -1,6 +1,6 @@
 //! Commands of operators: each is written by compare-and-swap, retried while the service changes, and replied to exactly once.
 //!
-//! A command for a gang is executed for each of its workers. Imports: event, state, names, writes, job, labels, record, model, policy.
+//! A command for a gang is executed for each of its workers.
 
 use super::event::{At, Command, CommandId, Effect};
 use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE, Rejection};
@@ -8,10 +8,10 @@ use super::labels::{DRAIN, shown};
 use super::record::{Goal, JobPhase};
 use super::state::{CommandOutcome, Machine, QueuedCommand, QueuedNodeCommand, Seen, SeenNode};
 use super::writes::{Spec, Write};
-use crate::model::cluster::{Constraint, Resources};
-use crate::model::swarm::{ChangeOutcome, NodeChange, NodeId, ServiceId, SwarmTask};
-use crate::model::{Millis, Refusal};
-use crate::policy::cluster::{allows, holds};
+use model::cluster::{Constraint, Resources};
+use model::swarm::{ChangeOutcome, NodeChange, NodeId, ServiceId, SwarmTask};
+use model::{Millis, Refusal};
+use policy::cluster::{allows, holds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! Events and effects of the machine, and its settings. Imports: model.
+//! Events and effects of the machine, and its settings.
 
-pub use crate::model::cluster::ClusterCommand as Command;
-use crate::model::cluster::{ClusterSettings, ClusterStatus};
-use crate::model::swarm::{
+pub use model::cluster::ClusterCommand as Command;
+use model::cluster::{ClusterSettings, ClusterStatus};
+use model::swarm::{
     Attestation, ChangeOutcome, HeldLease, NodeChange, NodeId, NodeReport, ServiceChange, ServiceId, Swarm, Transfer,
     TransferOutcome,
 };
-use crate::model::{Millis, Refusal};
+use model::{Millis, Refusal};
 
 /// A machine acts for this many intervals between looks, and the time limit of a request, after its last successful look.
 pub const LOOKS_VALID: u64 = 3;

@@ -1,6 +1,4 @@
 //! Handles events: updates the state and runs the steps that follow.
-//!
-//! Imports: event, state, job, labels, record, rented_node, model.
 
 use super::event::{At, Effect, Event};
 use super::job::Job;
@@ -8,8 +6,8 @@ use super::labels::{bounded, is_queued};
 use super::record::JobPhase;
 use super::rented_node::Rental;
 use super::state::{Machine, Memory, NodeLeases, Seen, SeenNode, SwarmState};
-use crate::model::Millis;
-use crate::model::swarm::{NodeId, NodeReport, ServiceId, Swarm, SwarmService, SwarmTask};
+use model::Millis;
+use model::swarm::{NodeId, NodeReport, ServiceId, Swarm, SwarmService, SwarmTask};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

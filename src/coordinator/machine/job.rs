@@ -1,18 +1,16 @@
 //! A service as a job: its options and record, or why it cannot be a job.
-//!
-//! Imports: known_work, labels, record, model.
 
 use super::known_work::Program;
 use super::labels::{self, JobOptions};
 use super::record::{JobPhase, Record};
-use crate::model::Millis;
-use crate::model::cluster::Constraint;
-use crate::model::swarm::{NodeId, RestartCondition, ServiceMode, SwarmService, SwarmTask, TaskState};
+use model::Millis;
+use model::cluster::Constraint;
+use model::swarm::{NodeId, RestartCondition, ServiceMode, SwarmService, SwarmTask, TaskState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A pin that matches no node. A fenced service is pinned there, so that scaling it up by hand cannot start a second writer.
-pub const NOWHERE: &str = "flowcon-nowhere";
+pub(super) const NOWHERE: &str = "flowcon-nowhere";
 
 /// Node attributes that constraints may name besides labels.
 pub(super) const NODE_ID: &str = "node.id";
@@ -252,7 +250,7 @@ impl ManualChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::swarm::ServiceId;
+    use model::swarm::ServiceId;
 
     fn task(id: &str, state: TaskState, changed: u64) -> SwarmTask {
         let exit_code = (state == TaskState::Complete).then_some(0);

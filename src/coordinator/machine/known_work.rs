@@ -3,9 +3,9 @@
 //! Commands that differ in numbers only belong to one program, such as the trainings of a hyperparameter sweep, also if the numbers are
 //! parts of words, as in `--out runs/exp-7`. The image counts as it is, because its numbers are versions. The work of a new job is the
 //! mean over those jobs of its program, running or ended, that differ from it in the fewest numbers. If the total number of units of such a
-//! job is a number of its command, as in `--epochs 50`, the work is scaled by that number. Imports: model.
+//! job is a number of its command, as in `--epochs 50`, the work is scaled by that number.
 
-use crate::model::swarm::WorkerReport;
+use model::swarm::WorkerReport;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -176,8 +176,8 @@ impl KnownWork {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Estimate;
-    use crate::model::swarm::ServiceId;
+    use model::Estimate;
+    use model::swarm::ServiceId;
 
     fn program(line: &str) -> Program {
         Program::of(&line.split(' ').map(Arc::from).collect::<Vec<_>>())

@@ -1,11 +1,9 @@
 //! Labels by which users describe a job: names and values. Invalid labels are rejected with the expected value.
-//!
-//! Imports: config, model.
 
-use crate::config::LABELS;
-use crate::model::Millis;
-use crate::model::cluster::Priority;
-use crate::model::time::{duration, of_utc};
+use config::LABELS;
+use model::Millis;
+use model::cluster::Priority;
+use model::time::{duration, of_utc};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;

@@ -6,8 +6,6 @@
 //! - A lease of a fenced job is neither renewed nor released: it may be the proof that the job is gone.
 //! - Swarm reports a job that saves and exits with code 0 on SIGTERM as complete. A job that may have had a lease has ended only if a later
 //!   report of its node's agent does not list its task as stopped.
-//!
-//! Imports: event, state, writes, job, labels, record, model.
 
 use super::event::{At, Effect};
 use super::job::{Job, ManualChange, NOWHERE, Run};
@@ -15,8 +13,8 @@ use super::labels::INTERNAL_PREFIX;
 use super::record::JobPhase;
 use super::state::{Machine, NodeLeases, Seen};
 use super::writes::{Spec, Write};
-use crate::model::Millis;
-use crate::model::swarm::{HeldLease, NodeId, NodeReport, ServiceId, ServiceMode};
+use model::Millis;
+use model::swarm::{HeldLease, NodeId, NodeReport, ServiceId, ServiceMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,15 +1,13 @@
 //! Manual changes of services: scaling counts as a command; a service with another pin is left alone until it is scaled to 0; removed
 //! internal labels are restored.
-//!
-//! Imports: state, writes, event, job, record, model.
 
 use super::event::At;
 use super::job::{Job, NOWHERE};
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
 use super::writes::{Spec, Write};
-use crate::model::cluster::WhyKind;
-use crate::model::swarm::{NodeId, ServiceId, ServiceMode, SwarmTask, TaskState};
+use model::cluster::WhyKind;
+use model::swarm::{NodeId, ServiceId, ServiceMode, SwarmTask, TaskState};
 
 /// Maximum number of nodes that are recorded as possible places.
 const SUSPECTS_MOST: usize = 60;

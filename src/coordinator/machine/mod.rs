@@ -16,7 +16,9 @@
 //! ```
 //!
 //! The only durable state is labels of services; all other state may be lost at any time. Each phase of a move is written to the labels
-//! before it is acted on, by compare-and-swap on the service version of the decision. Imports: as its parts.
+//! before it is acted on, by compare-and-swap on the service version of the decision.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod command;
 mod event;

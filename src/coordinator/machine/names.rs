@@ -1,12 +1,10 @@
 //! Names of jobs and nodes in commands of operators.
-//!
-//! Imports: state, labels, model.
 
 use super::labels::shown;
 use super::state::{Machine, Seen};
-use crate::model::Refusal;
-use crate::model::cluster::{WorkerNames, named};
-use crate::model::swarm::{NodeId, ServiceId};
+use model::Refusal;
+use model::cluster::{WorkerNames, named};
+use model::swarm::{NodeId, ServiceId};
 
 impl Machine {
     /// Finds a node by id or hostname.

@@ -1,8 +1,7 @@
 //! Observation for the policy, from services, nodes and agents' reports.
 //!
 //! A job is a service, or all services of a gang. Workers that are not placed and cannot start now are left out, so that no plan counts on
-//! them. Reservations of other services are subtracted from their nodes. Imports: state, job, known_work, labels,
-//! record, model.
+//! them. Reservations of other services are subtracted from their nodes.
 
 use super::event::At;
 use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
@@ -10,12 +9,12 @@ use super::known_work::KnownWork;
 use super::labels::{GANG, JobOptions};
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Memory, Seen, SeenNode};
-use crate::model::cluster::{
+use model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Report, Resources, WhyKind, Worker,
     WorkerRange,
 };
-use crate::model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
-use crate::model::{Estimate, Millis};
+use model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
+use model::{Estimate, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -247,7 +246,7 @@ impl Machine {
             cores: reported.and_then(|worker| worker.cores),
             work_left: reported.and_then(|worker| worker.work_left),
             report: reported.and_then(report),
-            convergence: seen.memory.monitor.as_ref().map(crate::policy::cluster::Monitor::convergence),
+            convergence: seen.memory.monitor.as_ref().map(policy::cluster::Monitor::convergence),
             move_s: self.move_s(),
         })
     }

@@ -5,8 +5,7 @@
 //! ```
 //!
 //! Each stage is a label of the node. It is written by compare-and-swap, together with the availability, before its command runs. A command
-//! whose result was lost is run again. Only worker nodes with the label `flowcon.rented=true` are touched. Imports: state, event, observe,
-//! labels, record, rented_node, model, policy.
+//! whose result was lost is run again. Only worker nodes with the label `flowcon.rented=true` are touched.
 
 use super::event::{At, Effect};
 use super::labels::{STAGE, bounded};
@@ -14,9 +13,9 @@ use super::observe::Observed;
 use super::record::JobPhase;
 use super::rented_node::{STAGES, Stage, stage};
 use super::state::{Machine, SeenNode};
-use crate::model::cluster::{ClusterPlan, NodeState};
-use crate::model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId, NodeReport};
-use crate::policy::cluster::{RentalState, rent};
+use model::cluster::{ClusterPlan, NodeState};
+use model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId, NodeReport};
+use policy::cluster::{RentalState, rent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

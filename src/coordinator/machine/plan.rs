@@ -1,6 +1,4 @@
 //! Observes, plans, checks the plan, and begins its actions: starts and fences.
-//!
-//! Imports: state, observe, rented, step, writes, record, model, policy.
 
 use super::event::At;
 use super::observe::Observed;
@@ -8,9 +6,9 @@ use super::record::{Goal, JobPhase};
 use super::state::Machine;
 use super::step::past_of;
 use super::writes::{Spec, Write};
-use crate::model::cluster::{ClusterPlan, ClusterReason, Move, Start, Stop, Wait, WhyKind};
-use crate::model::swarm::{NodeId, NodeReport, ServiceId, WorkerReport};
-use crate::policy::cluster::{Monitor, check, plan};
+use model::cluster::{ClusterPlan, ClusterReason, Move, Start, Stop, Wait, WhyKind};
+use model::swarm::{NodeId, NodeReport, ServiceId, WorkerReport};
+use policy::cluster::{Monitor, check, plan};
 
 impl Machine {
     /// Plans the whole cluster, and begins the planned actions.

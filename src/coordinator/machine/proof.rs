@@ -4,16 +4,15 @@
 //! task that Swarm sent before the fence (a restart of a failed one) may reach its node later. Therefore a transfer may begin on a *first*
 //! proof, but a job starts or waits only on a *last* proof, requested once no task is in flight any more. That is the case when Swarm has
 //! removed all tasks of a job that ran, which it does once their nodes have reported the exits, or when the time to settle has passed.
-//! Imports: state, job, model.
 
 use super::event::{At, Effect, Question};
 use super::job::NOWHERE;
 use super::labels::GRACE;
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Proof, Seen, SeenNode};
-use crate::model::Millis;
-use crate::model::cluster::{Why, WhyKind};
-use crate::model::swarm::{Attestation, NodeId, ServiceId};
+use model::Millis;
+use model::cluster::{Why, WhyKind};
+use model::swarm::{Attestation, NodeId, ServiceId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Interval between looks while a proof waits for Swarm to remove the tasks.

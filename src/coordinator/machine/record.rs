@@ -1,10 +1,8 @@
 //! The durable state of a job, stored as labels of its service.
-//!
-//! Imports: labels, model.
 
 use super::labels::{INTERNAL_PREFIX, Labels, bounded, has_internal, invalid, is_queued, number, parsed};
-use crate::model::Millis;
-use crate::model::swarm::NodeId;
+use model::Millis;
+use model::swarm::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

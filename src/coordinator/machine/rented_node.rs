@@ -1,11 +1,11 @@
-//! One rented node: its stage, from its label, and its volatile state. Imports: event, labels, model, policy.
+//! One rented node: its stage, from its label, and its volatile state.
 
 use super::event::At;
 use super::labels::{RENTED, STAGE};
-use crate::model::Millis;
-use crate::model::cluster::NodeState;
-use crate::model::swarm::{Availability, SwarmNode};
-use crate::policy::cluster::RentalState;
+use model::Millis;
+use model::cluster::NodeState;
+use model::swarm::{Availability, SwarmNode};
+use policy::cluster::RentalState;
 
 /// Stage of a rented node that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,16 @@
 //! State of the machine, and what all its parts do with it. All of it may be lost: durable state is in the services' labels.
-//!
-//! Imports: event, job, known_work, record, rented_node, model, policy.
 
 use super::event::{At, Command, CommandId, CoordinatorSettings, Effect, LOOKS_VALID};
 use super::job::{Job, Rejection};
 use super::known_work::EndedTrainings;
 use super::record::JobPhase;
 use super::rented_node::Rental;
-use crate::model::Millis;
-use crate::model::cluster::{ClusterReason, NodeState, Resources, Why, WhyKind};
-use crate::model::swarm::{
+use model::Millis;
+use model::cluster::{ClusterReason, NodeState, Resources, Why, WhyKind};
+use model::swarm::{
     Availability, HeldLease, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
 };
-use crate::policy::cluster::Monitor;
+use policy::cluster::Monitor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

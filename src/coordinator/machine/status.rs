@@ -1,13 +1,11 @@
 //! The published status, for the API, `flowctl cluster status` and `explain`.
-//!
-//! Imports: event, state, job, record, model.
 
 use super::event::{At, Effect};
 use super::job::{Job, Rejection};
 use super::record::JobPhase;
 use super::state::{Machine, Seen};
-use crate::model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Why, WhyKind};
-use crate::model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
+use model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Why, WhyKind};
+use model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Machine {

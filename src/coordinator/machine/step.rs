@@ -6,8 +6,6 @@
 //!                         └───────────────────────────────────────┘ (shared storage: no transfer)
 //! starting ──fails──► stopping, and back to its source by the same steps
 //! ```
-//!
-//! Imports: state, job, known_work, record, model.
 
 use super::event::At;
 use super::job::{Job, ManualChange, NOWHERE, Rejection, Run};
@@ -16,9 +14,9 @@ use super::labels::shown;
 use super::proof::Needs;
 use super::record::{Goal, JobPhase, Record};
 use super::state::{Machine, Seen};
-use crate::model::Millis;
-use crate::model::cluster::{NodeState, WhyKind};
-use crate::model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
+use model::Millis;
+use model::cluster::{NodeState, WhyKind};
+use model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
 use std::sync::Arc;
 
 /// Maximum number of past tasks in a record; Swarm keeps five per service.

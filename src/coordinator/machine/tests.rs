@@ -1,15 +1,14 @@
-//! Tests of the machine on a simulated Swarm that executes requests at once. For failures see `coordinator/disasters`. Imports: the machine,
-//! model.
+//! Tests of the machine on a simulated Swarm that executes requests at once. For failures see `coordinator/disasters`.
 
 use super::labels::{CHECKPOINT, Labels, MOVABLE, QUEUE};
 use super::*;
-use crate::model::cluster::{ClusterStatus, JobState, Resources, WhyKind};
-use crate::model::swarm::{
+use model::cluster::{ClusterStatus, JobState, Resources, WhyKind};
+use model::swarm::{
     Attestation, Availability, ChangeOutcome, MountedVolume, NodeId, NodeReport, RestartCondition, RestartRule,
     ServiceChange, ServiceId, ServiceMode, Swarm, SwarmNode, SwarmService, SwarmTask, TaskState, TransferOutcome,
     WorkerReport,
 };
-use crate::model::{Bytes, Millis, Refusal};
+use model::{Bytes, Millis, Refusal};
 use std::collections::{BTreeMap, VecDeque};
 
 mod commands;

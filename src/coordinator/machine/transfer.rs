@@ -2,7 +2,6 @@
 //!
 //! The transfer begins once no container lives. Tasks in flight at the fence may still arrive later, so all nodes are asked again before the
 //! start, and the source also whether its state is still the transferred one. If not, a new transfer with the next number begins.
-//! Imports: state, step, event, job, record, model.
 
 use super::event::{At, Effect};
 use super::job::Job;
@@ -10,9 +9,9 @@ use super::proof::Needs;
 use super::record::Goal;
 use super::state::{Carrying, Machine};
 use super::step::past_of;
-use crate::model::Millis;
-use crate::model::cluster::WhyKind;
-use crate::model::swarm::{NodeId, ServiceId, Transfer, TransferOutcome};
+use model::Millis;
+use model::cluster::WhyKind;
+use model::swarm::{NodeId, ServiceId, Transfer, TransferOutcome};
 
 impl Machine {
     pub(super) fn step_carrying(&mut self, id: &ServiceId, job: &Job, at: At) {

@@ -1,14 +1,12 @@
 //! Changes of services: what each phase writes. A phase is written in one update, conditional on the service version of the decision.
-//!
-//! Imports: state, event, job, record, model.
 
 use super::event::{At, CommandId, Effect};
 use super::job::{Job, NOWHERE};
 use super::record::{Goal, JobPhase, Record};
 use super::state::{Machine, Pending};
-use crate::model::Millis;
-use crate::model::cluster::WhyKind;
-use crate::model::swarm::{ChangeOutcome, NodeId, ServiceChange, ServiceId, ServiceMode};
+use model::Millis;
+use model::cluster::WhyKind;
+use model::swarm::{ChangeOutcome, NodeId, ServiceChange, ServiceId, ServiceMode};
 use std::sync::Arc;
 
 /// Effect of a change on replicas and pin.

@@ -1,18 +1,18 @@
-//! Actions of a schedule, drawn from a seed, and their effects on the world. Imports: the node, the host, the world, the values.
+//! Actions of a schedule, drawn from a seed, and their effects on the world.
 
 use super::host::{Host, restore_alone};
 use super::modes::{Disk, EngineId, EngineMode, Processes};
 use super::node::Node;
 use super::values::KINDS;
 use super::world::Container;
-use crate::limits::machine::Command;
-use crate::model::{Millis, Runtime};
+use limits::machine::Command;
+use model::{Millis, Runtime};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Action {
+pub(super) enum Action {
     /// The actuator executes one step.
     Step,
     /// The loop handles one event.
@@ -73,10 +73,10 @@ pub enum Action {
 
 /// Index of the container that has no label at first: it is governed only while it is adopted.
 const UNLABELLED: usize = 3;
-pub const CONTAINERS: usize = 5;
+pub(super) const CONTAINERS: usize = 5;
 const ACTIONS: usize = 80;
 
-pub fn schedule(seed: u64) -> Vec<Action> {
+pub(super) fn schedule(seed: u64) -> Vec<Action> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     (0..ACTIONS).map(|_| action(&mut random)).collect()
 }
@@ -139,7 +139,7 @@ fn owner_sets(node: &mut Node, host: &mut Host, container: usize, (kind, number,
 }
 
 /// Applies an action to the world.
-pub fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<(), String> {
+pub(super) fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<(), String> {
     host.at += 1;
     if node.has_stopped {
         *node = Node::start(host);

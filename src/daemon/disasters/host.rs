@@ -1,5 +1,5 @@
 //! The host of the simulation, which outlives the daemon: containers, journal, engine, disk and clock. It executes the steps of operations
-//! as the actuator does. Imports: limits, the journal, the values, the world.
+//! as the actuator does.
 
 use super::super::exact::{exact, has_ours, numbers_of};
 use super::super::journal::{Journal, journalled_of};
@@ -7,23 +7,23 @@ use super::modes::{Disk, EngineId, EngineMode, Processes, Update};
 use super::planted_bug::PlantedBug;
 use super::values::{is_ours, raised};
 use super::world::Container;
-use crate::host::docker::Conversion;
-use crate::host::store::Original;
-use crate::limits::machine::{self, At};
-use crate::limits::{
+use docker::Conversion;
+use limits::machine::{self, At};
+use limits::{
     Answer, Ask, Change, EngineRecord, Journalled, Operation, Outcome, RecordResult, Restore, Step, WriteResult,
 };
-use crate::model::{Adoption, ContainerId, EngineLimits, EngineMark, LimitKind, Limits, Millis, Runtime, Setting};
+use model::{Adoption, ContainerId, EngineLimits, EngineMark, LimitKind, Limits, Millis, Runtime, Setting};
+use store::Original;
 
 #[derive(Clone, Debug)]
-pub enum Steps {
+pub(super) enum Steps {
     Change(Change),
     Restore(Box<Restore>),
 }
 
 /// An operation on one container. `run`: the run that its cgroup belongs to, if it ran; `is_governed`: the machine knows that run.
 #[derive(Debug)]
-pub struct Piece {
+pub(super) struct Piece {
     pub container: usize,
     pub run: Option<u32>,
     pub is_governed: bool,
@@ -35,7 +35,7 @@ pub struct Piece {
 }
 
 /// The host, which outlives a daemon.
-pub struct Host {
+pub(super) struct Host {
     pub containers: Vec<Container>,
     pub journal: Journal,
     /// The engine that answers, and how it answers.
@@ -51,12 +51,12 @@ pub struct Host {
     pub planted_bug: PlantedBug,
 }
 
-pub fn mark_of(engine: EngineId) -> EngineMark {
+pub(super) fn mark_of(engine: EngineId) -> EngineMark {
     EngineMark { id: Some(format!("{engine:?}")), socket: "/engine.sock".to_owned() }
 }
 
 /// Converts an operation of the machine to the form used here.
-pub trait IntoSteps {
+pub(super) trait IntoSteps {
     fn into_steps(self) -> Steps;
 }
 
@@ -73,36 +73,36 @@ impl IntoSteps for Restore {
 }
 
 impl Host {
-    pub fn container(&self, id: &ContainerId) -> Option<usize> {
+    pub(super) fn container(&self, id: &ContainerId) -> Option<usize> {
         self.containers.iter().position(|container| container.id == *id)
     }
 
     /// Whether the current engine lists this container as running.
-    pub fn is_seen(&self, container: usize) -> bool {
+    pub(super) fn is_seen(&self, container: usize) -> bool {
         let container = &self.containers[container];
         container.running && (container.runtime == Runtime::Scope || container.engine == self.engine)
     }
 
-    pub fn piece<T: IntoSteps>(&self, piece: machine::Piece<T>) -> Piece {
+    pub(super) fn piece<T: IntoSteps>(&self, piece: machine::Piece<T>) -> Piece {
         let machine::Piece { id, run, original, operation, ask } = piece;
         let container = self.container(&id).expect("a container of the simulation");
         let (run, steps) = (run.map(|(run, _)| run), operation.into_steps());
         Piece { container, run, is_governed: true, original, steps, ask, looked: 0 }
     }
 
-    pub fn moment(&self) -> At {
+    pub(super) fn moment(&self) -> At {
         At { now: self.now, unix_ms: self.unix_ms }
     }
 
     /// Returns how the engine answers about this container.
-    pub fn mode_for(&self, container: usize) -> EngineMode {
+    pub(super) fn mode_for(&self, container: usize) -> EngineMode {
         let container = &self.containers[container];
         let is_elsewhere = container.runtime == Runtime::Docker && container.engine != self.engine;
         if is_elsewhere && self.mode == EngineMode::Answers { EngineMode::Missing } else { self.mode }
     }
 
     /// Stores an adoption in the journal, or removes it.
-    pub fn adopt(&mut self, container: usize, adoption: Option<&Adoption>) -> Result<(), String> {
+    pub(super) fn adopt(&mut self, container: usize, adoption: Option<&Adoption>) -> Result<(), String> {
         let id = self.containers[container].id.clone();
         let mut write = || match adoption {
             Some(adoption) => self.journal.adopt(&id, adoption),
@@ -116,7 +116,7 @@ impl Host {
     }
 
     /// Checks that our values that took effect are in the journal.
-    pub fn check(&mut self, container: usize, applied: &[Setting]) -> Result<(), String> {
+    pub(super) fn check(&mut self, container: usize, applied: &[Setting]) -> Result<(), String> {
         let id = self.containers[container].id.clone();
         for setting in applied {
             let written = self.journal.written(&id)?;
@@ -129,7 +129,7 @@ impl Host {
     }
 
     /// The engine executes a pending request. Returns whether a value took effect.
-    pub fn late(&mut self, container: usize) -> Result<bool, String> {
+    pub(super) fn late(&mut self, container: usize) -> Result<bool, String> {
         let applied = self.containers[container].late()?;
         self.check(container, &applied)?;
         Ok(!applied.is_empty())
@@ -144,7 +144,7 @@ impl Host {
         Ok(answers)
     }
 
-    pub fn original(&self, container: usize, journalled: &Journalled) -> Original {
+    pub(super) fn original(&self, container: usize, journalled: &Journalled) -> Original {
         let container = &self.containers[container];
         Original {
             id: container.id.clone(),
@@ -160,7 +160,7 @@ impl Host {
         }
     }
 
-    pub fn read(&mut self, container: usize, run: Option<u32>) -> (Limits, bool) {
+    pub(super) fn read(&mut self, container: usize, run: Option<u32>) -> (Limits, bool) {
         let at = self.at;
         let container = &mut self.containers[container];
         if container.running && run == Some(container.run) {
@@ -210,7 +210,7 @@ impl Host {
     }
 
     /// Returns the engine's record as the daemon reads it, with the kernel's numbers.
-    pub fn numbers(&self, container: usize) -> Option<EngineLimits> {
+    pub(super) fn numbers(&self, container: usize) -> Option<EngineLimits> {
         let Container { numbers, runtime, .. } = &self.containers[container];
         let record = (*runtime == Runtime::Docker).then_some(numbers.record);
         numbers_of(record, u64::try_from(numbers.shares).ok())
@@ -229,7 +229,7 @@ impl Host {
     }
 
     /// Executes one step of an operation.
-    pub fn answer(&mut self, piece: &Piece) -> Result<Answer, String> {
+    pub(super) fn answer(&mut self, piece: &Piece) -> Result<Answer, String> {
         let container = piece.container;
         Ok(match &piece.ask {
             Ask::Journal(_) if self.planted_bug == PlantedBug::SkipsTheJournal => {
@@ -273,7 +273,7 @@ impl Host {
     }
 }
 
-pub fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
+pub(super) fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
     let Piece { container, run, is_governed, original, steps, looked, .. } = piece;
     let step = match steps {
         Steps::Change(change) => match change.answer(answer) {
@@ -288,14 +288,14 @@ pub fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
     step.map(|(steps, ask)| Piece { container, run, is_governed, original, steps, ask, looked })
 }
 
-pub fn of_record(container: usize, original: &Original, written: Vec<Setting>) -> Piece {
+pub(super) fn of_record(container: usize, original: &Original, written: Vec<Setting>) -> Piece {
     let original = journalled_of(original);
     let (steps, ask) = Restore::of_record(original, written);
     Piece { container, run: None, is_governed: false, original, steps: Steps::Restore(Box::new(steps)), ask, looked: 0 }
 }
 
 /// Starts a restore as `flowcond restore` finds the container; `None`: it cannot be found now, or is not in the journal.
-pub fn find(host: &mut Host, container: usize) -> Result<Option<Piece>, String> {
+pub(super) fn find(host: &mut Host, container: usize) -> Result<Option<Piece>, String> {
     let is_engines = host.containers[container].runtime == Runtime::Docker;
     if is_engines && !host.engine_answers(container)? {
         return Ok(None);
@@ -314,7 +314,7 @@ pub fn find(host: &mut Host, container: usize) -> Result<Option<Piece>, String> 
 }
 
 /// Restores all containers as `flowcond restore` does without a daemon.
-pub fn restore_alone(host: &mut Host) -> Result<(), String> {
+pub(super) fn restore_alone(host: &mut Host) -> Result<(), String> {
     for container in 0..host.containers.len() {
         let Some(mut piece) = find(host, container)? else { continue };
         loop {

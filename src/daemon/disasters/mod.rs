@@ -7,7 +7,6 @@
 //! read must not be overwritten. At the end, when everything works again, the daemon comes to rest with its plan in force, a container
 //! that nobody else changed is not left alone as changed, and after a restore every container is as its owner wants it and the journal is
 //! empty. A violation is reported with its schedule, shrunk.
-//! Imports: as its parts.
 
 mod action;
 mod host;
@@ -20,10 +19,10 @@ mod work;
 mod world;
 
 use super::journal::Journal;
-use crate::limits::machine::Command;
-use crate::model::{Millis, Runtime};
 use action::{Action, CONTAINERS, act, schedule};
 use host::Host;
+use limits::machine::Command;
+use model::{Millis, Runtime};
 use modes::{Disk, EngineId, EngineMode, Processes};
 use node::Node;
 use planted_bug::PlantedBug;

@@ -1,12 +1,12 @@
-//! What engine, disk and owners of the simulation do. Imports: host's engine, values, model.
+//! What engine, disk and owners of the simulation do.
 
 use super::values::is_recorded;
-use crate::host::docker::{Conversion, Recorded, recorded};
-use crate::model::{EngineLimits, LimitKind, Setting};
+use docker::{Conversion, Recorded, recorded};
+use model::{EngineLimits, LimitKind, Setting};
 
 /// How the engine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineMode {
+pub(super) enum EngineMode {
     Answers,
     Refuses,
     /// It does not reply in time, and executes the request later.
@@ -19,14 +19,14 @@ pub enum EngineMode {
 
 /// Identifies one of two engines, of which one answers at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineId {
+pub(super) enum EngineId {
     One,
     Other,
 }
 
 /// How the disk handles a write to the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disk {
+pub(super) enum Disk {
     Works,
     /// Nothing is written.
     Full,
@@ -36,7 +36,7 @@ pub enum Disk {
 
 /// Where the processes of a container are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Processes {
+pub(super) enum Processes {
     InItsCgroup,
     /// Its owner has moved them to other cgroups: of version 1's CPU hierarchy only, or of all.
     ElsewhereForCpu,
@@ -45,7 +45,7 @@ pub enum Processes {
 
 /// A request to the engine.
 #[derive(Clone)]
-pub struct Update {
+pub(super) struct Update {
     pub asked_at: u64,
     pub settings: Vec<Setting>,
     /// Limits before the daemon's first change, and the exact numbers of values that are not ours.
@@ -57,7 +57,7 @@ pub struct Update {
 
 impl Update {
     /// Whether it goes through the engine of a container: a quota only where its owner had set one with the engine.
-    pub fn asks_engine(&self, setting: Setting) -> bool {
+    pub(super) fn asks_engine(&self, setting: Setting) -> bool {
         let is_updated = |limits| recorded(setting, limits, Conversion::Shares, limits) != Recorded::Never;
         match setting.kind() {
             LimitKind::CpuQuota => is_updated(&self.original) && is_updated(&self.exact),

@@ -1,16 +1,13 @@
-//! The daemon of the simulation: the real machine of limits, with the events that wait for it. Imports: limits, the work, the host,
-//! the values.
+//! The daemon of the simulation: the real machine of limits, with the events that wait for it.
 
 use super::host::{Host, mark_of};
 use super::modes::{EngineId, EngineMode, Processes};
 use super::planted_bug::PlantedBug;
 use super::values::{KINDS, planned, raised};
 use super::work::{Actuator, Finished};
-use crate::limits::End;
-use crate::limits::machine::{
-    Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, RequestId,
-};
-use crate::model::{ContainerId, Hold, LimitChange, Limits, Millis, Refusal, Runtime};
+use limits::End;
+use limits::machine::{Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, RequestId};
+use model::{ContainerId, Hold, LimitChange, Limits, Millis, Refusal, Runtime};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Intervals among which a reload chooses.
@@ -32,7 +29,7 @@ enum Message {
 }
 
 /// A running daemon.
-pub struct Node {
+pub(super) struct Node {
     pub machine: Machine,
     /// The run in which each governed container was found.
     runs: BTreeMap<usize, u32>,
@@ -49,7 +46,7 @@ pub struct Node {
 
 impl Node {
     /// Starts a daemon, which finds all running containers.
-    pub fn start(host: &mut Host) -> Node {
+    pub(super) fn start(host: &mut Host) -> Node {
         let mut memory = Memory::default();
         for (original, written) in host.journal.everything().unwrap_or_default() {
             let journalled = super::super::journal::journalled_of(&original);
@@ -74,26 +71,26 @@ impl Node {
         node
     }
 
-    pub fn notify_connected(&mut self, host: &Host) {
+    pub(super) fn notify_connected(&mut self, host: &Host) {
         self.inbox.push_back(Message::Connected(host.engine));
     }
 
     /// Reports the state of a container, possibly late or twice.
-    pub fn notify(&mut self, host: &Host, container: usize) {
+    pub(super) fn notify(&mut self, host: &Host, container: usize) {
         let is_seen = host.is_seen(container);
         self.inbox.push_back(if is_seen { Message::Started(container) } else { Message::Ended(container) });
     }
 
-    pub fn notify_updated(&mut self, container: usize) {
+    pub(super) fn notify_updated(&mut self, container: usize) {
         self.inbox.push_back(Message::Updated(container));
     }
 
-    pub fn notify_removed(&mut self, container: usize) {
+    pub(super) fn notify_removed(&mut self, container: usize) {
         self.inbox.push_back(Message::Removed(container));
     }
 
     /// Reports the complete list of wanted containers.
-    pub fn listed(&mut self, host: &mut Host) -> Result<(), String> {
+    pub(super) fn listed(&mut self, host: &mut Host) -> Result<(), String> {
         let mut present = BTreeSet::new();
         for container in 0..host.containers.len() {
             if host.is_seen(container) {
@@ -161,7 +158,7 @@ impl Node {
     }
 
     /// Handles the oldest waiting event. Returns whether there was one.
-    pub fn handle(&mut self, host: &mut Host) -> Result<bool, String> {
+    pub(super) fn handle(&mut self, host: &mut Host) -> Result<bool, String> {
         let Some(message) = self.inbox.pop_front() else { return Ok(false) };
         match message {
             Message::Connected(which) => self.handle_limits(host, Event::Connected(mark_of(which)))?,
@@ -270,7 +267,7 @@ impl Node {
     }
 
     /// Decides on these values for every container and kind. Returns whether anything was to be changed.
-    pub fn tick(&mut self, host: &mut Host, plan: u32) -> Result<bool, String> {
+    pub(super) fn tick(&mut self, host: &mut Host, plan: u32) -> Result<bool, String> {
         if !self.machine.is_at_rest() || self.is_stopping {
             return Ok(false);
         }
@@ -310,13 +307,13 @@ impl Node {
     }
 
     /// Lets the machine look. Returns whether it started to restore anything.
-    pub fn look(&mut self, host: &mut Host) -> Result<bool, String> {
+    pub(super) fn look(&mut self, host: &mut Host) -> Result<bool, String> {
         let was_at_rest = self.machine.is_at_rest();
         self.handle_limits(host, Event::TimePassed)?;
         Ok(was_at_rest && !self.machine.is_at_rest())
     }
 
-    pub fn command(&mut self, host: &mut Host, command: Command) -> Result<(), String> {
+    pub(super) fn command(&mut self, host: &mut Host, command: Command) -> Result<(), String> {
         self.last_request += 1;
         let request = RequestId(self.last_request);
         let governed = match &command {
@@ -328,11 +325,11 @@ impl Node {
         self.handle_limits(host, Event::Command(command, request))
     }
 
-    pub fn reload(&mut self, host: &mut Host, which: usize) -> Result<(), String> {
+    pub(super) fn reload(&mut self, host: &mut Host, which: usize) -> Result<(), String> {
         self.handle_limits(host, Event::Reconfigured(INTERVALS[which % INTERVALS.len()]))
     }
 
-    pub fn stop(&mut self, host: &mut Host) -> Result<(), String> {
+    pub(super) fn stop(&mut self, host: &mut Host) -> Result<(), String> {
         if std::mem::replace(&mut self.is_stopping, true) {
             return Ok(());
         }
@@ -340,24 +337,24 @@ impl Node {
     }
 
     /// Returns the number of commands without a reply.
-    pub fn unanswered_count(&self) -> usize {
+    pub(super) fn unanswered_count(&self) -> usize {
         self.unanswered.len()
     }
 
     /// Whether a governed container is left alone by decision; `None` if it is not governed.
-    pub fn is_left_alone(&self, host: &Host, container: usize) -> Option<bool> {
+    pub(super) fn is_left_alone(&self, host: &Host, container: usize) -> Option<bool> {
         let id = &host.containers[container].id;
         self.machine.ledger(id)?;
         Some(self.machine.hold(id, host.now).is_some())
     }
 
     /// Whether it leaves a container alone because of a change by others.
-    pub fn is_left_to_others(&self, host: &Host, container: usize) -> bool {
+    pub(super) fn is_left_to_others(&self, host: &Host, container: usize) -> bool {
         matches!(self.machine.hold(&host.containers[container].id, host.now), Some(Hold::Foreign(_)))
     }
 
     /// Lets the actuator execute one step. Returns whether it had work.
-    pub fn step(&mut self, host: &mut Host) -> Result<bool, String> {
+    pub(super) fn step(&mut self, host: &mut Host) -> Result<bool, String> {
         let is_busy = self.actuator.is_busy();
         self.inbox.extend(self.actuator.step(host)?.map(Message::Finished));
         Ok(is_busy)

@@ -1,8 +1,8 @@
-//! Bugs that are planted on purpose. Imports: nothing.
+//! Bugs that are planted on purpose.
 
 /// Planted bugs that the schedules must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlantedBug {
+pub(super) enum PlantedBug {
     None,
     SkipsTheJournal,
     ForgetsAFailedWrite,

@@ -1,24 +1,23 @@
 //! The values of limits in the simulation; each value shows who set it: a plan, an owner, or nobody (the original).
 //!
 //! An owner's values differ from each other and from ours by more than kernels round. A plan's may be that close to the original.
-//! Imports: model.
 
-use crate::model::{Bytes, CpuWeight, LimitKind, Quota, Setting};
+use model::{Bytes, CpuWeight, LimitKind, Quota, Setting};
 
 /// The governed kinds. An engine keeps all but the third in its record, and of quotas those of a container whose owner set one.
-pub const KINDS: [LimitKind; 5] =
+pub(super) const KINDS: [LimitKind; 5] =
     [LimitKind::CpuWeight, LimitKind::MemoryLow, LimitKind::MemoryHigh, LimitKind::IoWeight, LimitKind::CpuQuota];
 
-pub fn place(kind: LimitKind) -> usize {
+pub(super) fn place(kind: LimitKind) -> usize {
     KINDS.iter().position(|known| *known == kind).expect("a kind that is governed here")
 }
 
-pub fn is_recorded(kind: LimitKind) -> bool {
+pub(super) fn is_recorded(kind: LimitKind) -> bool {
     kind != LimitKind::MemoryHigh
 }
 
 /// Value with which a container starts.
-pub fn original(kind: LimitKind) -> Setting {
+pub(super) fn original(kind: LimitKind) -> Setting {
     match kind {
         LimitKind::MemoryHigh => Setting::MemoryHigh(None),
         LimitKind::CpuQuota => Setting::CpuQuota(None),
@@ -28,7 +27,7 @@ pub fn original(kind: LimitKind) -> Setting {
 }
 
 /// Returns one of the planned values.
-pub fn planned(kind: LimitKind, number: u32) -> Setting {
+pub(super) fn planned(kind: LimitKind, number: u32) -> Setting {
     let number = number as usize % 7;
     match kind {
         LimitKind::MemoryLow => value(kind, [1, 3, 5, 7, 9, 12, 16][number]),
@@ -40,7 +39,7 @@ pub fn planned(kind: LimitKind, number: u32) -> Setting {
 }
 
 /// Returns the value that an engine sets for this one: it protects at least 6 MiB of memory.
-pub fn raised(setting: Setting) -> Setting {
+pub(super) fn raised(setting: Setting) -> Setting {
     match setting {
         Setting::MemoryLow(bytes) => Setting::MemoryLow(bytes.max(Bytes(6 << 20))),
         setting => setting,
@@ -48,12 +47,12 @@ pub fn raised(setting: Setting) -> Setting {
 }
 
 /// Whether it is a planned value.
-pub fn is_ours(setting: Setting) -> bool {
+pub(super) fn is_ours(setting: Setting) -> bool {
     (0..7).any(|number| raised(planned(setting.kind(), number)) == setting)
 }
 
 /// Returns one of an owner's values.
-pub fn of_owner(kind: LimitKind, number: u32) -> Setting {
+pub(super) fn of_owner(kind: LimitKind, number: u32) -> Setting {
     match kind {
         LimitKind::IoWeight => value(kind, 1000 + number % 40 * 220),
         LimitKind::CpuQuota => value(kind, 1000 + number % 40 * 500),
@@ -61,7 +60,7 @@ pub fn of_owner(kind: LimitKind, number: u32) -> Setting {
     }
 }
 
-pub fn is_an_owners(setting: Setting) -> bool {
+pub(super) fn is_an_owners(setting: Setting) -> bool {
     (0..1000).any(|number| of_owner(setting.kind(), number) == setting)
 }
 

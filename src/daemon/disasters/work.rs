@@ -1,15 +1,15 @@
-//! Work on limits, executed one step at a time, as the daemon's actuator does. Imports: limits, the actuator, the host.
+//! Work on limits, executed one step at a time, as the daemon's actuator does.
 
 use super::super::actuator::disown_result;
 use super::host::{Host, Piece, find, next, of_record};
-use crate::limits::machine::{ContainerOutcome, Restored, Work};
-use crate::limits::{Ask, End, Outcome};
-use crate::model::{Adoption, ContainerId};
+use limits::machine::{ContainerOutcome, Restored, Work};
+use limits::{Ask, End, Outcome};
+use model::{Adoption, ContainerId};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Result of work.
 #[derive(Debug)]
-pub enum Finished {
+pub(super) enum Finished {
     Outcomes { outcomes: Vec<ContainerOutcome>, is_last: bool },
     Restored(Restored),
     Adopted { container: usize, adoption: Adoption, problem: Option<String> },
@@ -36,22 +36,22 @@ enum OpenWork {
 
 /// Executes work items one after another.
 #[derive(Debug, Default)]
-pub struct Actuator {
+pub(super) struct Actuator {
     works: VecDeque<OpenWork>,
     done: Option<Finished>,
 }
 
 impl Actuator {
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         !self.works.is_empty()
     }
 
-    pub fn ask(&mut self, work: Work) {
+    pub(super) fn ask(&mut self, work: Work) {
         self.works.push_back(OpenWork::Begin(work));
     }
 
     /// Runs one step of the current work; returns its result once it is finished.
-    pub fn step(&mut self, host: &mut Host) -> Result<Option<Finished>, String> {
+    pub(super) fn step(&mut self, host: &mut Host) -> Result<Option<Finished>, String> {
         let Some(doing) = self.works.pop_front() else { return Ok(None) };
         let next = match doing {
             OpenWork::Begin(work) => self.begin(host, work)?,

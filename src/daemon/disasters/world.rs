@@ -1,18 +1,18 @@
 //! The parts of the world that the daemon does not control: kernel, engine, disk and owners of containers.
 //!
 //! The engine executes the requests for one container in order, including those whose caller no longer waits, and answers queries about
-//! the container after that. Imports: limits, the values, model.
+//! the container after that.
 
 use super::super::testing::id;
 use super::modes::{EngineId, EngineMode, Processes, Update};
 use super::numbers::Numbers;
 use super::values::{KINDS, is_an_owners, is_recorded, of_owner, original, place, planned, raised};
-use crate::limits::{RecordResult, WriteResult, same};
-use crate::model::{ContainerId, LimitKind, Limits, Runtime, Setting};
+use limits::{RecordResult, WriteResult, same};
+use model::{ContainerId, LimitKind, Limits, Runtime, Setting};
 use std::collections::VecDeque;
 
 /// A container.
-pub struct Container {
+pub(super) struct Container {
     pub id: ContainerId,
     pub runtime: Runtime,
     /// Engine that runs it.
@@ -57,7 +57,7 @@ pub struct Container {
 }
 
 impl Container {
-    pub fn new(number: u8, runtime: Runtime, engine: EngineId, has_label: bool) -> Container {
+    pub(super) fn new(number: u8, runtime: Runtime, engine: EngineId, has_label: bool) -> Container {
         let limits: Limits = KINDS.into_iter().map(original).collect();
         Container {
             id: id(number),
@@ -88,14 +88,14 @@ impl Container {
     }
 
     /// The daemon reads the current values.
-    pub fn read_by_daemon(&mut self, at: u64) {
+    pub(super) fn read_by_daemon(&mut self, at: u64) {
         for read_by_daemon in self.set_by_owner.iter_mut().flatten() {
             read_by_daemon.get_or_insert(at);
         }
     }
 
     /// The daemon takes `original` as the original from now on, where it equals the current value.
-    pub fn agreed(&mut self, original: &Limits) {
+    pub(super) fn agreed(&mut self, original: &Limits) {
         for kind in KINDS {
             if self.cgroup.get(kind) == original.get(kind) {
                 self.set_by_owner[place(kind)] = None;
@@ -105,7 +105,7 @@ impl Container {
     }
 
     /// The owner sets a limit, through the engine or only in the cgroup.
-    pub fn owner_sets(&mut self, at: u64, kind: LimitKind, number: u32, by_engine: bool) {
+    pub(super) fn owner_sets(&mut self, at: u64, kind: LimitKind, number: u32, by_engine: bool) {
         let setting = of_owner(kind, number);
         if self.used.contains(&setting) {
             return; // setting an earlier original again is indistinguishable from a restore
@@ -133,7 +133,7 @@ impl Container {
     }
 
     /// The system restores the value with which the run started.
-    pub fn reverts(&mut self, kind: LimitKind) {
+    pub(super) fn reverts(&mut self, kind: LimitKind) {
         if self.running && self.set_by_owner[place(kind)].is_none() {
             let original = self.wanted.get(kind).expect("each kind has a value");
             self.cgroup.set(original);
@@ -145,29 +145,29 @@ impl Container {
     }
 
     /// The owner moves the processes of a run.
-    pub fn moves(&mut self, at: u64, processes: Processes) {
+    pub(super) fn moves(&mut self, at: u64, processes: Processes) {
         if self.running {
             (self.processes, self.disturbed_at) = (processes, at);
         }
     }
 
-    pub fn stops(&mut self) {
+    pub(super) fn stops(&mut self) {
         self.running = false;
     }
 
     /// The engine removes the container and its record.
-    pub fn is_removed(&mut self) {
+    pub(super) fn is_removed(&mut self) {
         (self.running, self.removed) = (false, true);
         self.queue.clear();
     }
 
     /// The host reboots: all containers end, and pending requests are lost.
-    pub fn reboots(&mut self) {
+    pub(super) fn reboots(&mut self) {
         self.running = false;
         self.queue.clear();
     }
 
-    pub fn starts(&mut self) {
+    pub(super) fn starts(&mut self) {
         if self.running || self.removed || self.runtime == Runtime::Scope {
             return; // a command runs once
         }
@@ -187,7 +187,7 @@ impl Container {
     }
 
     /// The engine executes the oldest pending request. Returns the values that took effect.
-    pub fn late(&mut self) -> Result<Vec<Setting>, String> {
+    pub(super) fn late(&mut self) -> Result<Vec<Setting>, String> {
         match self.queue.pop_front().filter(|_| !self.removed) {
             Some(update) if self.numbers.accepts(&update.exact, &update.settings).is_ok() => self.update(&update),
             _ => Ok(Vec::new()),
@@ -195,7 +195,12 @@ impl Container {
     }
 
     /// The daemon writes to the cgroup of this run. Returns the values that took effect, which must be in the journal.
-    pub fn write(&mut self, run: u32, update: Update, mode: EngineMode) -> Result<(WriteResult, Vec<Setting>), String> {
+    pub(super) fn write(
+        &mut self,
+        run: u32,
+        update: Update,
+        mode: EngineMode,
+    ) -> Result<(WriteResult, Vec<Setting>), String> {
         let of_engine = |setting: &Setting| self.runtime == Runtime::Docker && update.asks_engine(*setting);
         let (by_engine, by_cgroup): (Vec<Setting>, Vec<Setting>) = update.settings.iter().partition(|s| of_engine(s));
         let (mut applied, is_this_run) = (Vec::new(), self.running && self.run == run);
@@ -229,7 +234,7 @@ impl Container {
     }
 
     /// Restores the engine's record of a container that does not run, where it has values of ours.
-    pub fn restore_record(
+    pub(super) fn restore_record(
         &mut self,
         known: &[Setting],
         original: &Limits,
@@ -266,7 +271,7 @@ impl Container {
     }
 
     /// Whether the engine keeps one of these values for the next run.
-    pub fn keeps(&self, known: &[Setting]) -> bool {
+    pub(super) fn keeps(&self, known: &[Setting]) -> bool {
         self.runtime == Runtime::Docker
             && known
                 .iter()
@@ -321,19 +326,19 @@ impl Container {
         Ok(settings)
     }
 
-    pub fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Describes a current value that differs from the plan.
-    pub fn plan_violation(&self, number: u32) -> Option<String> {
+    pub(super) fn plan_violation(&self, number: u32) -> Option<String> {
         let is_off = |kind: &LimitKind| self.cgroup.get(*kind) != Some(raised(planned(*kind, number)));
         let kind = KINDS.into_iter().find(is_off)?;
         Some(format!("{} has {:?}, and another value is planned", self.id.short(), self.cgroup.get(kind)))
     }
 
     /// Describes a current value that differs from what the owner wants, after a restore.
-    pub fn limit_violation(&self) -> Option<String> {
+    pub(super) fn limit_violation(&self) -> Option<String> {
         let is_off = |kind: &LimitKind| {
             let has = self.cgroup.get(*kind);
             has != self.wanted.get(*kind) && !self.is_accepted(*kind, has) && !self.spoilt[place(*kind)]
@@ -354,7 +359,7 @@ impl Container {
     }
 
     /// Describes a value in the engine's record that differs from what the owner wants.
-    pub fn record_violation(&self) -> Option<String> {
+    pub(super) fn record_violation(&self) -> Option<String> {
         let is_off = |kind: &LimitKind| {
             let record = self.record.get(*kind);
             // If the owner set only the cgroup, the engine's record is restored when the run ends.

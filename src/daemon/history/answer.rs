@@ -1,13 +1,13 @@
-//! Queries of the history, answered beside the writer, one at a time. Imports: api's contract, host's store, model.
+//! Queries of the history, answered beside the writer, one at a time.
 
-use crate::api::{HistoryRequest, Refusal};
-use crate::host::store::StoreError;
-use crate::host::store::history::{HistoryReader, inode};
-use crate::model::time::utc;
-use crate::model::{HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, Millis, Sample, Span};
+use api::{HistoryRequest, Refusal};
+use model::time::utc;
+use model::{HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, Millis, Sample, Span};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use store::StoreError;
+use store::history::{HistoryReader, inode};
 use tokio::sync::mpsc;
 
 /// How long a reader waits for the writer.

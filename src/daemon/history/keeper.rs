@@ -1,14 +1,14 @@
 //! The writer's thread: writes rows to the disk in batches, keeps the history within its bounds, and survives disk errors.
 
 use super::recorder::Recorder;
-use crate::host::store::StoreError;
-use crate::host::store::history::{HistoryLimits, HistoryStore, inode};
-use crate::model::{ContainerId, Event, Learning, NodeStatus};
+use model::{ContainerId, Event, Learning, NodeStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use store::StoreError;
+use store::history::{HistoryLimits, HistoryStore, inode};
 
 /// An entry for the history.
 pub(super) enum Entry {
@@ -47,7 +47,12 @@ pub(super) struct Keeper<T> {
 }
 
 impl<T: Fn(Option<String>)> Keeper<T> {
-    pub fn new(directory: PathBuf, limits: HistoryLimits, report: T, found_damaged: Arc<AtomicU64>) -> Keeper<T> {
+    pub(super) fn new(
+        directory: PathBuf,
+        limits: HistoryLimits,
+        report: T,
+        found_damaged: Arc<AtomicU64>,
+    ) -> Keeper<T> {
         let now = Instant::now();
         Keeper {
             directory,
@@ -65,7 +70,7 @@ impl<T: Fn(Option<String>)> Keeper<T> {
     }
 
     /// Stores entries until there are no more.
-    pub fn keep(&mut self, entries: &Receiver<Entry>, waiting: &AtomicUsize) {
+    pub(super) fn keep(&mut self, entries: &Receiver<Entry>, waiting: &AtomicUsize) {
         self.open();
         loop {
             match entries.recv_timeout(self.write_at.saturating_duration_since(Instant::now())) {
@@ -203,13 +208,13 @@ impl<T: Fn(Option<String>)> Keeper<T> {
 
 fn tidied(store: &mut HistoryStore, limits: &HistoryLimits) -> Result<bool, StoreError> {
     store.settle()?;
-    store.trim(limits, crate::daemon::journal::unix_ms())
+    store.trim(limits, crate::journal::unix_ms())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::history::recorder_tests::{ended, job, status};
+    use crate::history::recorder_tests::{ended, job, status};
 
     fn keeper<T: Fn(Option<String>)>(directory: &tempfile::TempDir, report: T) -> Keeper<T> {
         let limits = HistoryLimits { max_age_ms: u64::MAX, max_bytes: u64::MAX };

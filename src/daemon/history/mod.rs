@@ -2,7 +2,7 @@
 //!
 //! Guarantees: the loop never waits for it, and it cannot stop or slow a tick. The queue is short; what does not fit is left out and
 //! counted, and the operator is warned once. Snapshots are shared with the API, so passing one on costs a pointer. Queries are answered
-//! by a second thread, which reads beside the writer. Imports: api's contract, host's store, model.
+//! by a second thread, which reads beside the writer.
 
 mod answer;
 mod keeper;
@@ -15,15 +15,15 @@ mod week_tests;
 mod windows;
 
 use super::event::{Component, Event as DaemonEvent};
-use crate::api::HistoryRequest;
-use crate::config::Settings;
-use crate::host::store::history::HistoryLimits;
-use crate::model::{ContainerId, Event, Learning, NodeStatus};
+use api::HistoryRequest;
+use config::Settings;
 use keeper::{Entry, Keeper};
+use model::{ContainerId, Event, Learning, NodeStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
+use store::history::HistoryLimits;
 use tokio::sync::mpsc;
 
 /// Entries that may wait for the disk.
@@ -58,7 +58,7 @@ pub(super) enum Pace {
 
 impl History {
     /// Starts the threads that store and answer. Problems with the disk are reported to the loop.
-    pub fn start(
+    pub(crate) fn start(
         settings: &Settings,
         events: mpsc::Sender<DaemonEvent>,
         requests: mpsc::Receiver<HistoryRequest>,
@@ -93,7 +93,7 @@ impl History {
     }
 
     /// Passes a snapshot on, or leaves it out.
-    pub fn snapshot(&mut self, status: &Arc<NodeStatus>) -> Option<Pace> {
+    pub(crate) fn snapshot(&mut self, status: &Arc<NodeStatus>) -> Option<Pace> {
         let queue = self.queue.as_ref()?;
         let waiting = self.waiting.load(Ordering::Acquire);
         if waiting == 0 && self.behind {
@@ -122,7 +122,7 @@ impl History {
     }
 
     /// Passes an event on, or leaves it out.
-    pub fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event) {
         if let Some(queue) = &self.queue {
             // Snapshots report a full queue.
             let _ = queue.try_send(Entry::Event(event.clone()));
@@ -130,7 +130,7 @@ impl History {
     }
 
     /// Passes an exit code on; must precede the event of the container's end.
-    pub fn exited(&mut self, id: &ContainerId, code: i32) {
+    pub(crate) fn exited(&mut self, id: &ContainerId, code: i32) {
         if let Some(queue) = &self.queue {
             // If the queue is full, the exit code stays unknown.
             let _ = queue.try_send(Entry::Exited(id.clone(), code));
@@ -138,7 +138,7 @@ impl History {
     }
 
     /// Passes on what was read from the log after the container ended.
-    pub fn read_to_end(&mut self, id: &ContainerId, learning: Learning) {
+    pub(crate) fn read_to_end(&mut self, id: &ContainerId, learning: Learning) {
         if let Some(queue) = &self.queue {
             // If the queue is full, the last observation stays.
             let _ = queue.try_send(Entry::ReadToEnd(id.clone(), Box::new(learning)));
@@ -146,7 +146,7 @@ impl History {
     }
 
     /// Applies new bounds.
-    pub fn reconfigure(&mut self, settings: &Settings) {
+    pub(crate) fn reconfigure(&mut self, settings: &Settings) {
         if let Some(queue) = &self.queue {
             // If the queue is full, the next reload applies them.
             let _ = queue.try_send(Entry::Limits(limits(settings)));

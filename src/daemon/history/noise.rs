@@ -1,6 +1,6 @@
-//! Decides which samples are worth keeping: those in which something changed beyond noise. Pure. Imports: model.
+//! Decides which samples are worth keeping: those in which something changed beyond noise. Pure.
 
-use crate::model::{DecisionRecord, Hold, NodeSample, Pressure, Reason, Sample};
+use model::{DecisionRecord, Hold, NodeSample, Pressure, Reason, Sample};
 
 /// Minimum time between two samples of a job, unless something turns; for older jobs it is one part in [`PARTS_OF_AGE`] of their age, up to
 /// [`LONGEST_GAP_MS`].

@@ -1,15 +1,15 @@
-//! Turns snapshots and events into rows worth keeping, for each job. Does not access the disk. Imports: model, the store's batch.
+//! Turns snapshots and events into rows worth keeping, for each job. Does not access the disk.
 
 use super::noise::{Measure, cores_between, node_changed, worth};
 use super::windows::Windows;
-use crate::daemon::target::SAME_START_MS;
-use crate::host::store::history::HistoryBatch;
-use crate::model::{
+use crate::target::SAME_START_MS;
+use model::{
     ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobRecord, JobStatus, Learning, Millis, NodeSample,
     NodeStatus, Sample,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use store::history::HistoryBatch;
 
 /// A job of the previous daemon that is not found again within this time ended while no daemon ran.
 const FOUND_AGAIN_WITHIN_MS: u64 = 60_000;
@@ -50,18 +50,18 @@ struct Live {
 
 impl Recorder {
     /// Continues a history with jobs below `next`; `earlier` are those without an end.
-    pub fn begin(next: u64, earlier: Vec<JobRecord>) -> Recorder {
+    pub(super) fn begin(next: u64, earlier: Vec<JobRecord>) -> Recorder {
         Recorder { next, earlier, ..Recorder::default() }
     }
 
     /// Returns the rows to be written, and starts a new batch.
-    pub fn take(&mut self) -> HistoryBatch {
+    pub(super) fn take(&mut self) -> HistoryBatch {
         std::mem::take(&mut self.batch)
     }
 
     /// Puts back the ended jobs of a batch that could not be written, because nothing else would end them in the history. Their samples
     /// are left out.
-    pub fn put_back(&mut self, left_out: HistoryBatch) {
+    pub(super) fn put_back(&mut self, left_out: HistoryBatch) {
         let ended = left_out.jobs.into_iter().filter(|(_, job)| job.ended_unix_ms.is_some());
         for (number, job) in ended.take(ENDS_AT_MOST) {
             self.batch.jobs.entry(number).or_insert(job);
@@ -69,12 +69,12 @@ impl Recorder {
     }
 
     /// Takes back a batch that is to be written to a new history, because this one is damaged.
-    pub fn take_back(&mut self, batch: HistoryBatch) {
+    pub(super) fn take_back(&mut self, batch: HistoryBatch) {
         self.batch = batch;
     }
 
     /// Goes on in a new, empty history: the node and the running jobs, with their last samples, are written again.
-    pub fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         self.node = None;
         for live in self.live.values() {
             if let Entry::Vacant(unwritten) = self.batch.jobs.entry(live.job.number) {
@@ -85,7 +85,7 @@ impl Recorder {
     }
 
     /// Records a snapshot.
-    pub fn observe(&mut self, status: &NodeStatus) {
+    pub(super) fn observe(&mut self, status: &NodeStatus) {
         self.observe_node(status);
         for job in &status.jobs {
             self.observe_job(job, status);
@@ -108,7 +108,7 @@ impl Recorder {
     }
 
     /// Records an event. Returns whether the rows should be written soon, because clients may ask about it.
-    pub fn happened(&mut self, event: &Event) -> bool {
+    pub(super) fn happened(&mut self, event: &Event) -> bool {
         let ended = event.kind == EventKind::Ended;
         if let (true, Some(id)) = (ended, &event.container) {
             self.end(&ContainerId::new(id), event.unix_ms);
@@ -120,7 +120,7 @@ impl Recorder {
     }
 
     /// Records the exit code of a container; its end follows.
-    pub fn exited(&mut self, id: &ContainerId, code: i32) {
+    pub(super) fn exited(&mut self, id: &ContainerId, code: i32) {
         if let Some(live) = self.live.get_mut(id) {
             live.job.exit_code = Some(code);
         }
@@ -238,7 +238,7 @@ impl Recorder {
     }
 
     /// Records what was read from the log of an ended job: its last lines come after the last snapshot.
-    pub fn read_to_end(&mut self, id: &ContainerId, learning: &Learning) {
+    pub(super) fn read_to_end(&mut self, id: &ContainerId, learning: &Learning) {
         let Some((mut job, latest)) = self.ended.remove(id) else { return };
         let ended = job.ended_unix_ms.unwrap_or(job.last_unix_ms).max(latest.unix_ms + 1);
         let last = Sample { unix_ms: ended, is_turn: true, ..learnt(learning, latest.clone()) };

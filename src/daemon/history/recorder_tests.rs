@@ -1,7 +1,7 @@
 //! The rows that the recorder keeps of snapshots: changes and noise, and the identity of jobs across restarts.
 
 use super::recorder::{ROWS_AT_MOST, Recorder};
-use crate::model::*;
+use model::*;
 
 const START: u64 = 1_700_000_000_000;
 

@@ -5,10 +5,10 @@
 
 use super::recorder::Recorder;
 use super::recorder_tests::job;
-use crate::host::store::history::{HistoryLimits, HistoryStore};
-use crate::model::*;
+use model::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use store::history::{HistoryLimits, HistoryStore};
 
 /// 64 cores for 200 jobs.
 const CORES_PER_JOB: f64 = 0.32;

@@ -1,10 +1,10 @@
-//! CPU time of each job in each holdback block, from its wash-out to its end. Does not access the disk. Imports: model.
+//! CPU time of each job in each holdback block, from its wash-out to its end. Does not access the disk.
 //!
 //! All CPU time used while the block was observed counts, including that of jobs that started or ended within it: leaving out jobs that
 //! ended would leave out those that governing helped to finish. A job that was paused, frozen or held at any look is left out. A block in
 //! which the policy's settings changed does not count; one in which no job ran does.
 
-use crate::model::{
+use model::{
     BlockRecord, BlockWork, ContainerId, CpuTime, HoldbackBlock, Millis, NodeStatus, PolicySettings, RunState,
 };
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ struct Seen {
 
 impl Windows {
     /// Records a snapshot, whose jobs have these numbers. Returns the block that it ends.
-    pub fn observe(
+    pub(super) fn observe(
         &mut self,
         status: &NodeStatus,
         number: impl Fn(&ContainerId) -> Option<u64>,
@@ -109,8 +109,8 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::history::recorder_tests::job;
-    use crate::model::Hold;
+    use crate::history::recorder_tests::job;
+    use model::Hold;
 
     const START: u64 = 1_700_000_000_000;
 

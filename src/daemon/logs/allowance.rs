@@ -3,7 +3,7 @@
 //! Problem: a log's content belongs to its owner, and some of it is expensive to parse (a `flowcon.pattern` at its limits, lines made for
 //! it), while one loop governs all jobs. Approach: a token bucket of CPU time. The cost of a job's bytes is measured piece by piece; what
 //! exceeds the budget is skipped up to the end of a line. A log of ordinary size never gets there: a MiB takes some hundredths of a
-//! second. Pure: the clock is an argument. Imports: nothing.
+//! second. Pure: the clock is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -35,28 +35,28 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    pub fn new(now: Instant) -> Allowance {
+    pub(super) fn new(now: Instant) -> Allowance {
         Allowance { credit: AT_FIRST, at: now, mid_line: false, skipping: false, skipped_at: None }
     }
 
     /// Starts another run of the job: what follows begins a line.
-    pub fn begin_again(&mut self) {
+    pub(super) fn begin_again(&mut self) {
         (self.mid_line, self.skipping) = (false, false);
     }
 
     /// Returns when it was last used.
-    pub fn used_at(&self) -> Instant {
+    pub(super) fn used_at(&self) -> Instant {
         self.at
     }
 
     /// Whether bytes were skipped within `time` before `now`.
-    pub fn skipped_within(&self, time: Duration, now: Instant) -> bool {
+    pub(super) fn skipped_within(&self, time: Duration, now: Instant) -> bool {
         self.skipped_at.is_some_and(|at| now.saturating_duration_since(at) < time)
     }
 
     /// Passes `bytes` to `read` in pieces as long as there is credit. Returns the number of bytes that were skipped. `cpu` returns the
     /// CPU time that this thread has used.
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         bytes: &[u8],
         now: Instant,

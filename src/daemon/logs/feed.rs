@@ -1,12 +1,12 @@
-//! Source of a container's log. Imports: host's engine and files.
+//! Source of a container's log.
 
-use crate::host::docker::LogFormat;
-use crate::host::tail::Source;
+use docker::LogFormat;
 use std::time::Duration;
+use tail::Source;
 
 /// Source of a container's log.
 #[derive(Debug)]
-pub(in crate::daemon) enum LogFeed {
+pub(crate) enum LogFeed {
     /// The engine's json-file.
     JsonFile(std::path::PathBuf),
     /// Plain bytes: a command's output, or the file that `flowcon.log` names.

@@ -6,16 +6,16 @@
 //! tried again once that thread has returned, in a thread of its own until it answers.
 //!
 //! Guarantees: no byte of the other logs is lost or sent twice. The number of threads is bounded; logs beyond it stay unread.
-//! [`Files::supervise`] itself touches no log. Imports: the worker, host's tail, model, progress.
+//! [`Files::supervise`] itself touches no log.
 
 use super::worker::{Follow, Place, Places, Worker};
-use crate::daemon::event::Event;
-use crate::host::tail::{Position, Source, Start};
-use crate::model::ContainerId;
-use crate::progress::JsonFile;
+use crate::event::Event;
+use model::ContainerId;
+use progress::JsonFile;
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tail::{Position, Source, Start};
 use tokio::sync::mpsc;
 
 /// A log that blocks its thread for longer than this counts as not answering.
@@ -80,14 +80,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub fn new(patience: Duration, events: mpsc::Sender<Event>) -> Files {
+    pub(super) fn new(patience: Duration, events: mpsc::Sender<Event>) -> Files {
         let (logs, own) = (BTreeMap::new(), BTreeMap::new());
         let mut files = Files { logs, common: None, own, held: Vec::new(), patience, events };
         files.start_common();
         files
     }
 
-    pub fn follow(&mut self, follow: Follow) {
+    pub(super) fn follow(&mut self, follow: Follow) {
         let Follow { id, serial, source, decoder, start } = follow;
         self.unfollow(&id);
         // The paths of engines and of flowcon are on local disks; a path that a job names may be on a file system that does not answer.
@@ -104,7 +104,7 @@ impl Files {
         self.logs.insert(id, log);
     }
 
-    pub fn unfollow(&mut self, id: &ContainerId) {
+    pub(super) fn unfollow(&mut self, id: &ContainerId) {
         if let (Some(Log { reader: Reader::Common, .. }), Some(common)) = (self.logs.remove(id), &self.common) {
             common.unfollow(id);
         }
@@ -114,7 +114,7 @@ impl Files {
     }
 
     /// Supervises the threads; to be called every second. Returns the logs that have stopped answering.
-    pub fn supervise(&mut self) -> Vec<ContainerId> {
+    pub(super) fn supervise(&mut self) -> Vec<ContainerId> {
         self.collect_returned();
         if self.common.is_none() {
             self.start_common();

@@ -1,13 +1,13 @@
 //! Logs on a file system that does not answer, beside logs that do: a real FUSE mount without a server.
 
 use super::*;
-use crate::daemon::event::Event;
-use crate::host::tail::ContainerFile;
+use crate::event::Event;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use tail::ContainerFile;
 use tempfile::TempDir;
 
 const IMPATIENT: Duration = Duration::from_millis(300);

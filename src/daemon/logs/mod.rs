@@ -12,18 +12,18 @@ mod worker;
 use super::draining::Draining;
 use super::event::{Event, LogChunk};
 use super::job::Jobs;
-use crate::host::docker::{Engine, LogFormat};
-use crate::host::store::LogPlace;
-use crate::host::tail::{Position, Source, Start};
-use crate::model::{ContainerId, LogOrigin, Millis};
-use crate::progress::JsonFile;
 use allowance::Allowance;
+use docker::{Engine, LogFormat};
 use feed::{LogFeed, SKIPS_SHOWN_FOR};
 use files::{Files, PATIENCE};
+use model::{ContainerId, LogOrigin, Millis};
+use progress::JsonFile;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use store::LogPlace;
 use streams::Stream;
+use tail::{Position, Source, Start};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use worker::Follow;
@@ -57,7 +57,7 @@ pub(super) struct LogReader {
 }
 
 impl LogReader {
-    pub fn start(engine: Option<Engine>) -> LogReader {
+    pub(crate) fn start(engine: Option<Engine>) -> LogReader {
         let (events, inbox) = mpsc::channel(EVENTS_AT_MOST);
         LogReader {
             inbox,
@@ -72,7 +72,7 @@ impl LogReader {
     }
 
     /// Passes chunks to the trackers of their jobs, including jobs that are being drained.
-    pub fn deliver(&mut self, chunks: Vec<LogChunk>, now: Millis, jobs: &mut Jobs, draining: &mut Draining) {
+    pub(crate) fn deliver(&mut self, chunks: Vec<LogChunk>, now: Millis, jobs: &mut Jobs, draining: &mut Draining) {
         for chunk in chunks {
             // Chunks of an earlier follow request are read again by the current one.
             if self.followed.get(&chunk.id) != Some(&chunk.serial) {
@@ -95,19 +95,19 @@ impl LogReader {
     }
 
     /// Returns a warning if parts of the log were skipped lately, because it costs too much to read.
-    pub fn cost_warning(&self, id: &ContainerId) -> Option<&'static str> {
+    pub(crate) fn cost_warning(&self, id: &ContainerId) -> Option<&'static str> {
         let now = Instant::now();
         let skips = |allowance: &Allowance| allowance.skipped_within(SKIPS_SHOWN_FOR, now);
         self.allowances.get(id).is_some_and(skips).then_some(COSTS_TOO_MUCH)
     }
 
     /// Returns the containers whose logs do not answer, with the text of the notice.
-    pub fn silent(&mut self) -> Vec<(ContainerId, &'static str)> {
+    pub(crate) fn silent(&mut self) -> Vec<(ContainerId, &'static str)> {
         self.files.supervise().into_iter().map(|id| (id, SILENT)).collect()
     }
 
     /// Follows a container's log from `place`, or from its beginning.
-    pub fn follow(&mut self, id: &ContainerId, feed: LogFeed, place: Option<LogPlace>) {
+    pub(crate) fn follow(&mut self, id: &ContainerId, feed: LogFeed, place: Option<LogPlace>) {
         self.unfollow(id);
         self.allowances.get_mut(id).into_iter().for_each(Allowance::begin_again);
         let start = match place {
@@ -132,7 +132,7 @@ impl LogReader {
 
     /// Returns where users with permission can read the same log; the owner of a handed-over output reports it. `pid`: a process of the
     /// container.
-    pub fn origin(&self, feed: &LogFeed, pid: u32) -> Option<LogOrigin> {
+    pub(crate) fn origin(&self, feed: &LogFeed, pid: u32) -> Option<LogOrigin> {
         match feed {
             LogFeed::JsonFile(path) | LogFeed::Plain(Source::Host(path)) => Some(LogOrigin::File(path.clone())),
             LogFeed::Plain(Source::Handed(_)) => None,
@@ -141,7 +141,7 @@ impl LogReader {
         }
     }
 
-    pub fn unfollow(&mut self, id: &ContainerId) {
+    pub(crate) fn unfollow(&mut self, id: &ContainerId) {
         if let Some(stream) = self.streams.remove(id) {
             stream.abort();
         }

@@ -1,14 +1,14 @@
 //! Logs that only the engine's logs API provides (`local`, `journald`, Podman): a task for each, no faster than files are read.
 
 use super::feed::{GROWS_TOO_FAST, SKIPS_SHOWN_FOR};
-use crate::daemon::event::{Event, LogChunk};
-use crate::daemon::journal::unix_ms;
-use crate::host::docker::{Engine, LogFormat, LogMark, LogPiece, LogPosition, logs as engine_logs};
-use crate::host::store::{ApiMark, LogPlace};
-use crate::host::tail::Budget;
-use crate::model::ContainerId;
+use crate::event::{Event, LogChunk};
+use crate::journal::unix_ms;
+use docker::{Engine, LogFormat, LogMark, LogPiece, LogPosition, logs as engine_logs};
 use futures_util::StreamExt;
+use model::ContainerId;
 use std::time::{Duration, Instant};
+use store::{ApiMark, LogPlace};
+use tail::Budget;
 use tokio::sync::mpsc;
 
 const RETRY_FIRST: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Returns where an earlier daemon stopped, or the beginning.
-    pub fn position(place: Option<LogPlace>) -> LogPosition {
+    pub(super) fn position(place: Option<LogPlace>) -> LogPosition {
         let mark = |stored: ApiMark| LogMark { unix_ns: stored.unix_ns, messages: stored.messages };
         match place {
             Some(LogPlace::Api { output, error }) => LogPosition { output: mark(output), error: mark(error) },
@@ -49,7 +49,7 @@ impl Stream {
     }
 
     /// Follows the log until the container ends; reconnects after a broken connection.
-    pub async fn follow(mut self) {
+    pub(super) async fn follow(mut self) {
         let mut wait = RETRY_FIRST;
         let mut pace = Pace::new(Budget::default(), Instant::now());
         loop {

@@ -1,20 +1,19 @@
 //! A thread that reads log files and sends new bytes, until it is told to end or is retired.
 //!
 //! It publishes which log it touches, and the positions up to which bytes were sent: after it is retired, others continue there.
-//! Imports: events, the journal, host's tail, model, progress.
 
 use super::feed::{GROWS_TOO_FAST, SKIPS_SHOWN_FOR};
-use crate::daemon::event::{Component, Event, LogChunk};
-use crate::daemon::journal::file_place;
-use crate::host::tail::{Budget, Health, Position, Source, Start, Tailer, Touch};
-use crate::model::ContainerId;
-use crate::progress::JsonFile;
+use crate::event::{Component, Event, LogChunk};
+use crate::journal::file_place;
+use model::ContainerId;
+use progress::JsonFile;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tail::{Budget, Health, Position, Source, Start, Tailer, Touch};
 use tokio::sync::mpsc;
 
 /// How often the health of logs is checked.
@@ -66,7 +65,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn start(events: mpsc::Sender<Event>) -> io::Result<Worker> {
+    pub(super) fn start(events: mpsc::Sender<Event>) -> io::Result<Worker> {
         let (requests, inbox) = std_mpsc::channel();
         let tailer = Tailer::new(Budget::default());
         let (touch, sent) = (tailer.touch(), Arc::default());
@@ -75,11 +74,11 @@ impl Worker {
         Ok(Worker { requests, touch, sent, thread })
     }
 
-    pub fn follow(&self, follow: Follow) {
+    pub(super) fn follow(&self, follow: Follow) {
         self.request(Request::Follow(follow));
     }
 
-    pub fn unfollow(&self, id: &ContainerId) {
+    pub(super) fn unfollow(&self, id: &ContainerId) {
         self.request(Request::Unfollow(id.clone()));
     }
 
@@ -90,17 +89,17 @@ impl Worker {
     }
 
     /// Returns the log that has blocked the thread for longer than `patience`.
-    pub fn held(&self, patience: Duration) -> Option<ContainerId> {
+    pub(super) fn held(&self, patience: Duration) -> Option<ContainerId> {
         self.touch.held(patience)
     }
 
     /// Whether the log has answered; `false` while the thread is sending, which takes a short time.
-    pub fn has_answered(&self, id: &ContainerId) -> bool {
+    pub(super) fn has_answered(&self, id: &ContainerId) -> bool {
         self.sent.try_lock().is_ok_and(|sent| sent.places.contains_key(id))
     }
 
     /// Stops the thread from sending, and returns where others continue. `None` while it is sending, or if `still` does not hold.
-    pub fn retire(&self, still: impl FnOnce(&Worker) -> bool) -> Option<Places> {
+    pub(super) fn retire(&self, still: impl FnOnce(&Worker) -> bool) -> Option<Places> {
         let mut sent = match self.sent.try_lock() {
             Ok(sent) => sent,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -114,7 +113,7 @@ impl Worker {
     }
 
     /// Returns its thread, which ends as soon as it is not blocked.
-    pub fn end(self) -> JoinHandle<()> {
+    pub(super) fn end(self) -> JoinHandle<()> {
         self.thread
     }
 }

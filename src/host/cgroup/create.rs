@@ -5,7 +5,8 @@
 //! is requested over D-Bus instead, because the cgroup tree belongs to systemd.
 
 use super::CgroupError;
-use super::hierarchy::{Controller, Hierarchies, Mount};
+use super::controller::Controller;
+use super::hierarchy::{Hierarchies, Mount};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Errors of cgroup operations, each with the next step.
 
-use crate::model::Setting;
+use model::Setting;
 use std::io;
 use std::path::PathBuf;
 

@@ -1,36 +1,12 @@
 //! Mount points of the cgroup hierarchies, and the cgroup of a process in each of them.
 
 use super::CgroupError;
+use super::controller::Controller;
 use super::directory::{Directories, Directory};
-use crate::model::Quota;
+use model::Quota;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The controllers used here, by their names on version 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Controller {
-    Cpu,
-    Cpuacct,
-    Memory,
-    Blkio,
-    Freezer,
-}
-
-impl Controller {
-    pub(super) const ALL: [Controller; 5] =
-        [Controller::Cpu, Controller::Cpuacct, Controller::Memory, Controller::Blkio, Controller::Freezer];
-
-    fn name(self) -> &'static str {
-        match self {
-            Controller::Cpu => "cpu",
-            Controller::Cpuacct => "cpuacct",
-            Controller::Memory => "memory",
-            Controller::Blkio => "blkio",
-            Controller::Freezer => "freezer",
-        }
-    }
-}
 
 /// The cgroup version of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Reads the current limits of a cgroup, in the units of `model`.
 
+use super::controller::Controller;
 use super::directory::Directories;
 use super::directory::Directory;
-use super::hierarchy::Controller;
-use crate::model::{Bytes, CpuWeight, Limits, Quota};
+use model::{Bytes, CpuWeight, Limits, Quota};
 
 /// Memory sizes from this value on mean "no limit": the kernel's maximum, rounded down to a page, is slightly larger.
 const NO_LIMIT: u64 = 1 << 62;
@@ -136,12 +136,9 @@ pub(super) fn io_weight(blkio: &Directory) -> Option<u16> {
     set.or(weights.first()).copied()
 }
 
-impl super::Cgroup {
-    /// Whether engines write an I/O weight to BFQ's file of version 2, unconverted, instead of `io.weight`.
-    pub(crate) fn has_bfq_weight(&self) -> bool {
-        let blkio = self.directories.of(Controller::Blkio);
-        blkio.is_some_and(|blkio| IoWeightFile::present(blkio).contains(&IoWeightFile::Bfq))
-    }
+/// Whether BFQ's file of version 2 is there.
+pub(super) fn has_bfq_weight(blkio: &Directory) -> bool {
+    IoWeightFile::present(blkio).contains(&IoWeightFile::Bfq)
 }
 
 fn number(directory: &Directory, name: &str) -> Option<u64> {

@@ -1,7 +1,8 @@
 //! Whether the process of a container was moved out of its own cgroup, whose limits then apply to nothing.
 
+use super::controller::Controller;
 use super::directory::{Directories, Directory};
-use super::hierarchy::{Controller, Membership};
+use super::hierarchy::Membership;
 use super::{StartTime, process};
 
 /// The controllers whose limits are governed.

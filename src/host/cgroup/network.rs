@@ -25,7 +25,7 @@ impl Network {
     }
 
     /// Returns the bytes received and sent so far on all interfaces except loopback.
-    pub(super) fn bytes(&mut self) -> Option<crate::model::Bytes> {
+    pub(super) fn bytes(&mut self) -> Option<model::Bytes> {
         let mut text = vec![0; 4096];
         let mut filled = 0;
         while filled < LARGEST {
@@ -35,7 +35,7 @@ impl Network {
             }
             text.resize(filled + 4096, 0);
         }
-        Some(crate::model::Bytes(sum(std::str::from_utf8(&text[..filled]).ok()?)))
+        Some(model::Bytes(sum(std::str::from_utf8(&text[..filled]).ok()?)))
     }
 }
 

@@ -4,12 +4,12 @@
 //! their threads count: with `OMP_PROC_BIND`, the first thread may run on one processor only, and each other thread on another one. A
 //! launcher that may run anywhere but computes nothing does not widen the result.
 
+use super::controller::Controller;
 use super::directory::Directories;
 use super::directory::Directory;
-use super::hierarchy::Controller;
 use super::limits::{cpu_quota, cpu_weight};
 use super::process;
-use crate::model::{CpuWeight, Numbers, Place, Quota};
+use model::{CpuWeight, Numbers, Place, Quota};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::fs;

@@ -1,6 +1,6 @@
 //! Pressure stall information of a cgroup and of the node.
 
-use crate::model::Pressure;
+use model::Pressure;
 use std::fs;
 
 /// Parses the fraction of the last ten seconds in which some task waited: `some avg10=1.23 avg60=… total=…`, in percent.

@@ -1,7 +1,7 @@
 //! Version 2 on files with real content in a temporary directory, for hosts that run version 1.
 
 use super::*;
-use crate::model::{Bytes, CpuTime, CpuWeight, Quota};
+use model::{Bytes, CpuTime, CpuWeight, Quota};
 use std::fs;
 use tempfile::TempDir;
 

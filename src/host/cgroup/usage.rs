@@ -1,9 +1,9 @@
 //! Resource usage of a container: counters and gauges from open control files.
 
+use super::controller::Controller;
 use super::directory::{Directories, KeptFile};
-use super::hierarchy::Controller;
 use super::pressure;
-use crate::model::{Bytes, CpuTime, Usage};
+use model::{Bytes, CpuTime, Usage};
 
 /// The open control files for the usage of one cgroup.
 #[derive(Debug, Default)]

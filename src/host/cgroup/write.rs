@@ -1,13 +1,13 @@
 //! Writing one limit to the kernel and reading it back.
 
 use super::CgroupError;
+use super::controller::Controller;
 use super::directory::Directories;
 use super::directory::Directory;
-use super::hierarchy::Controller;
 use super::limits::{self, IoWeightFile};
-use crate::model::{Bytes, CpuWeight, Quota, Setting};
 use cgroups_rs::fs::cpu::CpuController;
 use cgroups_rs::fs::memory::MemController;
+use model::{Bytes, CpuWeight, Quota, Setting};
 
 /// Smallest run time per period that the kernel accepts, in microseconds.
 const SHORTEST_RUN_US: u64 = 1000;

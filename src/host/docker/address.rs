@@ -1,4 +1,4 @@
-//! The address of the engine. Imports: std only.
+//! The address of the engine.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

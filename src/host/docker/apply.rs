@@ -1,13 +1,13 @@
-//! Applies limits through the engine: one update, which changes them and nothing else. Imports: model, hyper.
+//! Applies limits through the engine: one update, which changes them and nothing else.
 
 use super::EngineName;
 use super::cpu_shares::Conversion;
 use super::engine::{Engine, checked_id, decoded};
 use super::error::EngineError;
 use super::update::UpdateBody;
-use crate::model::{ContainerId, EngineLimits, Setting};
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
+use model::{ContainerId, EngineLimits, Setting};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::future::Future;
@@ -114,8 +114,8 @@ fn restart_policy(inspected: &[u8]) -> io::Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::docker::EngineAddress;
-    use crate::model::CpuWeight;
+    use crate::EngineAddress;
+    use model::CpuWeight;
     use tempfile::TempDir;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixListener;

@@ -1,7 +1,6 @@
 //! What a container was started with, from the bundle of its runtime: an update changes only the engine's record and the cgroup.
-//! Imports: model, serde_json.
 
-use crate::model::ContainerId;
+use model::ContainerId;
 use serde::Deserialize;
 use std::fs::{self, File};
 use std::io::Read;

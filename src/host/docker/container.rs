@@ -1,12 +1,12 @@
-//! A container as parsed from the engine's `inspect`, with the properties that the daemon needs. Imports: model, bollard's types.
+//! A container as parsed from the engine's `inspect`, with the properties that the daemon needs.
 
 use super::EngineName;
 use super::log_pieces::LogFormat;
-use crate::model::time::unix_nanos;
-use crate::model::{ContainerId, EngineLimits, TrainingId};
 use bollard::models::{
     ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, DeviceRequest, HostConfig, MountPoint,
 };
+use model::time::unix_nanos;
+use model::{ContainerId, EngineLimits, TrainingId};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Conversion between CPU weight and the engine's `cpu_shares`, for each generation of runc. Pure. Imports: model.
+//! Conversion between CPU weight and the engine's `cpu_shares`, for each generation of runc. Pure.
 //!
 //! Docker only supports shares (2 ..= 262,144). On cgroup v1 the kernel uses the same number; on v2 runc converts it to a `cpu.weight` (1
 //! ..= 10,000), linearly before runc 1.3.2 and with a quadratic exponent since. Because a weight is wanted here, each conversion is
 //! inverted: the result is the middle of all shares that give this weight, as far as possible from rounding on either side.
 
-use crate::model::CpuWeight;
+use model::CpuWeight;
 
 const SHARES_MIN: u64 = 2;
 const SHARES_MAX: u64 = 262_144;

@@ -1,4 +1,4 @@
-//! The calls of the daemon to an engine, each limited in time, size and number. Imports: model, bollard, hyper.
+//! The calls of the daemon to an engine, each limited in time, size and number.
 //!
 //! Two clients share one transport. bollard requests the version and `inspect`. Info, list, updates, events and logs are requested without
 //! it, because bollard's enums are closed, so that one unknown word would hide the engine or all containers; because it drops the warnings of
@@ -10,12 +10,12 @@ use super::error::{EngineError, shortened};
 use super::sent_updates::SentUpdates;
 use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
 use super::{CALL_TIMEOUT, CALL_TIMEOUT_MOST, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
-use crate::model::{ContainerId, EngineLimits, EngineMark};
 use bollard::models::{ContainerInspectResponse, SystemVersion};
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
+use model::{ContainerId, EngineLimits, EngineMark};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Errors of calls to an engine; each message ends with the next step. Imports: std only.
+//! Errors of calls to an engine; each message ends with the next step.
 
 use std::path::PathBuf;
 use std::time::Duration;

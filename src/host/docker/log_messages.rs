@@ -1,9 +1,9 @@
-//! Splits the bytes of the logs API into messages with timestamps. Pure. Imports: std only.
+//! Splits the bytes of the logs API into messages with timestamps. Pure.
 //!
 //! Without a terminal the response consists of frames: `[stream, 0, 0, 0, length (4 bytes, big-endian)]` and a message. With a terminal it
 //! is the raw output. Each message begins with a timestamp and a space.
 
-use crate::model::time::unix_nanos;
+use model::time::unix_nanos;
 
 /// Docker splits a line into messages of this many bytes.
 pub(super) const MESSAGE_LONGEST: usize = 16 << 10;

@@ -2,7 +2,7 @@
 //!
 //! A message is a line with its end, or a part of a longer line: Docker splits lines after 16 KiB, Podman wherever the job flushed. Parts
 //! are joined again, up to [`LONGEST_JOINED`], because the messages of the two streams are interleaved. Docker (observed with 20.10.24)
-//! drops the newline of a line that it has split, so a part of less than 16 KiB ends its line. Imports: std only.
+//! drops the newline of a line that it has split, so a part of less than 16 KiB ends its line.
 
 use super::EngineName;
 use super::log_messages::{MESSAGE_LONGEST, NoFrame, framed_message, raw_message, timestamp_and_text};

@@ -1,12 +1,12 @@
-//! The output of a container through the logs API, for log drivers whose files cannot be read. Imports: model, hyper.
+//! The output of a container through the logs API, for log drivers whose files cannot be read.
 
 use super::engine::Engine;
 use super::error::EngineError;
 use super::log_pieces::{LogDecoder, LogFormat, LogPiece, LogPosition};
-use crate::model::ContainerId;
 use futures_util::Stream;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use model::ContainerId;
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Finds Podman's containers whose restart policy was lost, as an update that does not name it can cause. Imports: model.
+//! Finds Podman's containers whose restart policy was lost, as an update that does not name it can cause.
 //!
 //! Podman keeps the command line that created a container, in its own API only. A container that was created through the API has none; that
 //! it was restarted although it has no policy is the only trace then.
@@ -6,7 +6,7 @@
 use super::container::{is_container_id, is_container_name, plain_name};
 use super::engine::Engine;
 use super::error::EngineError;
-use crate::model::ContainerId;
+use model::ContainerId;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 

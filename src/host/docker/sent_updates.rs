@@ -2,15 +2,15 @@
 //!
 //! An update that is not answered in time goes on: an engine carries it out all the same. The next update of its container waits for it,
 //! so that updates neither overtake each other nor queue up at a slow engine, which would make it slower still. A repetition gets its
-//! answer, which is as good as its own: the caller reads the result back in any case. Imports: model, hyper, tokio.
+//! answer, which is as good as its own: the caller reads the result back in any case.
 
 use super::CALL_TIMEOUT_MOST;
 use super::update::UpdateBody;
-use crate::model::ContainerId;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use model::ContainerId;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -38,7 +38,7 @@ struct SentUpdate {
 impl SentUpdates {
     /// Sends an update and returns its answer. `exchange` sends `body`; it is not polled before the last update of this container is
     /// answered, nor if that was the same and succeeded. Can be dropped at any time: the next call goes on from there.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         id: &ContainerId,
         body: UpdateBody,

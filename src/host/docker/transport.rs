@@ -1,6 +1,6 @@
 //! Sends one request per connection on the engine's Unix socket, with a limit on the size of the response.
 //!
-//! bollard uses this transport too, because its own one accepts responses of any size. Imports: hyper, tokio.
+//! bollard uses this transport too, because its own one accepts responses of any size.
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};

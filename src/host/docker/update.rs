@@ -1,4 +1,4 @@
-//! Translates limits to the body of a `docker update`. Pure. Imports: model.
+//! Translates limits to the body of a `docker update`. Pure.
 //!
 //! In an update 0 means "no change", so other values are needed to unset a limit (checked with Docker 20.10.24, runc 1.1.5, cgroup v1):
 //!
@@ -17,7 +17,7 @@
 //! as all three, updates the quota, and ignores `NanoCpus`.
 
 use super::Conversion;
-use crate::model::{Bytes, EngineLimits, Quota, Setting};
+use model::{Bytes, EngineLimits, Quota, Setting};
 use serde::Serialize;
 
 /// Default scheduling period of the kernel, in microseconds.
@@ -106,8 +106,11 @@ impl UpdateBody {
 }
 
 /// Returns what Docker 20.10 makes of a container's record by an update, or why it refuses it: the engine of the simulated disasters.
-#[cfg(test)]
-pub(crate) fn updated(
+///
+/// # Errors
+/// The engine's message.
+#[doc(hidden)]
+pub fn updated(
     record: EngineLimits,
     original: &EngineLimits,
     conversion: Conversion,
@@ -190,7 +193,7 @@ fn io_weight(blkio_weight: i64) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CpuWeight;
+    use model::CpuWeight;
 
     const UNSET: EngineLimits = EngineLimits {
         cpu_shares: 0,

@@ -1,6 +1,6 @@
 //! The daemon's side of the guard process: starts it, sends it plans, and thaws its cgroups after it has ended.
 //!
-//! Never blocks: a guard that has not responded gets no further plan, and is killed after a timeout. Imports: the freezer's turns.
+//! Never blocks: a guard that has not responded gets no further plan, and is killed after a timeout.
 
 use super::turns::{Plan, Report};
 use super::{leave, thaw};
@@ -106,7 +106,7 @@ impl Guard {
     }
 
     /// Sets whether it has, for tests.
-    #[cfg(test)]
+    #[doc(hidden)]
     pub fn set_answered(&self, is_answered: bool) {
         lock(&self.shared).unanswered = (!is_answered).then(Instant::now);
     }

@@ -1,6 +1,6 @@
 //! The guard process: reads plans as lines of JSON, writes reports, and thaws everything when its input ends.
 //!
-//! It needs no signal to detect the end of the daemon: the kernel closes its input, however the daemon ended. Imports: the freezer's turns.
+//! It needs no signal to detect the end of the daemon: the kernel closes its input, however the daemon ended.
 
 use super::turns::{Plan, Turns};
 use std::io::{self, BufRead, Write};

@@ -1,7 +1,7 @@
 //! Freezes and thaws cgroups in turns within a period, according to the daemon's plan, and reports the results.
 //!
 //! Guarantees: no freeze is longer than [`Plan::at_most_ms`]; nothing is frozen longer than [`LEASE`] after the last plan; a dropped value
-//! is thawed. Imports: the freezer.
+//! is thawed.
 
 use super::{Freezer, Froze, is_gone, leave};
 use serde::{Deserialize, Serialize};
@@ -80,13 +80,13 @@ struct Held {
 }
 
 impl Turns {
-    pub fn new(now: Instant) -> Turns {
+    pub(crate) fn new(now: Instant) -> Turns {
         let period = Duration::from_millis(500);
         Turns { period, at_most: period, began: now, last_plan: now, held: BTreeMap::new() }
     }
 
     /// Applies a plan from now on, and returns the results so far.
-    pub fn follow(&mut self, plan: Plan, now: Instant) -> Report {
+    pub(crate) fn follow(&mut self, plan: Plan, now: Instant) -> Report {
         self.last_plan = now;
         self.period = Duration::from_millis(plan.period_ms.max(1));
         self.at_most = Duration::from_millis(plan.at_most_ms);
@@ -124,7 +124,7 @@ impl Turns {
     }
 
     /// Freezes and thaws the cgroups whose time has come; returns the time until the next change.
-    pub fn turn(&mut self, now: Instant) -> Duration {
+    pub(crate) fn turn(&mut self, now: Instant) -> Duration {
         let has_plan = now - self.last_plan < LEASE;
         let into = (now - self.began).as_secs_f64() / self.period.as_secs_f64();
         let phase = into.fract();

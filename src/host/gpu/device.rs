@@ -3,7 +3,7 @@
 use super::faults::Fault;
 use super::shares::{Clock, Sample, busy, shares};
 use super::{GpuProcess, GpuReading, INSTANCES_AT_MOST, PROCESSES_AT_MOST};
-use crate::model::{Bytes, Gpu, GpuInstance, Millis};
+use model::{Bytes, Gpu, GpuInstance, Millis};
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{Clock as ClockOf, EccCounter, MemoryError, Sampling, TemperatureSensor};
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};

@@ -70,7 +70,7 @@ pub(super) struct Xids<'nvml> {
 
 impl<'nvml> Xids<'nvml> {
     /// Subscribes to the events of this GPU, unless already subscribed.
-    pub fn listen(&mut self, nvml: &'nvml Nvml, device: &Device<'nvml>, index: u32, uuid: &str) {
+    pub(crate) fn listen(&mut self, nvml: &'nvml Nvml, device: &Device<'nvml>, index: u32, uuid: &str) {
         if self.sets.contains_key(uuid) {
             return;
         }
@@ -84,7 +84,7 @@ impl<'nvml> Xids<'nvml> {
     }
 
     /// Returns the faults reported since the last call. Does not wait.
-    pub fn since(&mut self) -> Vec<Fault> {
+    pub(crate) fn since(&mut self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (uuid, set) in &self.sets {
             let Some((gpu, set)) = set else { continue };

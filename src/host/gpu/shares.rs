@@ -1,7 +1,7 @@
 //! Computes each process's share of a GPU's time from the driver's samples. Pure.
 //!
 //! The driver keeps samples with its own timestamps, and returns those since a given timestamp. The shares of one GPU never add up to more
-//! than its total busy time. Imports: std.
+//! than its total busy time.
 
 use std::collections::BTreeMap;
 
@@ -31,13 +31,13 @@ pub(super) struct Clock {
 impl Clock {
     /// Returns the timestamp after which samples should be read: the newest one seen; 0 before the first, and if samples are missing: a
     /// driver whose clock was set back has none after the newest one seen.
-    pub fn since_us(&self) -> u64 {
+    pub(crate) fn since_us(&self) -> u64 {
         if self.missing >= CLOCK_RESET_AFTER { 0 } else { self.last_us }
     }
 
     /// Returns the samples that are new and valid; `None` if there are samples but all of them are old or invalid. `is_busy`: there should
     /// be samples, because the GPU was busy.
-    pub fn new_ones(&mut self, samples: Vec<Sample>, is_busy: bool) -> Option<Vec<Sample>> {
+    pub(crate) fn new_ones(&mut self, samples: Vec<Sample>, is_busy: bool) -> Option<Vec<Sample>> {
         if samples.is_empty() {
             self.missing = self.missing.saturating_add(u32::from(is_busy));
             return Some(samples);

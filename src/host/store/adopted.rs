@@ -1,9 +1,9 @@
 //! The adopted containers, by id: containers without the label that an operator asked to govern, until they are removed or disowned.
 //!
-//! Guarantees: changes are on disk before the call returns. Imports: model, rusqlite.
+//! Guarantees: changes are on disk before the call returns.
 
 use super::{Store, StoreError, number, rows};
-use crate::model::{Adoption, ContainerId};
+use model::{Adoption, ContainerId};
 use rusqlite::{Row, params};
 use std::collections::BTreeMap;
 

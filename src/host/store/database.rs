@@ -1,4 +1,4 @@
-//! Opens an SQLite file of the state, brings it up to date, and sets a damaged one aside. Imports: the store's errors, rusqlite.
+//! Opens an SQLite file of the state, brings it up to date, and sets a damaged one aside.
 
 use super::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};

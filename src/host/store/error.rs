@@ -1,6 +1,6 @@
-//! Errors of the state on disk; each message but that of damage ends with the next step. Imports: model, rusqlite's codes.
+//! Errors of the state on disk; each message but that of damage ends with the next step.
 
-use crate::model::ContainerId;
+use model::ContainerId;
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 

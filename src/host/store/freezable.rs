@@ -4,11 +4,11 @@
 //! it. A freeze comes and goes several times a second, its original is always "thawed", and thawing too much is harmless. So no single
 //! freeze is recorded, only the jobs that may be frozen.
 //!
-//! Guarantees: a record is on disk before the call returns. Imports: model, rusqlite.
+//! Guarantees: a record is on disk before the call returns.
 
 use super::originals::runtime;
 use super::{Store, StoreError, rows};
-use crate::model::{ContainerId, Runtime, word};
+use model::{ContainerId, Runtime, word};
 use rusqlite::{Row, params};
 
 /// A job that may be frozen.

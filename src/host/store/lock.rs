@@ -1,4 +1,4 @@
-//! The lock of a state directory, which admits one process at a time. Imports: rustix.
+//! The lock of a state directory, which admits one process at a time.
 //!
 //! It is a separate file, because closing any handle of the database file would drop SQLite's locks on it. The kernel releases the lock
 //! whenever its holder dies.

@@ -1,11 +1,10 @@
 //! The journal of originals: the limits of each container before our first change, and the values written since.
 //!
 //! Guarantees: [`Store::journal_changes`] returns after the rows are on disk. The limits recorded for an id are never replaced by a later
-//! reading, because an engine keeps our update across a restart of the container and would report it as the original. Imports: model,
-//! rusqlite.
+//! reading, because an engine keeps our update across a restart of the container and would report it as the original.
 
 use super::{Store, StoreError, number, rows};
-use crate::model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting, word};
+use model::{Bytes, ContainerId, CpuWeight, EngineLimits, EngineMark, Limits, Quota, Runtime, Setting, word};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
 /// `NULL` means that the file does not exist, so unlimited needs a number.

@@ -1,9 +1,9 @@
 //! The read position of each container's log, with a checkpoint of its tracker, so that each byte is read once.
 //!
-//! Saved in batches and not synced: after a power failure some lines are read again. Imports: model, rusqlite.
+//! Saved in batches and not synced: after a power failure some lines are read again.
 
 use super::{Store, StoreError, number, rows};
-use crate::model::ContainerId;
+use model::ContainerId;
 use rusqlite::{Row, params};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! Curves of trainings that completed, for later runs of the same training.
 //!
-//! Limited in number, and saved without waiting for the disk: data lost in a power failure is learned again. Imports: model, rusqlite.
+//! Limited in number, and saved without waiting for the disk: data lost in a power failure is learned again.
 
 use super::{Store, StoreError, number, rows};
-use crate::model::TrainingId;
+use model::TrainingId;
 use rusqlite::params;
 
 /// Number of runs kept per training: the latest ones.

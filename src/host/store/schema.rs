@@ -1,4 +1,4 @@
-//! The tables of the database, by version. Imports: nothing.
+//! The tables of the database, by version.
 
 /// One step per version, applied in order; a released step must never be edited.
 pub(super) const STEPS: [&str; 7] = [

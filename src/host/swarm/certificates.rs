@@ -1,9 +1,9 @@
 //! The certificate that Swarm issues for each node: the identity of this node, and the verification of its peers.
 //!
 //! Swarm renews certificates, and a rotation of the root CA temporarily yields two roots, so files are read again when they change. The key
-//! file of a manager has Swarm-specific headers before the key, which are skipped. The key is never logged. Imports: model.
+//! file of a manager has Swarm-specific headers before the key, which are skipped. The key is never logged.
 
-use crate::model::swarm::NodeId;
+use model::swarm::NodeId;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -1,8 +1,8 @@
-//! Containers of Swarm services on this node, and the location of their volumes. Imports: model.
+//! Containers of Swarm services on this node, and the location of their volumes.
 
 use super::Engine;
 use super::http::encoded;
-use crate::model::swarm::{Attestation, ServiceId};
+use model::swarm::{Attestation, ServiceId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! JSON over HTTP on a Unix socket: one connection per request, and a response of limited size. Imports: hyper.
+//! JSON over HTTP on a Unix socket: one connection per request, and a response of limited size.
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;

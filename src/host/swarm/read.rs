@@ -1,13 +1,13 @@
-//! Converts JSON documents of an engine to plain data. Values that are not understood are left out. Imports: model.
+//! Converts JSON documents of an engine to plain data. Values that are not understood are left out.
 
 use super::EngineInfo;
-use crate::model::cluster::{Constraint, Resources};
-use crate::model::swarm::{
+use model::cluster::{Constraint, Resources};
+use model::swarm::{
     Availability, MountedVolume, NodeId, RestartCondition, RestartRule, ServiceId, ServiceMode, SwarmNode,
     SwarmService, SwarmTask, TaskState,
 };
-use crate::model::time::of_utc;
-use crate::model::{Bytes, Millis};
+use model::time::of_utc;
+use model::{Bytes, Millis};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

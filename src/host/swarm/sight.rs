@@ -1,5 +1,5 @@
 //! Whether this process can see the processes of its engine's containers. A process in another PID namespace sees none of them, and would
-//! conclude that every job has ended. Imports: tokio.
+//! conclude that every job has ended.
 
 use super::Engine;
 use std::fs;

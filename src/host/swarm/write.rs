@@ -1,10 +1,10 @@
-//! Edits of a spec that leave all other fields unchanged. Imports: model.
+//! Edits of a spec that leave all other fields unchanged.
 
 use super::QUEUE_LABEL;
 use super::read::is_pin;
-use crate::model::Millis;
-use crate::model::cluster::Submission;
-use crate::model::swarm::{Availability, NodeChange, ServiceChange};
+use model::Millis;
+use model::cluster::Submission;
+use model::swarm::{Availability, NodeChange, ServiceChange};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ fn map(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::swarm::{NodeId, ServiceId};
+    use model::swarm::{NodeId, ServiceId};
 
     #[test]
     fn one_edit_moves_a_service_and_keeps_unknown_fields() {

@@ -1,7 +1,6 @@
 //! The files of a log that its engine rotates by renaming: `LOG`, the previous `LOG.1`, before it `LOG.2`, and so on.
 //!
-//! Names change while the files are read. A file that is held open keeps its inode number, so it is recognized under any name. Imports: the
-//! opening of files.
+//! Names change while the files are read. A file that is held open keeps its inode number, so it is recognized under any name.
 
 use super::open::{TailError, open_on_host};
 use std::fs::File;

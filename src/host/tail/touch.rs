@@ -1,7 +1,7 @@
 //! The log that a thread is accessing. A file system that does not respond blocks the thread, perhaps for ever; only another thread can
-//! then report it. Imports: model.
+//! then report it.
 
-use crate::model::ContainerId;
+use model::ContainerId;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

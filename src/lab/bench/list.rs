@@ -1,10 +1,8 @@
 //! Parses a list of jobs to benchmark from TOML; every error names the line, the column and the expected value.
-//!
-//! Imports: the trial's jobs, workload.
 
 use super::placeholder::{self, KNOWN};
-use crate::lab::trial::job::{Job, Work};
-use crate::lab::workload::{Amount, Kind};
+use crate::trial::job::{Job, Work};
+use crate::workload::{Amount, Kind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,7 +51,7 @@ struct JobText {
 
 /// Parameters of one run of a list.
 #[derive(Clone, Copy, Debug)]
-pub struct RunParams {
+pub(super) struct RunParams {
     /// Multiplies epochs and start times.
     pub scale: f64,
     /// Number of cores: the default number of threads of a training, up to the largest allowed number.
@@ -69,7 +67,7 @@ const SEED_STEP: u64 = 1000;
 ///
 /// # Errors
 /// `PATH:LINE:COLUMN: what is wrong; what is expected`.
-pub fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<Job>, String> {
+pub(super) fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<Job>, String> {
     let reader = Reader { path, text, params };
     let list: ListText = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(0, |span| span.start);
@@ -311,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_shipped_lists_are_valid() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/bench");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/bench");
         let mut sizes = Vec::new();
         for entry in std::fs::read_dir(folder).expect("config/bench") {
             let path = entry.expect("an entry").path();

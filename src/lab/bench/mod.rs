@@ -1,7 +1,7 @@
 //! `flowctl bench`: runs the same schedule of real jobs repeatedly under each policy and compares the results.
 //!
 //! Each repeat runs all policies in turn, plain sharing first, so that a machine that slows down affects all of them. Runs disturbed by
-//! other processes or the hypervisor are marked. Imports: the trial, model.
+//! other processes or the hypervisor are marked.
 
 mod list;
 mod page;
@@ -11,24 +11,24 @@ mod report;
 mod summary;
 mod variant;
 
-use crate::lab::trial::backend::{Backend, RuntimeChoice};
-use crate::lab::trial::confine::Cores;
-use crate::lab::trial::governor::GovernorSlot;
-use crate::lab::trial::job::Job;
-use crate::lab::trial::outcome::RunOutcome;
-use crate::lab::trial::progress_view::ProgressView;
-use crate::lab::trial::temp_dir::TempDir;
-use crate::lab::trial::{self, JobFailed, OnFailure};
-use crate::model::Millis;
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
+use crate::trial::backend::{Backend, RuntimeChoice};
+use crate::trial::confine::Cores;
+use crate::trial::governor::GovernorSlot;
+use crate::trial::job::Job;
+use crate::trial::outcome::RunOutcome;
+use crate::trial::progress_view::ProgressView;
+use crate::trial::temp_dir::TempDir;
+use crate::trial::{self, JobFailed, OnFailure};
 use anyhow::{Context, Result};
 use clap::Args;
 use list::RunParams;
+use model::Millis;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 use summary::Bench;
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
 use variant::{FAIR, Variant};
 
 /// Arguments of `flowctl bench`.

@@ -1,17 +1,15 @@
 //! A benchmark as text: a table of the policies, a table of the jobs, and what disturbed the comparison.
-//!
-//! Imports: term's tables.
 
 use super::summary::{Bench, PolicySummary, Summary};
-use crate::term::screen::{Look, Tone};
-use crate::term::table::{Cell, Column, table};
+use term::screen::{Look, Tone};
+use term::table::{Cell, Column, table};
 
 /// Fraction of the CPU below which the cores were so often idle that the jobs hardly competed.
 const COMPETES_ABOVE: f64 = 0.70;
 
 impl Bench {
     /// The result as text tables.
-    pub fn page(&self, look: &Look) -> String {
+    pub(super) fn page(&self, look: &Look) -> String {
         let summary = self.summary();
         let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
         for (number, (variant, run)) in self.runs.iter().enumerate() {

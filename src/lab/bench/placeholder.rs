@@ -1,9 +1,7 @@
 //! Replaces the placeholders `{epochs}` and `{seed}` in the words of a job; an unknown placeholder is an error.
-//!
-//! Imports: std only.
 
 /// Known placeholders.
-pub const KNOWN: [&str; 2] = ["epochs", "seed"];
+pub(super) const KNOWN: [&str; 2] = ["epochs", "seed"];
 
 /// A part of a word.
 #[derive(Debug, PartialEq)]
@@ -20,7 +18,7 @@ enum Piece<'a> {
 ///
 /// # Errors
 /// The errors of `value_of`.
-pub fn replace<E>(word: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
+pub(super) fn replace<E>(word: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
     let mut filled = String::with_capacity(word.len());
     for piece in pieces(word) {
         match piece {

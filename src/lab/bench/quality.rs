@@ -1,13 +1,11 @@
 //! Computes the time until a job reached 90, 95 and 99 % of its final improvement.
-//!
-//! Imports: std only.
 
 /// Fractions of the final improvement.
-pub const PARTS: [f64; 3] = [0.90, 0.95, 0.99];
+pub(super) const PARTS: [f64; 3] = [0.90, 0.95, 0.99];
 
 /// Seconds from the start until the fraction `part` of the improvement from the first to the best evaluation was reached; `None` for a
 /// job that never improved or has fewer than two evaluations. `curve` holds (seconds since the job's start, evaluation), oldest first.
-pub fn time_to(curve: &[(f64, f64)], part: f64) -> Option<f64> {
+pub(super) fn time_to(curve: &[(f64, f64)], part: f64) -> Option<f64> {
     let (_, first) = *curve.first()?;
     let (_, last) = *curve.last()?;
     let better = |value: f64| if last < first { first - value } else { value - first };

@@ -1,16 +1,14 @@
 //! Renders a benchmark as one HTML page: the tables, and for each run the CPU shares and the evaluations as inline SVG.
-//!
-//! Imports: chart, term.
 
 use super::summary::Bench;
-use crate::chart::{Margins, Plot, document, escaped, series};
-use crate::lab::trial::outcome::RunOutcome;
-use crate::lab::trial::picture::{PanelSize, panel};
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Look;
+use crate::trial::outcome::RunOutcome;
+use crate::trial::picture::{PanelSize, panel};
 use anyhow::{Context, Result};
+use chart::{Margins, Plot, document, escaped, series};
 use std::fs;
 use std::path::Path;
+use term::exit::{Exit, Failure};
+use term::screen::Look;
 
 const WIDTH: f64 = 660.0;
 const HEIGHT: f64 = 230.0;
@@ -20,7 +18,7 @@ const MARGINS: Margins = Margins { top: 30.0, right: 16.0, bottom: 36.0, left: 4
 ///
 /// # Errors
 /// The file cannot be created or opened.
-pub fn check_writable(path: &Path) -> Result<(), Failure> {
+pub(super) fn check_writable(path: &Path) -> Result<(), Failure> {
     let is_new = fs::symlink_metadata(path).is_err();
     let opened = fs::OpenOptions::new().create(true).append(true).open(path);
     opened.map_err(|error| {
@@ -38,7 +36,7 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(path: &Path, bench: &Bench) -> Result<()> {
+pub(super) fn write(path: &Path, bench: &Bench) -> Result<()> {
     fs::write(path, html(bench)).with_context(|| format!("write the report to {}", path.display()))
 }
 

@@ -1,11 +1,9 @@
 //! Summarises the runs of a benchmark for each policy as medians over the repeats, so that one disturbed run does not decide.
-//!
-//! Imports: the trial's outcomes.
 
 use super::quality::{PARTS, time_to};
 use super::variant::{FAIR, Variant};
-use crate::lab::trial::job::Job;
-use crate::lab::trial::outcome::RunOutcome;
+use crate::trial::job::Job;
+use crate::trial::outcome::RunOutcome;
 use serde::Serialize;
 
 /// Fraction of foreign load or stolen time above which a run counts as spoilt. On two quiet cores 2 to 4 % are foreign already: the engine
@@ -21,7 +19,7 @@ const SLOW_ABOVE: f64 = 1.10;
 const MISSED_S: f64 = 0.1;
 
 /// A whole benchmark.
-pub struct Bench {
+pub(super) struct Bench {
     list: String,
     runtime: &'static str,
     seen_before: bool,
@@ -34,7 +32,7 @@ pub struct Bench {
 
 /// Summary of one policy: the median of each quantity over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PolicySummary {
+pub(super) struct PolicySummary {
     /// `fair`, `flowcon`, `balanced`, `completion`, `quality`.
     pub policy: &'static str,
     /// Number of runs.
@@ -68,7 +66,7 @@ pub struct PolicySummary {
 
 /// The result as printed with `--json`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub(super) struct Summary {
     /// The list's path.
     pub list: String,
     /// `docker` or `scope`.
@@ -83,7 +81,7 @@ pub struct Summary {
 
 impl Bench {
     /// Creates a benchmark from its runs.
-    pub fn new(
+    pub(super) fn new(
         list: &str,
         runtime: &'static str,
         seen_before: bool,
@@ -96,7 +94,7 @@ impl Bench {
     }
 
     /// The list's path and the runtime, for a title.
-    pub fn title(&self) -> String {
+    pub(super) fn title(&self) -> String {
         let seen = if self.seen_before { ", each training run once before with another seed" } else { "" };
         format!("{} on {}{seen}", self.list, self.runtime)
     }
@@ -116,7 +114,7 @@ impl Bench {
     }
 
     /// Computes the medians.
-    pub fn summary(&self) -> Summary {
+    pub(super) fn summary(&self) -> Summary {
         let fair = completions(&self.runs_of(FAIR));
         let policies = self.variants().into_iter().map(|variant| self.policy_summary(variant, &fair)).collect();
         let (list, runtime, seen_before) = (self.list.clone(), self.runtime, self.seen_before);
@@ -147,7 +145,7 @@ impl Bench {
     }
 
     /// The reason why a run is spoilt: other load on the machine, or a slow machine. `None` if it is not.
-    pub fn spoilt(&self, variant: Variant, run: &RunOutcome) -> Option<String> {
+    pub(super) fn spoilt(&self, variant: Variant, run: &RunOutcome) -> Option<String> {
         let known = self.runs_of(variant).into_iter().map(|run| run.cpu_s).filter(|used| *used > 0.0);
         let least = known.fold(f64::INFINITY, f64::min);
         let missed = MISSED_S * self.job_names.len() as f64;
@@ -167,7 +165,7 @@ impl Bench {
 }
 
 /// One run as a line, printed when it ends, so that an aborted benchmark still shows its results.
-pub fn line(variant: Variant, run: &RunOutcome) -> String {
+pub(super) fn line(variant: Variant, run: &RunOutcome) -> String {
     let quality = mean_quality_time(&[run], 0.95).map_or_else(|| "unknown".to_owned(), |time| format!("{time:.1} s"));
     format!(
         "  {}: mean completion {:.1} s, to 95 % {quality}, makespan {:.1} s, {:.0} CPU-seconds, {:.0} % of the CPU foreign, {:.0} % stolen",
@@ -209,8 +207,8 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::trial::outcome::{Foreign, JobOutcome};
-    use crate::term::screen::Look;
+    use crate::trial::outcome::{Foreign, JobOutcome};
+    use term::screen::Look;
 
     fn run(times: [f64; 2], foreign: Foreign) -> RunOutcome {
         let job = |(n, time): (usize, f64)| JobOutcome {

@@ -1,12 +1,10 @@
 //! The variants to compare: the policies, and the default policy with each of its objectives.
-//!
-//! Imports: model.
 
-use crate::model::{Millis, Objective, PolicyName, PolicySettings};
+use model::{Millis, Objective, PolicyName, PolicySettings};
 
 /// A policy with an objective.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Variant {
+pub(super) struct Variant {
     /// Name on the command line and in tables.
     pub name: &'static str,
     policy: PolicyName,
@@ -15,7 +13,7 @@ pub struct Variant {
 }
 
 /// Plain sharing, the baseline.
-pub const FAIR: Variant = Variant { name: "fair", policy: PolicyName::Fair, objective: Objective::BALANCED };
+pub(super) const FAIR: Variant = Variant { name: "fair", policy: PolicyName::Fair, objective: Objective::BALANCED };
 
 /// All variants.
 const VARIANTS: [Variant; 5] = [
@@ -31,13 +29,13 @@ impl Variant {
     ///
     /// # Errors
     /// The name is unknown; the message lists all names.
-    pub fn named(name: &str) -> Result<Variant, String> {
+    pub(super) fn named(name: &str) -> Result<Variant, String> {
         let found = VARIANTS.into_iter().find(|variant| variant.name == name);
         found.ok_or_else(|| format!("expected one of {}", VARIANTS.map(|variant| variant.name).join(", ")))
     }
 
     /// Settings of the governor.
-    pub fn settings(&self, interval: Millis) -> PolicySettings {
+    pub(super) fn settings(&self, interval: Millis) -> PolicySettings {
         let objective = self.objective;
         PolicySettings { policy: self.policy, objective, interval, ..PolicySettings::default() }
     }

@@ -1,6 +1,6 @@
-//! Why a job or an engine of the demo's Swarm has ended, from what the engine and the coordinator print. Imports: api.
+//! Why a job or an engine of the demo's Swarm has ended, from what the engine and the coordinator print.
 
-use crate::api::wire::ClusterJob as QueuedJob;
+use api::wire::ClusterJob as QueuedJob;
 use std::collections::BTreeSet;
 
 /// The failure of a job that the coordinator will not start again.

@@ -1,9 +1,9 @@
 //! Heartbeats of the trainings: after each epoch, a training appends a line `HOST EPOCH SECONDS` to a file in a shared folder.
 //!
-//! Each container has a unique host name, so the lines show which container wrote when, independent of engines and daemons. Imports: trial.
+//! Each container has a unique host name, so the lines show which container wrote when, independent of engines and daemons.
 
 use super::schedule::ClusterJob;
-use crate::lab::trial::outcome::{Foreign, JobOutcome, RunOutcome, Sample};
+use crate::trial::outcome::{Foreign, JobOutcome, RunOutcome, Sample};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};

@@ -7,7 +7,7 @@
 //! heartbeats  the epochs finished by each container
 //! failures    why a job or an engine has ended
 //! ```
-//! Only the engine must be installed: images and daemons are made from this program. Imports: api, demo, trial.
+//! Only the engine must be installed: images and daemons are made from this program.
 
 mod failures;
 mod heartbeats;
@@ -20,9 +20,6 @@ use super::trial::outcome::{Foreign, RunOutcome};
 use super::trial::progress_view::ProgressView;
 use super::trial::stat::CpuTime;
 use super::trial::{confine::Cores, interrupted};
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
-use crate::term::when;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use heartbeats::Heartbeats;
@@ -33,6 +30,9 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use swarm::{Engines, Governed, Swarm};
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
+use term::when;
 
 /// Arguments of `flowcoord demo`.
 #[derive(Args, Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The sizes of the demo's nodes, and the CPU of this machine that each is confined to.
 //!
 //! Either all nodes are equal, or the first is twice as large as each of the others, as in a cluster whose machines were bought one after
-//! another. Swarm places by the number of tasks, so it gives them all the same work. Imports: std.
+//! another. Swarm places by the number of tasks, so it gives them all the same work.
 
 /// Fraction of a CPU reserved for the engines, daemons and the kernel if they have no CPU of their own. With half of it, the jobs of a node
 /// got less than its quota whenever one of them started.

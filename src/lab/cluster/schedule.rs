@@ -1,11 +1,11 @@
 //! The schedule of the demo: the trainings, their work and their start times. For each node, one long training and three shorter ones.
 //!
 //! They arrive in an order drawn from a seed: if the long ones came first, or all of one kind at once, even round-robin placement would do
-//! well. The work is measured before the first run and is the same number of epochs in all runs. Imports: workload, demo.
+//! well. The work is measured before the first run and is the same number of epochs in all runs.
 
-use crate::lab::demo::schedule::seconds_per_epoch;
-use crate::lab::train::SIZES;
-use crate::lab::workload::{Amount, Kind};
+use crate::demo::schedule::seconds_per_epoch;
+use crate::train::SIZES;
+use crate::workload::{Amount, Kind};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;

@@ -1,18 +1,17 @@
 //! The demo's Swarm: engines in network namespaces of this machine, started and removed by the same script as in the tests.
 //!
-//! The script exits when its standard input closes, so everything is removed however this process ends. Imports: failures, nodes, schedule,
-//! api, demo, trial.
+//! The script exits when its standard input closes, so everything is removed however this process ends.
 
 use super::failures::{failure_in, failure_of, last_words};
 use super::nodes::Node;
 use super::schedule::ClusterJob;
-use crate::api::client::Client;
-use crate::api::wire::Cluster;
-use crate::lab::demo::schedule::labels;
-use crate::lab::trial::backend::image;
-use crate::lab::trial::confine::Cores;
-use crate::lab::trial::temp_dir::TempDir;
+use crate::demo::schedule::labels;
+use crate::trial::backend::image;
+use crate::trial::confine::Cores;
+use crate::trial::temp_dir::TempDir;
 use anyhow::{Context, Result, bail, ensure};
+use api::client::Client;
+use api::wire::Cluster;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,11 @@
 //! Compares two runs of the same schedule: the demo's result.
-//!
-//! Imports: the trial's outcomes, serde.
 
-use crate::lab::trial::outcome::RunOutcome;
+use crate::trial::outcome::RunOutcome;
 use serde::Serialize;
 
 /// The demo's result as printed with `--json`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub(super) struct Comparison {
     /// `docker` or `scope`.
     pub runtime: &'static str,
     /// The run under plain sharing by the kernel.
@@ -19,11 +17,11 @@ pub struct Comparison {
 }
 
 /// Relative changes below this are noise: two equal runs differ by as much.
-pub const NOISE: f64 = 0.03;
+pub(super) const NOISE: f64 = 0.03;
 
 impl Comparison {
     /// Names of the jobs that did not exit with 0 in both runs.
-    pub fn failed_jobs(&self) -> Vec<&str> {
+    pub(super) fn failed_jobs(&self) -> Vec<&str> {
         let jobs = self.plain.jobs.iter().zip(&self.governed.jobs);
         let failed = jobs.filter(|(plain, governed)| plain.exit_code != 0 || governed.exit_code != 0);
         failed.map(|(plain, _)| plain.name.as_str()).collect()
@@ -31,7 +29,7 @@ impl Comparison {
 }
 
 /// The failed jobs of both runs as `NAME failed (exit code N) in the … run`.
-pub fn failures(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
+pub(super) fn failures(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
     let runs = [("plain", plain), ("governed", governed)].into_iter();
     let jobs = runs.flat_map(|(which, run)| run.jobs.iter().map(move |job| (which, job)));
     let failed = jobs.filter(|(_, job)| job.exit_code != 0);
@@ -39,21 +37,21 @@ pub fn failures(plain: &RunOutcome, governed: &RunOutcome) -> Vec<String> {
 }
 
 /// Names of the jobs that took longer by more than [`NOISE`].
-pub fn losers<'a>(plain: &'a RunOutcome, governed: &RunOutcome) -> Vec<&'a str> {
+pub(super) fn losers<'a>(plain: &'a RunOutcome, governed: &RunOutcome) -> Vec<&'a str> {
     let jobs = plain.jobs.iter().zip(&governed.jobs);
     let slower = jobs.filter(|(plain, governed)| change(plain.completion_s, governed.completion_s) > NOISE);
     slower.map(|(plain, _)| plain.name.as_str()).collect()
 }
 
 /// (`after` − `before`) / `before`; 0 if `before` is 0.
-pub fn change(before: f64, after: f64) -> f64 {
+pub(super) fn change(before: f64, after: f64) -> f64 {
     if before > 0.0 { after / before - 1.0 } else { 0.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::trial::outcome::{Foreign, JobOutcome};
+    use crate::trial::outcome::{Foreign, JobOutcome};
 
     fn run(times: &[(f64, f64)]) -> RunOutcome {
         let jobs = times.iter().enumerate().map(|(index, &(start_s, completion_s))| JobOutcome {

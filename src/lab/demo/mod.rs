@@ -1,31 +1,31 @@
 //! `flowctl demo`: runs real trainings on this machine, first under plain sharing, then governed, and compares the results.
 //!
 //! Nothing needs to be installed: the governor runs in this process on a private socket, and the jobs are this program, in
-//! containers if an engine is available, otherwise as `flowctl run` commands. Imports: api, daemon, host, workload.
+//! containers if an engine is available, otherwise as `flowctl run` commands.
 
 mod comparison;
 pub(super) mod picture;
 pub(super) mod schedule;
 pub(super) mod verdict;
 
-use crate::lab::trial::backend::{Backend, RuntimeChoice};
-use crate::lab::trial::confine::Cores;
-use crate::lab::trial::governor::GovernorSlot;
-use crate::lab::trial::job::Job;
-use crate::lab::trial::outcome::RunOutcome;
-use crate::lab::trial::progress_view::ProgressView;
-use crate::lab::trial::temp_dir::TempDir;
-use crate::lab::trial::{self, OnFailure};
-use crate::model::{Millis, PolicyName, PolicySettings};
-use crate::term::exit::{Exit, Failure};
-use crate::term::screen::Screen;
-use crate::term::when;
+use crate::trial::backend::{Backend, RuntimeChoice};
+use crate::trial::confine::Cores;
+use crate::trial::governor::GovernorSlot;
+use crate::trial::job::Job;
+use crate::trial::outcome::RunOutcome;
+use crate::trial::progress_view::ProgressView;
+use crate::trial::temp_dir::TempDir;
+use crate::trial::{self, OnFailure};
 use anyhow::{Context, Result};
 use clap::Args;
 use comparison::Comparison;
+use model::{Millis, PolicyName, PolicySettings};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
+use term::exit::{Exit, Failure};
+use term::screen::Screen;
+use term::when;
 
 /// Arguments of `flowctl demo`.
 #[derive(Args, Clone, Debug)]

@@ -1,12 +1,12 @@
 //! The demo's chart as one SVG: shares over time, plain sharing above, governed below, on the same time axis; and its file.
 //!
-//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: chart's drawing primitives.
+//! Each band is a job; its height is the fraction of the jobs' cores that it used.
 
 use super::comparison::change;
-use crate::chart::{Margins, Plot, STYLE, series};
-use crate::lab::trial::outcome::RunOutcome;
-use crate::lab::trial::picture::{PanelSize, panel};
+use crate::trial::outcome::RunOutcome;
+use crate::trial::picture::{PanelSize, panel};
 use anyhow::{Context, Result};
+use chart::{Margins, Plot, STYLE, series};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const LEGEND_TOP: f64 = 48.0;
 const LEGEND_ROW: f64 = 36.0;
 
 /// Draws the chart as a complete SVG document.
-pub fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str)) -> String {
+pub(crate) fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str)) -> String {
     let runs = [plain, governed];
     let longest = runs.iter().map(|(run, _)| run.makespan_s).fold(1.0, f64::max);
     let height = 2.0 * PLOT_HEIGHT;
@@ -64,12 +64,12 @@ fn legend(plain: &RunOutcome, governed: &RunOutcome) -> Plot {
 }
 
 /// Path of a new file in the temporary directory; the process id makes the name unique.
-pub fn new_path() -> PathBuf {
+pub(crate) fn new_path() -> PathBuf {
     std::env::temp_dir().join(format!("flowcon-demo-{}.svg", std::process::id()))
 }
 
 /// Writes the chart; with `must_be_new`, for a shared directory, only to a file that did not exist.
-pub fn write(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
+pub(crate) fn write(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true);
     if must_be_new {
@@ -84,7 +84,7 @@ pub fn write(path: &Path, text: &str, must_be_new: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::trial::outcome::{Foreign, JobOutcome, Sample};
+    use crate::trial::outcome::{Foreign, JobOutcome, Sample};
     use std::time::Duration;
 
     fn run(completion_s: f64) -> RunOutcome {

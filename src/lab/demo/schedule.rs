@@ -1,11 +1,11 @@
 //! The schedule of the demo: the trainings, their work and their start times.
 //!
 //! The mix is typical: a long job whose curve is flat early, and shorter ones that arrive while it runs. The work is measured before the
-//! first run and is the same number of epochs in both runs. Imports: workload, train, rustix.
+//! first run and is the same number of epochs in both runs.
 
-use crate::lab::train::SIZES;
-use crate::lab::trial::job::{Job, Work};
-use crate::lab::workload::{Amount, Kind, train};
+use crate::train::SIZES;
+use crate::trial::job::{Job, Work};
+use crate::workload::{Amount, Kind, train};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const FULL_LENGTH: Duration = Duration::from_secs(46);
 ///
 /// # Errors
 /// None in practice: nothing is read or written.
-pub fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
+pub(crate) fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
     let scale = (length.as_secs_f64() / FULL_LENGTH.as_secs_f64()).min(1.0);
     let job = |part: &Part| {
         let size = ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
@@ -52,7 +52,7 @@ pub fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
 }
 
 /// Labels with the total number of epochs, for frameworks whose log does not contain it.
-pub fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
+pub(crate) fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
     match kind {
         Kind::Boosting | Kind::Vae | Kind::Softmax => vec![("flowcon.total".to_owned(), amount.epochs.to_string())],
         Kind::Mlp | Kind::Gru | Kind::Factors => Vec::new(),
@@ -61,7 +61,7 @@ pub fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
 
 /// Measures the work of an epoch in seconds of the whole node. Uses CPU time, so that other processes do not count, and doubles the
 /// number of epochs until a run needs `enough`.
-pub fn seconds_per_epoch(kind: Kind, size: usize, cores: usize, enough: Duration) -> io::Result<f64> {
+pub(crate) fn seconds_per_epoch(kind: Kind, size: usize, cores: usize, enough: Duration) -> io::Result<f64> {
     let mut epochs = 1;
     loop {
         let before = cpu_time();

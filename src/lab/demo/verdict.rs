@@ -1,13 +1,11 @@
 //! The demo's result as text: the completion times of both runs, means, slower jobs, and disturbances of the comparison.
-//!
-//! Imports: the trial's outcomes, term's tables and text.
 
 use super::comparison::{NOISE, change, failures, losers};
-use crate::lab::trial::outcome::{Foreign, RunOutcome};
-use crate::term::screen::{Look, Tone};
-use crate::term::table::{Cell, Column, table};
-use crate::term::text;
+use crate::trial::outcome::{Foreign, RunOutcome};
 use std::ops::RangeInclusive;
+use term::screen::{Look, Tone};
+use term::table::{Cell, Column, table};
+use term::text;
 
 /// Fraction of foreign load above which a comparison is inconclusive.
 const SPOILT_ABOVE: f64 = 0.10;
@@ -17,7 +15,7 @@ const EQUALLY_FAST: RangeInclusive<f64> = 0.87..=1.15;
 const WARNINGS_AT_MOST: usize = 3;
 
 /// The table and the sentences below it.
-pub fn page(plain: &RunOutcome, governed: &RunOutcome, look: &Look) -> String {
+pub(crate) fn page(plain: &RunOutcome, governed: &RunOutcome, look: &Look) -> String {
     let columns = [
         Column::left("JOB"),
         Column::right("STARTS"),
@@ -129,7 +127,7 @@ fn spoilt(name: &str, foreign: Foreign) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::trial::outcome::JobOutcome;
+    use crate::trial::outcome::JobOutcome;
 
     fn run(completion_s: [f64; 2], foreign: Foreign) -> RunOutcome {
         let job = |n: usize, completion_s| JobOutcome {

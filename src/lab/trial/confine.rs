@@ -1,13 +1,13 @@
 //! Confines the jobs of a trial to a few cores: small trainings would not compete on a machine with fifty.
 //!
-//! Only jobs are confined; the governor and the display may use all cores. Imports: rustix.
+//! Only jobs are confined; the governor and the display may use all cores.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
 /// A set of cores, by the kernel's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cores {
+pub(crate) struct Cores {
     numbers: Vec<usize>,
 }
 
@@ -16,7 +16,7 @@ impl Cores {
     ///
     /// # Errors
     /// The system call fails.
-    pub fn all() -> io::Result<Cores> {
+    pub(crate) fn all() -> io::Result<Cores> {
         let allowed = sched_getaffinity(None)?;
         Ok(Cores { numbers: (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect() })
     }
@@ -25,7 +25,7 @@ impl Cores {
     ///
     /// # Errors
     /// The system call fails.
-    pub fn at_most(count: usize) -> io::Result<Cores> {
+    pub(crate) fn at_most(count: usize) -> io::Result<Cores> {
         let Cores { mut numbers } = Cores::all()?;
         Ok(Cores { numbers: numbers.split_off(numbers.len().saturating_sub(count)) })
     }
@@ -34,7 +34,7 @@ impl Cores {
     ///
     /// # Errors
     /// The system call fails.
-    pub fn confine_this_thread(&self) -> io::Result<()> {
+    pub(crate) fn confine_this_thread(&self) -> io::Result<()> {
         let mut set = CpuSet::new();
         self.numbers.iter().for_each(|&core| set.set(core));
         Ok(sched_setaffinity(None, &set)?)
@@ -44,7 +44,7 @@ impl Cores {
     ///
     /// # Errors
     /// The thread cannot be created or confined.
-    pub fn run_confined<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
+    pub(crate) fn run_confined<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
         let confined = || self.confine_this_thread().map(|()| act());
         let ended = std::thread::scope(|scope| Ok(std::thread::Builder::new().spawn_scoped(scope, confined)?.join()));
         ended.and_then(|ended: std::thread::Result<_>| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -56,22 +56,22 @@ impl Cores {
     }
 
     /// Number of cores.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.numbers.len()
     }
 
     /// Whether `core` is one of them.
-    pub fn contains(&self, core: usize) -> bool {
+    pub(crate) fn contains(&self, core: usize) -> bool {
         self.numbers.contains(&core)
     }
 
     /// The number of the core at this index.
-    pub fn number(&self, index: usize) -> Option<usize> {
+    pub(crate) fn number(&self, index: usize) -> Option<usize> {
         self.numbers.get(index).copied()
     }
 
     /// The cores in the format of an engine's `--cpuset-cpus`: `0,1,2,3`.
-    pub fn list(&self) -> String {
+    pub(crate) fn list(&self) -> String {
         self.numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
     }
 }

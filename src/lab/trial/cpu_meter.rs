@@ -1,9 +1,9 @@
 //! CPU time of a running job, read from its cgroup often enough that little is missed at its end.
 //!
-//! The governor's status has it only as of the last decision, which may be seconds before a job's end. Imports: the backends, model.
+//! The governor's status has it only as of the last decision, which may be seconds before a job's end.
 
 use super::backend::Whereabouts;
-use crate::model::Usage;
+use model::Usage;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -14,7 +14,7 @@ const READ_EVERY: Duration = Duration::from_millis(100);
 
 /// Puts the CPU time that a job has used so far into `used`, for as long as the future is polled. It is left as it is before the job is in
 /// its cgroup, after its end, or if the cgroup is not visible here.
-pub async fn read_cpu(job: Option<Whereabouts>, used: &watch::Sender<Option<Duration>>) -> Infallible {
+pub(super) async fn read_cpu(job: Option<Whereabouts>, used: &watch::Sender<Option<Duration>>) -> Infallible {
     let (mut found, mut usage) = (None, Usage::default());
     let Some(job) = job else { return std::future::pending().await };
     // Keeps its phase, so that equal periods contain equally many readings.

@@ -1,18 +1,16 @@
 //! A private governor: the daemon in this process, on a private socket, restricted to the trial's containers.
-//!
-//! Imports: api's client, config, daemon, rustix.
 
 use super::backend::Backend;
 use super::temp_dir::TempDir;
-use crate::api::client::Client;
-use crate::api::wire::Status;
-use crate::config::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
-use crate::daemon::{self, Control, DaemonError};
-use crate::model::{Bytes, Millis, PolicySettings};
-use crate::term::message;
 use anyhow::{Context, Result, bail};
+use api::client::Client;
+use api::wire::Status;
+use config::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
+use daemon::{Control, DaemonError};
+use model::{Bytes, Millis, PolicySettings};
 use std::path::PathBuf;
 use std::time::Duration;
+use term::message;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -25,7 +23,7 @@ const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Owns the running governor, so that it can be stopped however the run ends.
 #[derive(Default)]
-pub struct GovernorSlot {
+pub(crate) struct GovernorSlot {
     running: Mutex<Option<Running>>,
 }
 
@@ -35,7 +33,7 @@ struct Running {
 }
 
 /// A client of the running governor.
-pub struct Governor {
+pub(crate) struct Governor {
     client: Client,
 }
 
@@ -44,7 +42,7 @@ impl GovernorSlot {
     ///
     /// # Errors
     /// The governor cannot listen, open its journal, or use the engine's address.
-    pub async fn start(
+    pub(crate) async fn start(
         &self,
         temp_dir: &TempDir,
         state_dir: PathBuf,
@@ -76,7 +74,7 @@ impl GovernorSlot {
     }
 
     /// Stops the governor, if one runs; it restores the original limits of jobs that still run.
-    pub async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         if let Some(running) = self.running.lock().await.take() {
             running.stop().await;
         }
@@ -129,7 +127,7 @@ fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, back
 
 impl Governor {
     /// Returns the governor's current status; `None` if it does not reply.
-    pub async fn status(&self) -> Option<Status> {
+    pub(crate) async fn status(&self) -> Option<Status> {
         self.client.get("/v1/status").await.ok()
     }
 }

@@ -1,12 +1,10 @@
 //! The signals that end a trial early.
-//!
-//! Imports: term's exit codes, tokio.
 
-use crate::term::exit::{Exit, Failure};
+use term::exit::{Exit, Failure};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Returns a future that waits for SIGINT, SIGTERM or SIGHUP. A signal counts from this call on, also before the future is polled.
-pub fn interrupted() -> impl Future<Output = Failure> {
+pub(crate) fn interrupted() -> impl Future<Output = Failure> {
     let ended = |name: &str| {
         Failure::new(Exit::Failed, format!("interrupted by {name}; everything was removed"), "start it again")
     };

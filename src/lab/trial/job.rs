@@ -1,13 +1,11 @@
 //! A job of a schedule, ready to start.
-//!
-//! Imports: workload.
 
-use crate::lab::workload::{Amount, Kind};
+use crate::workload::{Amount, Kind};
 use std::time::Duration;
 
 /// One job of a schedule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub(crate) struct Job {
     /// Its name, used in tables and in the name of the container.
     pub name: String,
     /// When it starts after the start of the run.
@@ -20,7 +18,7 @@ pub struct Job {
 
 /// The work of a job.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Work {
+pub(crate) enum Work {
     /// A built-in training.
     Training(Kind, Amount),
     /// A program on this machine.
@@ -39,7 +37,7 @@ const DEFAULT_VARIABLE: (&str, &str) = ("PYTHONUNBUFFERED", "1");
 
 impl Work {
     /// The environment variables of a command; none for a built-in training.
-    pub fn environment(&self) -> Vec<(String, String)> {
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
         match self {
             Work::Training(..) => Vec::new(),
             Work::Command { environment, .. } => {
@@ -52,7 +50,7 @@ impl Work {
     }
 
     /// The command line; `flowctl` is the path of this program where the command will run.
-    pub fn command_line(&self, flowctl: &str) -> Vec<String> {
+    pub(crate) fn command_line(&self, flowctl: &str) -> Vec<String> {
         match self {
             Work::Command { line, .. } => line.clone(),
             Work::Training(kind, amount) => {

@@ -1,8 +1,6 @@
 //! The last lines of a job's output, shown when it fails.
-//!
-//! Imports: term's text functions.
 
-use crate::term::text;
+use term::text;
 
 /// Maximum number of lines.
 const LINES: usize = 20;
@@ -13,13 +11,13 @@ const KEPT: usize = 64 << 10;
 
 /// The end of an output of any length.
 #[derive(Debug, Default)]
-pub struct LastLines {
+pub(super) struct LastLines {
     end: Vec<u8>,
 }
 
 impl LastLines {
     /// Appends the next bytes, which may be split anywhere.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         self.end.extend_from_slice(&bytes[bytes.len().saturating_sub(KEPT)..]);
         if self.end.len() > 2 * KEPT {
             self.end.drain(..self.end.len() - KEPT);
@@ -27,7 +25,7 @@ impl LastLines {
     }
 
     /// Returns at most twenty lines in order, without empty ones; a redrawn line in its last state.
-    pub fn lines(&self) -> Vec<String> {
+    pub(super) fn lines(&self) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.end);
         let drawn = text.lines().filter_map(|line| line.rsplit('\r').find(|state| !state.trim().is_empty()));
         let clean = drawn.map(|line| text::fit(text::clean(&without_colours(line)).trim_end(), COLUMNS));

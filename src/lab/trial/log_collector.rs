@@ -1,15 +1,14 @@
 //! Collects the evaluations in a job's output, parsed like a log in the daemon, with the time at which each was printed.
 //!
 //! The governor's status has only the latest value; polled twice a second, it misses the first epochs of a job that has a core to itself,
-//! and their improvement is part of "95 % of the improvement". Imports: config, model, progress.
+//! and their improvement is part of "95 % of the improvement".
 
 use super::job::Job;
-use crate::config;
-use crate::progress::{Observation, Survey};
+use progress::{Observation, Survey};
 use std::time::Duration;
 
 /// Collects the output of one job.
-pub struct LogCollector {
+pub(super) struct LogCollector {
     survey: Survey,
     /// Whether the evaluations are in a file (label `flowcon.log`), where they are not followed, instead of the output.
     is_in_file: bool,
@@ -24,7 +23,7 @@ pub struct LogCollector {
 
 impl LogCollector {
     /// Creates a collector that follows the job's labels.
-    pub fn new(job: &Job) -> LogCollector {
+    pub(super) fn new(job: &Job) -> LogCollector {
         let (directives, _) = config::directives(&job.labels.iter().cloned().collect());
         LogCollector {
             survey: Survey::new(&directives),
@@ -37,7 +36,7 @@ impl LogCollector {
     }
 
     /// Adds the next bytes, which may be split anywhere, received at `at`.
-    pub fn collect(&mut self, bytes: &[u8], at: Duration) {
+    pub(super) fn collect(&mut self, bytes: &[u8], at: Duration) {
         for piece in bytes.chunk_by(|one, next| is_text(*one) == is_text(*next)) {
             self.survey.push(piece);
             self.note_values();
@@ -58,7 +57,7 @@ impl LogCollector {
 
     /// Returns the printed evaluations: (seconds, value), each with the time at which its text was complete. Empty if these times are
     /// unknown: the evaluations are in a file, or all were received at once (an engine passes on the redraws of a bar with its line's end).
-    pub fn curve(mut self) -> Vec<(f64, f64)> {
+    pub(super) fn curve(mut self) -> Vec<(f64, f64)> {
         self.survey.finish();
         self.note_values();
         let LogCollector { survey, is_in_file, received, read, .. } = self;
@@ -90,7 +89,7 @@ fn first_with(entries: &[(u64, Duration)], number: u64) -> Option<Duration> {
 mod tests {
     use super::super::job::Work;
     use super::*;
-    use crate::lab::workload::{Amount, Kind};
+    use crate::workload::{Amount, Kind};
 
     fn collector(labels: &[(&str, &str)]) -> LogCollector {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 9, size: 64, threads: 1, seed: 1 });

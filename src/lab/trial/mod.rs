@@ -1,30 +1,28 @@
 //! Runs a schedule of real jobs under a private governor: the building block of the demo and the benchmarks.
 //!
-//! Jobs are started at their scheduled times, observed through the governor's API, and waited for. Imports: api, config, daemon,
-//! host, workload.
+//! Jobs are started at their scheduled times, observed through the governor's API, and waited for.
 
-pub mod backend;
-pub mod confine;
+pub(crate) mod backend;
+pub(crate) mod confine;
 mod cpu_meter;
-pub mod governor;
+pub(crate) mod governor;
 mod interruption;
-pub mod job;
+pub(crate) mod job;
 mod last_lines;
 mod log_collector;
-pub mod outcome;
-pub mod picture;
-pub mod progress_view;
-pub mod stat;
-pub mod temp_dir;
+pub(crate) mod outcome;
+pub(crate) mod picture;
+pub(crate) mod progress_view;
+pub(crate) mod stat;
+pub(crate) mod temp_dir;
 mod warnings;
 
-use crate::api::wire::{Container, Status};
-use crate::term::when;
 use anyhow::{Context, Result};
+use api::wire::{Container, Status};
 use backend::Backend;
 use cpu_meter::read_cpu;
 use governor::Governor;
-pub use interruption::interrupted;
+pub(crate) use interruption::interrupted;
 use job::Job;
 use last_lines::LastLines;
 use log_collector::LogCollector;
@@ -32,6 +30,7 @@ use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
 use progress_view::{ProgressView, RunProgress, View};
 use stat::{CpuParts, CpuTime};
 use std::time::{Duration, Instant};
+use term::when;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use warnings::Warnings;
@@ -50,7 +49,7 @@ enum JobEvent {
 
 /// What to do when a job exits with a non-zero code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFailure {
+pub(crate) enum OnFailure {
     /// Continue; the outcome contains the exit code.
     Continue,
     /// Stop the run with [`JobFailed`].
@@ -60,7 +59,7 @@ pub enum OnFailure {
 /// A job exited with a non-zero code.
 #[derive(Debug, thiserror::Error)]
 #[error("the job {name} exited with code {exit_code}{}", describe_output(last_lines))]
-pub struct JobFailed {
+pub(crate) struct JobFailed {
     /// Name of the job.
     name: String,
     /// Exit code; 128 + signal if a signal killed it.
@@ -81,7 +80,7 @@ fn describe_output(lines: &[String]) -> String {
 /// # Errors
 /// A job cannot be started or waited for, or it failed with [`OnFailure::Stop`]. Other jobs are left running, also if the future is
 /// dropped: call `clear` on the backend.
-pub async fn run(
+pub(crate) async fn run(
     backend: &Backend,
     governor: &Governor,
     jobs: &[Job],
@@ -276,6 +275,6 @@ fn view_of(container: &Container, machine: f64) -> View {
 }
 
 /// Parses the time between two decisions.
-pub fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(1), Duration::from_secs(600))
 }

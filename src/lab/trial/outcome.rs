@@ -1,13 +1,11 @@
 //! The outcome of one run of a schedule.
-//!
-//! Imports: serde and std only.
 
 use serde::Serialize;
 use std::time::Duration;
 
 /// Outcome of one job. Times in seconds; `start_s` since the start of the run, `completion_s` since the start of the job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct JobOutcome {
+pub(crate) struct JobOutcome {
     /// Name of the job.
     pub name: String,
     /// When it was started.
@@ -20,7 +18,7 @@ pub struct JobOutcome {
 
 /// Outcome of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunOutcome {
+pub(crate) struct RunOutcome {
     /// Mean of the jobs' completion times.
     pub mean_completion_s: f64,
     /// Time from the first start to the last end.
@@ -46,7 +44,7 @@ pub struct RunOutcome {
 
 /// Fraction of the jobs' cores used by each job since the previous sample.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Time since the start of the run.
     pub at: Duration,
     /// 0 ..= 1 for each job in the schedule's order; 0 if it did not run.
@@ -55,7 +53,7 @@ pub struct Sample {
 
 /// Use of the jobs' cores as fractions of their time over the whole run; the rest was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Foreign {
+pub(crate) struct Foreign {
     /// Used by the jobs.
     pub ours: f64,
     /// Taken by the hypervisor for other machines.
@@ -66,7 +64,7 @@ pub struct Foreign {
 
 impl RunOutcome {
     /// Creates an outcome and computes the mean and the makespan.
-    pub fn new(jobs: Vec<JobOutcome>, samples: Vec<Sample>, foreign: Foreign) -> RunOutcome {
+    pub(crate) fn new(jobs: Vec<JobOutcome>, samples: Vec<Sample>, foreign: Foreign) -> RunOutcome {
         let count = jobs.len().max(1) as f64;
         let mean_completion_s = jobs.iter().map(|job| job.completion_s).sum::<f64>() / count;
         let first = jobs.iter().map(|job| job.start_s).fold(f64::INFINITY, f64::min);

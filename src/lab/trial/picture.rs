@@ -1,14 +1,14 @@
 //! Chart of the CPU shares over one run.
 //!
-//! Each band is a job; its height is the fraction of the jobs' cores that it used. Imports: chart's drawing primitives.
+//! Each band is a job; its height is the fraction of the jobs' cores that it used.
 
 use super::outcome::RunOutcome;
-use crate::chart::{Margins, Plot, series};
+use chart::{Margins, Plot, series};
 
 const MARGINS: Margins = Margins { top: 34.0, right: 16.0, bottom: 36.0, left: 46.0 };
 
 /// Size of a panel and length of its time axis, the same for all runs that are compared.
-pub struct PanelSize {
+pub(crate) struct PanelSize {
     /// Width in pixels.
     pub width: f64,
     /// Height in pixels.
@@ -18,7 +18,7 @@ pub struct PanelSize {
 }
 
 /// Draws the bands of one run with its title and summary, and a mark at the end of each job.
-pub fn panel(run: &RunOutcome, title: &str, size: &PanelSize) -> Plot {
+pub(crate) fn panel(run: &RunOutcome, title: &str, size: &PanelSize) -> Plot {
     let longest = size.longest;
     let mut plot = Plot::new(size.width, size.height, MARGINS, (0.0, longest), (0.0, 1.0));
     let summary =

@@ -1,17 +1,15 @@
 //! Progress display of the demo and the benchmarks: a bar for each job on a terminal, otherwise plain lines.
-//!
-//! Imports: indicatif, std.
 
 use super::job::Job;
-use crate::term::text;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use term::text;
 
 /// One job as seen by the governor.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct View {
+pub(crate) struct View {
     /// Progress, 0 ..= 1, if known from the log.
     pub done: Option<f64>,
     /// Fraction of the jobs' cores used recently.
@@ -40,14 +38,14 @@ impl View {
 
 /// The progress display on standard output.
 #[derive(Clone)]
-pub struct ProgressView {
+pub(crate) struct ProgressView {
     bars: Option<MultiProgress>,
     /// The first line that could not be printed. It must not end the program before it has cleaned up.
     problem: Arc<Mutex<Option<io::Error>>>,
 }
 
 /// The bars of one run.
-pub struct RunProgress<'a> {
+pub(crate) struct RunProgress<'a> {
     view: &'a ProgressView,
     bars: Vec<ProgressBar>,
     names: Vec<String>,
@@ -60,7 +58,7 @@ const STEPS: u64 = 1000;
 
 impl ProgressView {
     /// Creates a display, with bars if standard output is a terminal that supports them.
-    pub fn on_stdout() -> ProgressView {
+    pub(crate) fn on_stdout() -> ProgressView {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let bars = (io::stdout().is_terminal() && !dumb)
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(4)));
@@ -68,7 +66,7 @@ impl ProgressView {
     }
 
     /// Prints a line above the bars; [`ProgressView::printed`] returns an error.
-    pub fn print(&self, line: &str) {
+    pub(crate) fn print(&self, line: &str) {
         let print = || writeln!(io::stdout(), "{line}");
         let printed = match &self.bars {
             Some(bars) => bars.suspend(print),
@@ -83,12 +81,12 @@ impl ProgressView {
     ///
     /// # Errors
     /// Why one was not.
-    pub fn printed(&self) -> io::Result<()> {
+    pub(crate) fn printed(&self) -> io::Result<()> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
     /// Prints an error message above the bars, on standard error.
-    pub fn print_error(&self, text: &str) {
+    pub(crate) fn print_error(&self, text: &str) {
         let print = || {
             let _ = writeln!(io::stderr(), "{text}");
         };
@@ -99,7 +97,7 @@ impl ProgressView {
     }
 
     /// Starts the display of a run.
-    pub fn run(&self, jobs: &[Job]) -> RunProgress<'_> {
+    pub(crate) fn run(&self, jobs: &[Job]) -> RunProgress<'_> {
         let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
         let bars = self.bars.as_ref().map_or_else(Vec::new, |all| {
             let style = ProgressStyle::with_template("  {prefix:14} {bar:24} {percent:>3} %  {wide_msg}")
@@ -117,7 +115,7 @@ impl ProgressView {
 
 impl RunProgress<'_> {
     /// Shows that a job was started.
-    pub fn started(&self, job: usize, at: Duration) {
+    pub(crate) fn started(&self, job: usize, at: Duration) {
         match self.bars.get(job) {
             Some(bar) => bar.set_message("started"),
             None => self.line(at, &format!("{} started", self.names[job])),
@@ -125,7 +123,7 @@ impl RunProgress<'_> {
     }
 
     /// Shows that a job ended.
-    pub fn ended(&self, job: usize, at: Duration, took: Duration, exit_code: i32) {
+    pub(crate) fn ended(&self, job: usize, at: Duration, took: Duration, exit_code: i32) {
         let how = if exit_code == 0 { String::new() } else { format!(" with exit code {exit_code}") };
         let text = format!("done after {:.1} s{how}", took.as_secs_f64());
         match self.bars.get(job) {
@@ -140,7 +138,7 @@ impl RunProgress<'_> {
     }
 
     /// Updates the display; `None` for jobs that do not run.
-    pub fn update(&mut self, at: Duration, views: &[Option<View>]) {
+    pub(crate) fn update(&mut self, at: Duration, views: &[Option<View>]) {
         for (bar, view) in self.bars.iter().zip(views) {
             let Some(view) = view else { continue };
             if let Some(done) = view.done {

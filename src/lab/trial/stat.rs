@@ -1,13 +1,11 @@
 //! CPU time of a set of cores, from `/proc/stat`.
-//!
-//! Imports: the trial's cores.
 
 use super::confine::Cores;
 use std::fs;
 
 /// Counters of the cores since boot, in kernel ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuTime {
+pub(crate) struct CpuTime {
     busy: u64,
     stolen: u64,
     all: u64,
@@ -15,7 +13,7 @@ pub struct CpuTime {
 
 /// Fractions of the cores' time between two readings, 0 ..= 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuParts {
+pub(crate) struct CpuParts {
     /// Used by processes or the kernel of this machine.
     pub busy: f64,
     /// Taken by the hypervisor for other machines.
@@ -24,7 +22,7 @@ pub struct CpuParts {
 
 impl CpuTime {
     /// Reads the counters; `None` if they are not available.
-    pub fn now(cores: &Cores) -> Option<CpuTime> {
+    pub(crate) fn now(cores: &Cores) -> Option<CpuTime> {
         CpuTime::read(&fs::read_to_string("/proc/stat").ok()?, cores)
     }
 
@@ -45,7 +43,7 @@ impl CpuTime {
     }
 
     /// The fractions since an earlier reading.
-    pub fn since(&self, earlier: &CpuTime) -> CpuParts {
+    pub(crate) fn since(&self, earlier: &CpuTime) -> CpuParts {
         let all = self.all.saturating_sub(earlier.all).max(1) as f64;
         CpuParts {
             busy: self.busy.saturating_sub(earlier.busy) as f64 / all,

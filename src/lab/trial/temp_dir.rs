@@ -1,17 +1,15 @@
 //! A temporary directory for the governor's socket and state, removed on exit.
-//!
-//! Imports: term's messages.
 
-use crate::term::message;
 use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use term::message;
 
 /// The directory; dropping it removes it with its content.
 #[derive(Debug)]
-pub struct TempDir {
+pub(crate) struct TempDir {
     path: PathBuf,
     governors: AtomicUsize,
 }
@@ -21,7 +19,7 @@ impl TempDir {
     ///
     /// # Errors
     /// The temporary directory is not writable.
-    pub fn new() -> Result<TempDir> {
+    pub(crate) fn new() -> Result<TempDir> {
         let path = std::env::temp_dir().join(format!("flowcon-demo-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path).with_context(|| {
             format!("create {} (set TMPDIR to a directory that this user may write)", path.display())
@@ -30,12 +28,12 @@ impl TempDir {
     }
 
     /// Path of the governor's socket.
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path.join("flowcond.sock")
     }
 
     /// Path of a new state directory for a governor, which starts without state.
-    pub fn new_state_dir(&self) -> PathBuf {
+    pub(crate) fn new_state_dir(&self) -> PathBuf {
         let number = self.governors.fetch_add(1, Ordering::Relaxed);
         self.path.join(format!("state-{number}"))
     }
@@ -44,7 +42,7 @@ impl TempDir {
     ///
     /// # Errors
     /// A file cannot be copied.
-    pub fn state_dir_like(&self, known: &Path) -> Result<PathBuf> {
+    pub(crate) fn state_dir_like(&self, known: &Path) -> Result<PathBuf> {
         let copy = self.new_state_dir();
         fs::DirBuilder::new().mode(0o700).create(&copy).with_context(|| format!("create {}", copy.display()))?;
         for entry in fs::read_dir(known).with_context(|| format!("read {}", known.display()))? {
@@ -55,12 +53,12 @@ impl TempDir {
     }
 
     /// The label that marks jobs for the private governor only.
-    pub fn label(&self) -> (String, String) {
+    pub(crate) fn label(&self) -> (String, String) {
         ("flowcon.enable".to_owned(), self.tag())
     }
 
     /// A name unique to this process, valid for containers, scopes and images.
-    pub fn tag(&self) -> String {
+    pub(crate) fn tag(&self) -> String {
         format!("flowcon-demo-{}", std::process::id())
     }
 }

@@ -1,10 +1,8 @@
 //! Collects what the governor says, during a run, about jobs that it does not govern: such a run says nothing about the policy.
-//!
-//! Imports: the trial's jobs and outcomes, api.
 
 use super::job::Job;
 use super::outcome::JobOutcome;
-use crate::api::wire::{Container, Notice};
+use api::wire::{Container, Notice};
 
 /// The hold that ends by itself at the next decision.
 const SETTLING: &str = "settling";
@@ -12,7 +10,7 @@ const SETTLING: &str = "settling";
 const SEEN_AFTER: f64 = 2.0;
 
 /// The warnings of one run.
-pub struct Warnings {
+pub(super) struct Warnings {
     jobs: Vec<Watched>,
     texts: Vec<String>,
     asked: u32,
@@ -30,7 +28,7 @@ struct Watched {
 
 impl Warnings {
     /// Creates an empty collection for jobs, each with its name in the governor's status.
-    pub fn new(jobs: &[Job], containers: &[String]) -> Warnings {
+    pub(super) fn new(jobs: &[Job], containers: &[String]) -> Warnings {
         let watched = |(job, container): (&Job, &String)| Watched {
             job: job.name.clone(),
             container: container.clone(),
@@ -41,12 +39,12 @@ impl Warnings {
     }
 
     /// Records that the governor did not reply to a request of its status.
-    pub fn unanswered(&mut self) {
+    pub(super) fn unanswered(&mut self) {
         self.asked += 1;
     }
 
     /// Adds the warnings of a status that are not known yet.
-    pub fn heard(&mut self, containers: &[Container], notices: &[Notice], interval_s: f64) {
+    pub(super) fn heard(&mut self, containers: &[Container], notices: &[Notice], interval_s: f64) {
         self.asked += 1;
         self.replies += 1;
         self.interval_s = interval_s;
@@ -68,7 +66,7 @@ impl Warnings {
     }
 
     /// The distinct warnings; first whether the governor was silent, or never saw one of `jobs`.
-    pub fn conclude(self, jobs: &[JobOutcome]) -> Vec<String> {
+    pub(super) fn conclude(self, jobs: &[JobOutcome]) -> Vec<String> {
         let Warnings { jobs: watched, texts, asked, replies, interval_s } = self;
         let is_silent = replies < asked - replies;
         let silence =
@@ -91,8 +89,8 @@ fn problems(container: &Container) -> impl Iterator<Item = &str> {
 mod tests {
     use super::super::job::Work;
     use super::*;
-    use crate::api::wire::Hold;
-    use crate::lab::workload::{Amount, Kind};
+    use crate::workload::{Amount, Kind};
+    use api::wire::Hold;
     use std::time::Duration;
 
     fn warnings(names: &[&str]) -> Warnings {

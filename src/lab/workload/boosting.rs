@@ -2,7 +2,6 @@
 //!
 //! Squared error, so a tree is fitted to residuals: a split's gain is GL²/(nL+λ) + GR²/(nR+λ) − G²/(n+λ) with G the sum of
 //! residuals (Chen and Guestrin 2016, equation 7). The table is Friedman's first test function (1991) with noise and idle columns.
-//! Imports: rand and std only.
 
 use super::worker_pool::with_workers;
 use super::{Amount, generator, normal, print_line};

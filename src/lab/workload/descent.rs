@@ -1,7 +1,7 @@
 //! Stochastic gradient descent over mini-batches with Adam (Kingma and Ba 2015), used by all models with a gradient.
 //!
 //! A batch is split into a fixed number of shards, whose gradients are added in order: the result does not depend on the number of
-//! threads. Imports: rand and std only.
+//! threads.
 
 use super::worker_pool::with_workers;
 use super::{Amount, Keeper, Snapshot, generator};
@@ -26,16 +26,16 @@ pub(super) struct Score {
 
 impl Score {
     /// Mean loss of a prediction.
-    pub fn mean_loss(&self) -> f64 {
+    pub(super) fn mean_loss(&self) -> f64 {
         self.loss / self.predictions.max(1) as f64
     }
 
     /// Fraction of right predictions.
-    pub fn accuracy(&self) -> f64 {
+    pub(super) fn accuracy(&self) -> f64 {
         self.right as f64 / self.predictions.max(1) as f64
     }
 
-    pub fn add(&mut self, other: Score) {
+    pub(super) fn add(&mut self, other: Score) {
         self.loss += other.loss;
         self.right += other.right;
         self.predictions += other.predictions;

@@ -1,6 +1,4 @@
 //! Draws images of handwritten digits: strokes, shifted, rotated, scaled, of varying thickness, with noise.
-//!
-//! Imports: rand and std only.
 
 use super::matrix::Matrix;
 use super::{generator, normal};

@@ -1,7 +1,6 @@
 //! Matrix factorisation of ratings by alternating least squares (Zhou et al. 2008); prints the error of each iteration.
 //!
 //! Each user's factors solve (VᵀV + λ·n·I) u = Vᵀr over the items that the user rated, and vice versa.
-//! Imports: rand and std only.
 
 use super::matrix::{Matrix, add_scaled, dot};
 use super::worker_pool::with_workers;

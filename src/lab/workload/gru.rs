@@ -1,6 +1,6 @@
 //! A gated recurrent unit (Cho et al. 2014) that learns sentences letter by letter; prints JSON lines.
 //!
-//! Gradients are computed by back-propagation through the whole window. Imports: std only.
+//! Gradients are computed by back-propagation through the whole window.
 
 use super::descent::{Descent, Model, Score, descend};
 use super::layer::{Dense, cross_entropy, sigmoid};
@@ -187,7 +187,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::descent::assert_gradient_is_right;
+    use crate::workload::descent::assert_gradient_is_right;
 
     #[test]
     fn the_gradient_through_time_agrees_with_differences_of_the_loss() {

@@ -1,6 +1,6 @@
 //! Building blocks of the networks: a dense layer, its activation, and softmax with cross-entropy.
 //!
-//! A layer has an offset into the model's flat vector of parameters; its gradient has the same offset. Imports: std only.
+//! A layer has an offset into the model's flat vector of parameters; its gradient has the same offset.
 
 use super::matrix::{Matrix, View, add_transposed_product, product, product_transposed};
 use super::normal;
@@ -17,7 +17,7 @@ pub(super) struct Dense {
 
 impl Dense {
     /// Creates consecutive layers of the given widths, starting at `offset`.
-    pub fn chain(widths: &[usize], mut offset: usize) -> Vec<Dense> {
+    pub(super) fn chain(widths: &[usize], mut offset: usize) -> Vec<Dense> {
         let mut layers = Vec::new();
         for pair in widths.windows(2) {
             let layer = Dense { inputs: pair[0], outputs: pair[1], offset };
@@ -28,12 +28,12 @@ impl Dense {
     }
 
     /// Offset of the first parameter after this layer.
-    pub fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.offset + (self.inputs + 1) * self.outputs
     }
 
     /// Initialises the weights with normal deviates of variance `gain / inputs` (He et al. 2015 with gain 2), and the bias with zero.
-    pub fn start(&self, gain: f32, parameters: &mut [f32], rng: &mut ChaCha8Rng) {
+    pub(super) fn start(&self, gain: f32, parameters: &mut [f32], rng: &mut ChaCha8Rng) {
         let scale = (gain / self.inputs as f32).sqrt();
         let (weights, bias) = parameters[self.offset..self.end()].split_at_mut(self.inputs * self.outputs);
         weights.iter_mut().for_each(|weight| *weight = scale * normal(rng));
@@ -46,7 +46,7 @@ impl Dense {
     }
 
     /// Computes the layer's output for each row of `x`.
-    pub fn forward(&self, parameters: &[f32], x: View<'_>) -> Matrix {
+    pub(super) fn forward(&self, parameters: &[f32], x: View<'_>) -> Matrix {
         let mut y = product(x, self.weights(parameters));
         let bias = &parameters[self.offset + self.inputs * self.outputs..self.end()];
         for row in 0..y.rows {
@@ -56,7 +56,7 @@ impl Dense {
     }
 
     /// Adds the gradient of W and b, given the slope `dy` at the output.
-    pub fn add_gradient(&self, x: View<'_>, dy: &Matrix, gradient: &mut [f32]) {
+    pub(super) fn add_gradient(&self, x: View<'_>, dy: &Matrix, gradient: &mut [f32]) {
         let (weights, bias) = gradient[self.offset..self.end()].split_at_mut(self.inputs * self.outputs);
         add_transposed_product(x, dy.view(), weights);
         for row in 0..dy.rows {
@@ -65,7 +65,7 @@ impl Dense {
     }
 
     /// Computes the slope at the layer's input.
-    pub fn slope_at_input(&self, parameters: &[f32], dy: &Matrix) -> Matrix {
+    pub(super) fn slope_at_input(&self, parameters: &[f32], dy: &Matrix) -> Matrix {
         product_transposed(dy.view(), self.weights(parameters))
     }
 }

@@ -1,6 +1,6 @@
 //! Dense `f32` matrices in row-major order, and the three products needed for training.
 //!
-//! The inner loops run over contiguous slices of equal length, so that the compiler vectorises them. Imports: std only.
+//! The inner loops run over contiguous slices of equal length, so that the compiler vectorises them.
 
 /// A matrix that owns its values.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,23 +12,23 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    pub fn zeros(rows: usize, columns: usize) -> Matrix {
+    pub(super) fn zeros(rows: usize, columns: usize) -> Matrix {
         Matrix { rows, columns, values: vec![0.0; rows * columns] }
     }
 
-    pub fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         View { rows: self.rows, columns: self.columns, values: &self.values }
     }
 
-    pub fn row(&self, row: usize) -> &[f32] {
+    pub(super) fn row(&self, row: usize) -> &[f32] {
         &self.values[row * self.columns..(row + 1) * self.columns]
     }
 
-    pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
+    pub(super) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.values[row * self.columns..(row + 1) * self.columns]
     }
 
-    pub fn map(mut self, change: impl Fn(f32) -> f32) -> Matrix {
+    pub(super) fn map(mut self, change: impl Fn(f32) -> f32) -> Matrix {
         self.values.iter_mut().for_each(|value| *value = change(*value));
         self
     }
@@ -44,12 +44,12 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// Creates a view; `values.len()` must be `rows × columns`.
-    pub fn new(rows: usize, columns: usize, values: &'a [f32]) -> View<'a> {
+    pub(super) fn new(rows: usize, columns: usize, values: &'a [f32]) -> View<'a> {
         assert_eq!(values.len(), rows * columns, "a {rows} × {columns} matrix");
         View { rows, columns, values }
     }
 
-    pub fn row(&self, row: usize) -> &'a [f32] {
+    pub(super) fn row(&self, row: usize) -> &'a [f32] {
         &self.values[row * self.columns..(row + 1) * self.columns]
     }
 }

@@ -1,6 +1,4 @@
 //! A multi-layer perceptron that classifies drawn digits; prints in the format of Keras with `verbose=2`.
-//!
-//! Imports: std only.
 
 use super::descent::{Descent, Model, Score, descend};
 use super::digits::{self, CLASSES, PIXELS};
@@ -88,7 +86,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::descent::assert_gradient_is_right;
+    use crate::workload::descent::assert_gradient_is_right;
 
     #[test]
     fn the_gradient_agrees_with_differences_of_the_loss() {

@@ -2,7 +2,7 @@
 //!
 //! Each generates its data from a seed, computes real gradients (or splits, or least squares) on the CPU, and prints its loss in
 //! the format of a common framework. The amount of work is given in epochs and sizes, never in time, so the same numbers mean the
-//! same computation on every machine, with any number of threads. Imports: rand and std only.
+//! same computation on every machine, with any number of threads.
 
 mod boosting;
 mod descent;

@@ -1,6 +1,4 @@
 //! Generates sentences from a small grammar, as character codes: text with structure at several ranges.
-//!
-//! Imports: rand and std only.
 
 use super::generator;
 use rand::RngExt;

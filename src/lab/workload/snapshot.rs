@@ -1,6 +1,6 @@
 //! Snapshots from which a stopped training resumes: everything that its next epoch depends on.
 //!
-//! A resumed training computes the same numbers as one that was not stopped. Imports: std only.
+//! A resumed training computes the same numbers as one that was not stopped.
 
 use std::io;
 
@@ -76,7 +76,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::{Amount, Kind, train, train_kept};
+    use crate::workload::{Amount, Kind, train, train_kept};
 
     /// Stops after some epochs, as SIGTERM does.
     struct StopAfter(u32, Option<Snapshot>);

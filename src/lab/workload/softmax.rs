@@ -1,6 +1,4 @@
 //! Softmax regression on overlapping clusters; prints in the format of the Hugging Face Trainer.
-//!
-//! Imports: rand and std only.
 
 use super::descent::{Descent, Model, Score, descend};
 use super::layer::{Dense, cross_entropy};
@@ -89,7 +87,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::descent::assert_gradient_is_right;
+    use crate::workload::descent::assert_gradient_is_right;
 
     #[test]
     fn the_gradient_agrees_with_differences_of_the_loss() {

@@ -1,6 +1,6 @@
 //! A variational auto-encoder of drawn digits (Kingma and Welling 2014); prints in the format of the PyTorch examples.
 //!
-//! The loss is the binary cross-entropy of the image plus the divergence of the code from a standard normal. Imports: std only.
+//! The loss is the binary cross-entropy of the image plus the divergence of the code from a standard normal.
 
 use super::descent::{Descent, Model, Score, descend};
 use super::digits::{self, PIXELS};
@@ -143,7 +143,7 @@ pub(super) fn train(amount: Amount, log: &mut dyn Write, keeper: &mut dyn Keeper
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::descent::assert_gradient_is_right;
+    use crate::workload::descent::assert_gradient_is_right;
 
     #[test]
     fn the_gradient_agrees_with_differences_of_the_loss() {

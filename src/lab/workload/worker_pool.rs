@@ -1,7 +1,7 @@
 //! A pool of threads that process the shards of repeated work during a training.
 //!
 //! Shards are taken one by one, so that a preempted thread delays only one shard and not a fixed part of the work. Each shard has
-//! its own result, so the result does not depend on the thread. Imports: std only.
+//! its own result, so the result does not depend on the thread.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

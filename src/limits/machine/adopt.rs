@@ -4,13 +4,11 @@
 //! Adopt ─► query to the engine ─► Candidate ─► journal ─► Adopted ─► watcher ─► Found ─► reply
 //! Disown ─► originals and journal restored ─► Disowned ─► reply
 //! ```
-//!
-//! Imports: events, state, operations, model.
 
 use super::event::{At, Candidate, Effect, RequestId, Work};
 use super::state::{Machine, ambiguous, matching};
-use crate::limits::AfterRestore;
-use crate::model::{Adoption, ContainerId, EventKind, Refusal};
+use crate::AfterRestore;
+use model::{Adoption, ContainerId, EventKind, Refusal};
 use std::collections::BTreeMap;
 
 /// Adopted containers at most: the engine's filters list each of them.

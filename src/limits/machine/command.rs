@@ -1,13 +1,12 @@
 //! Commands that release containers and govern them again: pause, resume, restore, and the end of the daemon.
 //!
 //! The work of a command may take as long as the engine does. The client gets its reply when the result is known, or after a time limit,
-//! with what is not done yet. What failed is tried again as long as the container is left alone. Imports: events, state, ledger and
-//! operations, model.
+//! with what is not done yet. What failed is tried again as long as the container is left alone.
 
 use super::event::{At, Command, Effect, Event, Readings, RequestId, Restored, Work};
 use super::state::{Awaited, Container, Machine, Waiting};
-use crate::limits::AfterRestore;
-use crate::model::{ContainerId, EventKind, Millis, Refusal};
+use crate::AfterRestore;
+use model::{ContainerId, EventKind, Millis, Refusal};
 
 /// Time limit for the reply to a command: shorter than the API's.
 const ANSWER_WITHIN: Millis = Millis::from_secs(8);

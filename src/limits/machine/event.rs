@@ -1,7 +1,7 @@
-//! Events and effects of the machine, and the data that they carry. Imports: the operations, model.
+//! Events and effects of the machine, and the data that they carry.
 
-use crate::limits::{Ask, Change, Journalled, Outcome, Restore};
-use crate::model::{
+use crate::{Ask, Change, Journalled, Outcome, Restore};
+use model::{
     Adoption, ContainerId, EngineLimits, EngineMark, EventKind, LimitChange, Limits, Millis, Refusal, Runtime, Setting,
 };
 use std::collections::{BTreeMap, BTreeSet};

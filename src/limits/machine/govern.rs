@@ -1,9 +1,9 @@
-//! Changes that the policy decided, their outcomes, and changes by others. Imports: events, state, ledger and operations, model.
+//! Changes that the policy decided, their outcomes, and changes by others.
 
 use super::event::{At, ContainerOutcome, Effect, LimitNotice, Piece, Readings, Work};
 use super::state::{Container, Machine, WORK_AT_MOST};
-use crate::limits::{AfterRestore, Change, End, Report, Verdict};
-use crate::model::{ContainerId, DriftBy, EventKind, LimitChange, Millis, Setting};
+use crate::{AfterRestore, Change, End, Report, Verdict};
+use model::{ContainerId, DriftBy, EventKind, LimitChange, Millis, Setting};
 use std::collections::BTreeMap;
 
 impl Machine {

@@ -1,9 +1,9 @@
-//! Dispatch of events, and the begin and end of containers. Imports: events, state, ledger, model.
+//! Dispatch of events, and the begin and end of containers.
 
 use super::event::{At, Effect, Event, Found, Remembered, Work};
 use super::state::{Container, Machine};
-use crate::limits::Ledger;
-use crate::model::{ContainerId, Runtime};
+use crate::Ledger;
+use model::{ContainerId, Runtime};
 use std::collections::BTreeSet;
 
 /// Last runs that are kept; beyond, the one with the lowest id is dropped.

@@ -6,7 +6,7 @@
 //!
 //! It decides when limits may change: it handles found and ended containers, the policy's decisions, changes by others, commands and the
 //! end of the daemon. It never waits and reads nothing: each event carries what was read, and the time. The daemon and the disaster
-//! simulation run it. No decision is made while limits are being written. Imports: ledger and operations, model.
+//! simulation run it. No decision is made while limits are being written.
 
 mod adopt;
 mod command;

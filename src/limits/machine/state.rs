@@ -1,8 +1,8 @@
-//! State of the machine, and what its parts share. Imports: events, ledger and operations, model.
+//! State of the machine, and what its parts share.
 
 use super::event::{Effect, Intervals, LimitNotice, Memory, Piece, Readings, Remembered, RequestId, Run, Work};
-use crate::limits::{AfterRestore, LastRun, Ledger, Restore};
-use crate::model::{Adoption, ContainerId, EngineMark, EventKind, Hold, Millis, Refusal, Runtime};
+use crate::{AfterRestore, LastRun, Ledger, Restore};
+use model::{Adoption, ContainerId, EngineMark, EventKind, Hold, Millis, Refusal, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Work items that may be open at once; beyond, they are requested again later.

@@ -1,9 +1,7 @@
 //! The closed set of operator commands for the coordinator; every request is parsed into one of them or rejected.
-//!
-//! Imports: model.
 
 use super::Resources;
-use crate::model::Millis;
+use crate::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

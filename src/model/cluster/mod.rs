@@ -1,7 +1,7 @@
 //! A cluster as data: what was observed of its nodes and jobs, what is planned for them, and why.
 //!
 //! A *job* is trained by one or more *workers*; the workers of a job form a gang. On Docker Swarm a worker is a service with 0 or 1
-//! replicas that is pinned to its node. Imports: std and serde.
+//! replicas that is pinned to its node.
 
 mod command;
 mod observation;

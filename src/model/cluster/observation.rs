@@ -1,6 +1,6 @@
 //! The cluster as observed at one instant. Missing data is a value: readings that can be missing are an `Option`.
 
-use crate::model::{Bytes, Estimate, Millis};
+use crate::{Bytes, Estimate, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Decisions about the jobs of a cluster. A plan is complete: applying it involves no further decisions.
 
 use super::ClusterReason;
-use crate::model::Millis;
+use crate::Millis;
 use serde::{Deserialize, Serialize};
 
 /// Decisions for the whole cluster. Nodes and jobs are referred to by index in the observation.

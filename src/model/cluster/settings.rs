@@ -1,6 +1,6 @@
 //! Settings of the cluster policies, after parsing: every value that exists is valid.
 
-use crate::model::Millis;
+use crate::Millis;
 use serde::{Deserialize, Serialize};
 
 /// All settings of the cluster policies.

@@ -1,10 +1,8 @@
 //! Status of a cluster as published by its coordinator: for the API, `flowctl cluster status` and `flowctl explain`.
-//!
-//! Imports: model.
 
 use super::{ClusterReason, NodeState, Resources};
-use crate::model::Millis;
-use crate::model::swarm::{NodeId, ServiceId};
+use crate::Millis;
+use crate::swarm::{NodeId, ServiceId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

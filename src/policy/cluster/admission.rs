@@ -3,10 +3,9 @@
 //! Source: "Online Job Scheduling in Distributed Machine Learning Clusters" (OASIS), as adopted by weighted DRAGON: the price of a resource
 //! rises exponentially with its used fraction, from a lowest price L at which every job is admitted to a highest price U at which none is:
 //! `p(fraction) = L · (U / L)^fraction`. Utility is the job's weight. A price is for the cluster's entire capacity of a resource.
-//! Imports: model.
 
 use super::queue::weight;
-use crate::model::cluster::{ClusterJob, ClusterObservation, NodeState, Resources};
+use model::cluster::{ClusterJob, ClusterObservation, NodeState, Resources};
 
 /// L is the lowest utility per demand divided by this, U is the highest multiplied by it.
 const MARGIN: f64 = 2.0;
@@ -75,7 +74,7 @@ fn parts(of: Resources, whole: Resources) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::cluster::testing::{cluster, waiting, worker};
+    use crate::cluster::testing::{cluster, waiting, worker};
 
     #[test]
     fn an_empty_cluster_admits_every_job_and_a_full_one_none() {

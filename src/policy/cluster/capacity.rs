@@ -1,10 +1,6 @@
 //! Free resources of each node: now, and once the stopping workers have exited.
-//!
-//! Imports: model.
 
-use crate::model::cluster::{
-    ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Refusals, Resources,
-};
+use model::cluster::{ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Refusals, Resources};
 
 /// Tolerance in cores: they are sums of fractions.
 const ROUNDING: f64 = 1e-6;

@@ -1,10 +1,10 @@
 //! Validation of plans: the invariants of every plan, independent of the rules that produced it.
 //!
-//! Run on every plan before it is executed. Imports: model.
+//! Run on every plan before it is executed.
 
 use super::capacity::{allows, holds};
-use crate::model::Bytes;
-use crate::model::cluster::{ClusterObservation, ClusterPlan, ClusterSettings, NodeState, Phase, Resources};
+use model::Bytes;
+use model::cluster::{ClusterObservation, ClusterPlan, ClusterSettings, NodeState, Phase, Resources};
 use std::collections::BTreeMap;
 
 /// A violated invariant. Nodes and jobs are indexes into the observation.

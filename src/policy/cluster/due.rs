@@ -7,15 +7,14 @@
 //! whose latest start was `overtaken_for` ago come first and are excluded from the search. Running jobs are never touched.
 //!
 //! A job of unknown run time is ordered as if it took [`GUESS_S`]. Neither its end nor the ends of jobs that start after it are forecast.
-//! Imports: model.
 
 use super::capacity::{FreeCapacity, When};
 use super::deadlines::Draw;
 use super::queue::weight;
 use super::ranked::Score;
 use super::renting::price;
-use crate::model::Millis;
-use crate::model::cluster::{ClusterJob, ClusterObservation, NodeState, Phase, Worker};
+use model::Millis;
+use model::cluster::{ClusterJob, ClusterObservation, NodeState, Phase, Worker};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -229,9 +228,9 @@ fn millis(seconds: f64) -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cluster::{ClusterSettings, MoveRule, QueueRule};
-    use crate::policy::cluster::testing::{cluster, waiting, worker};
-    use crate::policy::cluster::{check, plan};
+    use crate::cluster::testing::{cluster, waiting, worker};
+    use crate::cluster::{check, plan};
+    use model::cluster::{ClusterSettings, MoveRule, QueueRule};
 
     const OVERTAKEN_FOR: Millis = Millis::from_secs(600);
 
@@ -245,7 +244,7 @@ mod tests {
 
     /// A running job that fills a node and ends in `ends_in` seconds.
     fn busy(node: usize, ends_in: f64) -> ClusterJob {
-        let report = crate::model::cluster::Report { unit_s: ends_in, units_left: 1.0 };
+        let report = model::cluster::Report { unit_s: ends_in, units_left: 1.0 };
         let mut job = worker(node, |worker| worker.report = Some(report));
         job.request.cores = 4.0;
         job
@@ -290,11 +289,11 @@ mod tests {
     fn jobs_with_deadlines_start_on_the_cheapest_nodes() {
         let mut observation = cluster(3, 4.0);
         for (node, price) in observation.nodes.iter_mut().zip(["3.5", "0.9", "2"]) {
-            node.labels.insert(crate::policy::cluster::renting::PRICE.into(), price.into());
+            node.labels.insert(crate::cluster::renting::PRICE.into(), price.into());
         }
         let settings = ClusterSettings { queue: QueueRule::Deadlines, ..ClusterSettings::default() };
         observation.jobs = vec![due("a", 0, 60.0, Some(900), 1.0), due("b", 1, 60.0, None, 1.0)];
-        let seats = |plan: crate::model::cluster::ClusterPlan| -> Vec<(usize, usize)> {
+        let seats = |plan: model::cluster::ClusterPlan| -> Vec<(usize, usize)> {
             plan.starts.iter().map(|start| (start.job, start.node)).collect()
         };
         assert_eq!(seats(plan(&observation, &settings)), [(1, 1), (0, 2)]);

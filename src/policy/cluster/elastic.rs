@@ -1,14 +1,14 @@
 //! Scaling of elastic jobs: which jobs give up workers for a waiting job, and which get more.
 //!
 //! Source: weighted DRAGON, sections III-C and III-D. Workers are stopped only if the waiting job fits afterwards. Where the operator allows
-//! it, whole jobs are stopped for a more important one: all workers of a gang, or none. Imports: model.
+//! it, whole jobs are stopped for a more important one: all workers of a gang, or none.
 
 use super::capacity::{FreeCapacity, When};
 use super::gang::seat;
 use super::placement::Placer;
 use super::queue::{is_urgent, weight};
-use crate::model::Millis;
-use crate::model::cluster::{
+use model::Millis;
+use model::cluster::{
     ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Phase, PlacementRule, QueueRule, Start, Stop,
 };
 
@@ -258,9 +258,9 @@ fn has_extra(job: &ClusterJob) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::cluster::{ClusterObservation, ClusterSettings, NodeState, WorkerRange};
-    use crate::policy::cluster::testing::{cluster, gang, worker};
-    use crate::policy::cluster::{check, plan};
+    use crate::cluster::testing::{cluster, gang, worker};
+    use crate::cluster::{check, plan};
+    use model::cluster::{ClusterObservation, ClusterSettings, NodeState, WorkerRange};
 
     /// Jobs and workers that a plan stops.
     fn stops(observation: &ClusterObservation, reclaim: bool) -> Vec<(usize, u32)> {

@@ -4,12 +4,12 @@
 //! The gain is the difference, less the seconds without progress that the move costs. It is computed for the low, the likely and the high
 //! estimate of the job's work, and the least of the three must exceed the cost of a move, so jobs with uncertain forecasts do not move. (On
 //! 24 held-out schedules of five scenarios this is as good as accepting any gain, with two fifths fewer moves.) The number of moves in
-//! flight is limited per node and in total. Imports: model.
+//! flight is limited per node and in total.
 
 use super::capacity::{FreeCapacity, When};
 use super::placement::Added;
-use crate::model::Estimate;
-use crate::model::cluster::{ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Move, Phase, Worker};
+use model::Estimate;
+use model::cluster::{ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Move, Phase, Worker};
 
 /// Number of targets considered per job; if the best ones are full, the move can wait.
 const LOOK_AT: usize = 32;

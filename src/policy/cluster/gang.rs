@@ -1,11 +1,11 @@
 //! Gang scheduling: all workers of a job are placed or none, on one node if it has room for all, else on several.
 //!
 //! Source: weighted DRAGON, section III-B. Resources are reserved only for whole gangs, so two gangs never deadlock on each other's
-//! resources. Imports: model.
+//! resources.
 
 use super::capacity::{FreeCapacity, When};
 use super::placement::{Placer, work_of};
-use crate::model::cluster::{ClusterJob, ClusterReason};
+use model::cluster::{ClusterJob, ClusterReason};
 
 /// Placement of a gang: a node and the reason for each worker.
 pub(super) type Seats = Vec<(usize, ClusterReason)>;

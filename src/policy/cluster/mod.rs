@@ -4,7 +4,7 @@
 //! [`deadlines`] plans jobs with deadlines on rented nodes.
 //!
 //! Pure: no clock, no files; random numbers come from a seed that is an argument. The coordinator and the simulator call the same
-//! functions. Imports: model.
+//! functions.
 
 mod admission;
 mod capacity;

@@ -8,7 +8,7 @@
 //! move        running jobs, where it pays               forecast_moves, specon
 //! ```
 //!
-//! The planner keeps no state between plans: all input is in the observation. Imports: model.
+//! The planner keeps no state between plans: all input is in the observation.
 
 use super::admission::Prices;
 use super::capacity::{FreeCapacity, When};
@@ -20,7 +20,7 @@ use super::placement::Placer;
 use super::queue;
 use super::renting::price;
 use super::specon;
-use crate::model::cluster::{
+use model::cluster::{
     Admission, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Move, MoveRule, NodeState,
     Phase, QueueRule, Start, Stop, Wait, Worker,
 };

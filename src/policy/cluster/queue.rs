@@ -3,10 +3,10 @@
 //! Source: weighted DRAGON, equation 1: weight = γ1 / (1 + e^γ2). Jobs with more than the default weight come first, by descending weight,
 //! then by descending demand. The others follow in order of arrival, and the first that fits starts (adapted FCFS). To prevent starvation
 //! of large jobs, a job that has waited too long reserves the nodes that could run it, unless it could not start even on all of them at
-//! once. Imports: model.
+//! once.
 
-use crate::model::Millis;
-use crate::model::cluster::{ClusterJob, ClusterObservation, Priority, QueueRule, Resources};
+use model::Millis;
+use model::cluster::{ClusterJob, ClusterObservation, Priority, QueueRule, Resources};
 use std::cmp::Ordering;
 
 /// [f(γ1, γ2)] Returns the weight of a job.
@@ -62,7 +62,7 @@ pub(super) fn needs_no_less(job: &ClusterJob, before: &ClusterJob) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::cluster::testing::{cluster, waiting};
+    use crate::cluster::testing::{cluster, waiting};
 
     #[test]
     fn the_weight_is_that_of_equation_1() {

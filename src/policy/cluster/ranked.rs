@@ -1,6 +1,4 @@
 //! Nodes ordered by a score, so that the best acceptable node is found without looking at all of them.
-//!
-//! Imports: nothing.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

@@ -2,14 +2,14 @@
 //!
 //! Nodes are opened only if all workers of a waiting job then fit, and not for a job that fits on nodes that are already starting. A node is
 //! closed after it was idle for `close_after`: one node at a time, never while a worker is on it, never while a waiting job could use it,
-//! and never the last node. So a node is opened and closed at most once in that time. Imports: model.
+//! and never the last node. So a node is opened and closed at most once in that time.
 
 use super::capacity::{FreeCapacity, When, allows};
-use crate::model::Millis;
-use crate::model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Worker};
+use model::Millis;
+use model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Worker};
 
 /// Node label: price per hour, in any currency.
-pub const PRICE: &str = "flowcon.price";
+pub(super) const PRICE: &str = "flowcon.price";
 /// Maximum number of nodes that one decision opens, and of waiting jobs that it considers.
 const OPENS_MOST: usize = 16;
 const JOBS_MOST: usize = 64;
@@ -126,9 +126,9 @@ pub(super) fn price(observation: &ClusterObservation, node: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cluster::{ClusterJob, ClusterSettings};
-    use crate::policy::cluster::plan;
-    use crate::policy::cluster::testing::{self, cluster, worker};
+    use crate::cluster::plan;
+    use crate::cluster::testing::{self, cluster, worker};
+    use model::cluster::{ClusterJob, ClusterSettings};
     use proptest::prelude::*;
 
     const CLOSE_AFTER: Millis = Millis::from_secs(600);

@@ -1,9 +1,9 @@
 //! Test clusters: nodes without labels, jobs of one worker.
 
-use crate::model::cluster::{
+use model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, NodeState, Phase, Priority, Resources, Worker, WorkerRange,
 };
-use crate::model::{Bytes, Estimate, Millis};
+use model::{Bytes, Estimate, Millis};
 use std::collections::BTreeMap;
 
 /// Returns a cluster without jobs.

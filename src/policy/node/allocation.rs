@@ -27,7 +27,7 @@
 
 use super::domain::Domain;
 use super::importance;
-use crate::model::{Bounds, ContainerObservation, CpuWeight, NodeObservation, RunState, Share};
+use model::{Bounds, ContainerObservation, CpuWeight, NodeObservation, RunState, Share};
 
 const GREATEST_WEIGHT: f64 = 10_000.0;
 

@@ -1,9 +1,9 @@
 //! Tests of shares and weights: bounds, the flow of unused shares, and rounding to integers.
 
 use super::*;
-use crate::model::Hold;
-use crate::policy::node::domain::domains;
-use crate::policy::node::testing::{container, node};
+use crate::node::domain::domains;
+use crate::node::testing::{container, node};
+use model::Hold;
 
 fn allocated(containers: &[ContainerObservation], limits: &[f64]) -> Vec<Allocation> {
     let node = node(containers.to_vec());

@@ -4,7 +4,7 @@
 //! The back-off in the paper has no cap and ends only when a container starts or ends. Here it is capped, and it also ends when growth
 //! rises back over the threshold, a learning curve enters another phase, or CPU or memory pressure changes.
 
-use crate::model::{Millis, PolicySettings, Pressure};
+use model::{Millis, PolicySettings, Pressure};
 use serde::{Deserialize, Serialize};
 
 /// Change of pressure (part of the time that tasks wait) that ends a back-off.

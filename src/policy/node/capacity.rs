@@ -3,12 +3,10 @@
 //! Without it, a job that gets all that is available measured satisfied, and what it is offered beyond that goes to the next job by the
 //! kernel's choice instead of the plan's. Capacity is measured between two ticks as the CPU that the domain's containers used plus what was
 //! idle. It is smoothed, so that a neighbour's burst changes nothing.
-//!
-//! Imports: the domains.
 
 use super::domain::{Domain, domains};
 use super::growth::risen;
-use crate::model::{CpuTime, Millis, NodeObservation};
+use model::{CpuTime, Millis, NodeObservation};
 use serde::{Deserialize, Serialize};
 
 /// Weight of a new measurement against the previous estimate.
@@ -76,7 +74,7 @@ impl CapacityMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::node::testing::{container, node};
+    use crate::node::testing::{container, node};
 
     /// Capacity and kept part of two containers on two cores; each uses a quarter core and `idle` is left idle, in intervals of 10 s.
     fn capacities(idle: &[Option<f64>]) -> Vec<(f64, f64)> {

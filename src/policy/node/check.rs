@@ -5,7 +5,7 @@
 use super::allocation::{free_weight, scale};
 use super::domain::{Domain, domains};
 use super::memory;
-use crate::model::{
+use model::{
     ContainerId, ContainerObservation, ContainerPlan, Limits, NodeObservation, NodePlan, Reason, RunState, Share,
 };
 use std::fmt;
@@ -216,9 +216,9 @@ fn check_memory(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, CpuTime, Gain, Millis, PolicyName, PolicySettings};
-    use crate::policy::node::testing::{container, node};
-    use crate::policy::{Governor, diff};
+    use crate::node::testing::{container, node};
+    use crate::{Governor, diff};
+    use model::{Bytes, CpuTime, Gain, Millis, PolicyName, PolicySettings};
 
     /// Two converged jobs with one GiB each.
     fn converged() -> NodeObservation {

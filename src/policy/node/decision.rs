@@ -1,7 +1,7 @@
 //! A policy's decision for one container, before bounds and rounding are applied.
 
 use super::memory::MemoryRole;
-use crate::model::{GpuPlan, HoldbackBlock, List, Reason};
+use model::{GpuPlan, HoldbackBlock, List, Reason};
 
 /// A policy's decision for one container.
 #[derive(Clone, Debug)]

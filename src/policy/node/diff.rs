@@ -5,7 +5,7 @@
 //! every tick would write again. A setting that the kernel lacks is not written, nor one whose original is unknown: it could not be
 //! restored.
 
-use crate::model::{ContainerObservation, ContainerPlan, LimitChange, LimitKind, NodeObservation, NodePlan, Setting};
+use model::{ContainerObservation, ContainerPlan, LimitChange, LimitKind, NodeObservation, NodePlan, Setting};
 
 /// Relative differences up to this value are rounding.
 const TOLERANCE: f64 = 0.01;
@@ -66,8 +66,8 @@ fn is_equal(a: Setting, b: Setting) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, CpuWeight, GrowthEfficiency, Limits, Millis, Reason, Share};
-    use crate::policy::node::testing::{container, node};
+    use crate::node::testing::{container, node};
+    use model::{Bytes, CpuWeight, GrowthEfficiency, Limits, Millis, Reason, Share};
 
     fn plan(limits: Vec<(&str, Option<Limits>)>) -> NodePlan {
         let containers = limits

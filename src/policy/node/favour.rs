@@ -10,9 +10,9 @@
 //! not frozen: otherwise all would run until it has reported twice again.
 //!
 //! Properties: while the favoured job's speed is unknown, or it reports its progress too rarely, no job is frozen; the others run for at
-//! least [`LEAST_TOGETHER`] of the time; the favoured job is never frozen. Imports: model.
+//! least [`LEAST_TOGETHER`] of the time; the favoured job is never frozen.
 
-use crate::model::{ContainerId, Millis, Progress};
+use model::{ContainerId, Millis, Progress};
 use std::collections::BTreeMap;
 
 /// The favoured job is to keep this part of its speed alone.

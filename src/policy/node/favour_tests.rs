@@ -1,7 +1,7 @@
 //! Tests of the favoured job, its speed, and the time of the others.
 
 use super::*;
-use crate::model::ProgressUnit;
+use model::ProgressUnit;
 use proptest::prelude::*;
 
 fn gpu_job(name: &str, share: f64, done: f64, now: Millis) -> GpuJob {

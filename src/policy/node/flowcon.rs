@@ -28,7 +28,7 @@ use super::decision::Decision;
 use super::growth::Measurement;
 use super::lists;
 use super::memory::MemoryRole;
-use crate::model::{FlowconSettings, List, Millis, Reason, Share};
+use model::{FlowconSettings, List, Millis, Reason, Share};
 use serde::{Deserialize, Serialize};
 
 /// State of a container in Algorithm 1.
@@ -152,7 +152,7 @@ fn set_limits(entries: &mut [Entry<'_>], share_floor: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::GrowthEfficiency;
+    use model::GrowthEfficiency;
 
     const SETTINGS: FlowconSettings = FlowconSettings { growth_threshold: 0.05, share_floor: 2.0 };
 

@@ -26,7 +26,7 @@ use super::quota::{self, QuotaMemory};
 use super::recollection::Recollection;
 use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
-use crate::model::{
+use model::{
     ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, Limits,
     List, Millis, NodeObservation, NodePlan, Place, PolicyName, PolicySettings, Pressure, RunState, Share,
     WorkForecast,

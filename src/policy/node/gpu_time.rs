@@ -1,6 +1,6 @@
-//! GPU time of a container, and its CPU time beyond waiting for GPUs, accumulated over ticks. Imports: model.
+//! GPU time of a container, and its CPU time beyond waiting for GPUs, accumulated over ticks.
 
-use crate::model::{ContainerObservation, CpuTime, GpuUse, Millis, NodeObservation};
+use model::{ContainerObservation, CpuTime, GpuUse, Millis, NodeObservation};
 use serde::{Deserialize, Serialize};
 
 /// Time of one container, since it was first observed on a GPU.
@@ -60,8 +60,8 @@ fn waiting(node: &NodeObservation, parts: &[GpuUse]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Gpu;
-    use crate::policy::node::testing::{container, node};
+    use crate::node::testing::{container, node};
+    use model::Gpu;
 
     #[test]
     fn shares_add_up_and_unknown_ones_count_for_nothing() {

@@ -31,7 +31,7 @@
 //!   from the current tick.
 //! - A rising loss is negative growth.
 
-use crate::model::{Bytes, ContainerObservation, CpuTime, GrowthEfficiency, Millis, NodeObservation, Usage};
+use model::{Bytes, ContainerObservation, CpuTime, GrowthEfficiency, Millis, NodeObservation, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Least CPU use, in core-seconds, for which growth is computed.
@@ -180,8 +180,8 @@ fn finite(value: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Gain;
-    use crate::policy::node::testing::{container, node};
+    use crate::node::testing::{container, node};
+    use model::Gain;
 
     const INTERVAL: Millis = Millis::from_secs(20);
 

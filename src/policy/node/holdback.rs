@@ -37,7 +37,7 @@
 //!   Only a fixed share (an operator's pin, or an owner's equal bounds) is kept: it was set by a person.
 //! - A hold has priority over a control period: a held container is left alone.
 
-use crate::model::{HoldbackBlock, Millis, PolicyName, PolicySettings};
+use model::{HoldbackBlock, Millis, PolicyName, PolicySettings};
 
 /// Unit in which the part of the time is counted.
 const PARTS: u64 = 10_000;

@@ -1,9 +1,9 @@
 //! Tests of the assignment of control periods, and of their effect on a governor.
 
 use super::*;
-use crate::model::{Bounds, Hold, Reason, RunState, Share};
-use crate::policy::node::testing::{container, node};
-use crate::policy::{Governor, check, diff};
+use crate::node::testing::{container, node};
+use crate::{Governor, check, diff};
+use model::{Bounds, Hold, Reason, RunState, Share};
 use proptest::prelude::*;
 
 const SECOND: u64 = 1000;
@@ -91,13 +91,13 @@ proptest! {
 }
 
 /// A node with three jobs in a control period or a governed one; the first job has a raised weight.
-fn seen(now_s: u64, plain: bool) -> crate::model::NodeObservation {
+fn seen(now_s: u64, plain: bool) -> model::NodeObservation {
     let mut node = node(vec![container("a"), container("b"), container("c")]);
     node.now = Millis::from_secs(now_s);
     let until = node.now.after(Millis::from_secs(7));
     node.holdback =
         Some(HoldbackBlock { plain, from_unix_ms: 0, washed_unix_ms: 0, until_unix_ms: 1_700_000_000_000, until });
-    node.containers[0].limits.cpu_weight = Some(crate::model::CpuWeight::clamped(250.0));
+    node.containers[0].limits.cpu_weight = Some(model::CpuWeight::clamped(250.0));
     node
 }
 
@@ -107,12 +107,12 @@ fn in_a_control_period_every_limit_is_the_original_and_the_next_tick_is_at_its_e
     let seen = seen(100, true);
     let plan = governor.tick(&seen);
     assert!(check(&plan, &seen).is_empty());
-    assert!(plan.containers.iter().all(|job| job.limits == Some(crate::model::Limits::default())));
+    assert!(plan.containers.iter().all(|job| job.limits == Some(model::Limits::default())));
     assert!(plan.containers.iter().all(|job| matches!(job.reason, Reason::PlainBlock { .. })), "{plan:?}");
     assert_eq!(plan.next_tick, Millis::from_secs(107));
     let changes = diff(&plan, &seen);
     assert_eq!(changes.len(), 1, "{changes:?}");
-    assert_eq!(changes[0].to, crate::model::Setting::CpuWeight(crate::model::CpuWeight::DEFAULT));
+    assert_eq!(changes[0].to, model::Setting::CpuWeight(model::CpuWeight::DEFAULT));
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn a_control_period_keeps_fixed_shares_and_holds() {
     assert!(check(&plan, &seen).is_empty(), "{:?}", check(&plan, &seen));
     // As much as the two others, which have 100 each.
     let weight = plan.containers[0].limits.and_then(|limits| limits.cpu_weight);
-    assert_eq!(weight, Some(crate::model::CpuWeight::clamped(200.0)));
+    assert_eq!(weight, Some(model::CpuWeight::clamped(200.0)));
     assert!((plan.containers[0].share.fraction() - 0.5).abs() < 0.01);
-    assert_eq!(plan.containers[1].limits, Some(crate::model::Limits::default()));
+    assert_eq!(plan.containers[1].limits, Some(model::Limits::default()));
     assert_eq!(plan.containers[2].limits, None);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Called only for measured growth: unknown growth is not slow growth.
 
-use crate::model::List;
+use model::List;
 
 /// Returns the list after a measured growth. Two slow intervals lead from New to Completing; one fast interval leads back.
 pub(super) fn after(list: List, growth: f64, growth_threshold: f64) -> List {

@@ -11,7 +11,7 @@
 //! Both limits change in steps, so that small changes of the working set do not cause a write at each tick: a squeeze is kept while its
 //! margin is between half and twice the target, a protection while it is within a tenth of the target.
 
-use crate::model::{Bytes, ContainerObservation, Millis, NodeObservation, PolicySettings, RunState};
+use model::{Bytes, ContainerObservation, Millis, NodeObservation, PolicySettings, RunState};
 use serde::{Deserialize, Serialize};
 
 /// Number of intervals without a squeeze after pressure ended one.
@@ -140,7 +140,7 @@ fn margin(working_set: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::node::testing::{container, node};
+    use crate::node::testing::{container, node};
 
     const MIB: u64 = 1 << 20;
 

@@ -1,5 +1,5 @@
 //! Decisions on one node: the limits of each container, with the reason. The daemon and the simulator call the same [`Governor::tick`] and
-//! [`diff`]. Imports: model only.
+//! [`diff`].
 
 mod allocation;
 mod backoff;
@@ -28,7 +28,7 @@ mod situation;
 mod testing;
 mod wording;
 
-use crate::model::{ContainerObservation, CpuWeight};
+use model::{ContainerObservation, CpuWeight};
 
 pub use check::{Violation, check, drop_violating};
 pub use diff::diff;

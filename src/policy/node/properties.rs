@@ -3,7 +3,7 @@
 
 use super::testing::{container, node};
 use super::{Governor, check, diff};
-use crate::model::{
+use model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, Gain, Hold,
     HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit,
     Quota, RunState, Share,
@@ -155,7 +155,7 @@ fn any_block(now: u64) -> Option<HoldbackBlock> {
     })
 }
 
-fn write_all(observation: &mut NodeObservation, changes: Vec<crate::model::LimitChange>) {
+fn write_all(observation: &mut NodeObservation, changes: Vec<model::LimitChange>) {
     for change in changes {
         let id: &ContainerId = &change.id;
         let job =
@@ -212,7 +212,7 @@ proptest! {
                 container.learning.gain = None;
             }
             let after = governor.tick(&seen);
-            let weights = |plan: &crate::model::NodePlan| -> Vec<_> {
+            let weights = |plan: &model::NodePlan| -> Vec<_> {
                 plan.containers.iter().map(|c| c.limits.map(|limits| limits.cpu_weight)).collect()
             };
             prop_assert_eq!(weights(&before), weights(&after));

@@ -8,7 +8,7 @@
 //! - without counters, the share alone decides.
 
 use super::growth::risen;
-use crate::model::{ContainerObservation, Millis, NodeObservation, Quota, RunState, Usage};
+use model::{ContainerObservation, Millis, NodeObservation, Quota, RunState, Usage};
 use serde::{Deserialize, Serialize};
 
 /// The node is busy when the governed containers use at least this part of it.
@@ -82,8 +82,8 @@ impl QuotaMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CpuTime;
-    use crate::policy::node::testing::{container, node};
+    use crate::node::testing::{container, node};
+    use model::CpuTime;
 
     const FLOOR: Quota = Quota(1000);
 

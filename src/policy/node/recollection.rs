@@ -1,6 +1,6 @@
-//! State of each container that is kept between ticks, in the order of the last observation. Imports: model.
+//! State of each container that is kept between ticks, in the order of the last observation.
 
-use crate::model::{ContainerId, ContainerObservation};
+use model::{ContainerId, ContainerObservation};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl<M: Default> Recollection<M> {
     }
 
     /// Iterates over the containers with their states; `None` unless they are the containers of the last tick, in its order.
-    pub fn of<'a>(
+    pub(super) fn of<'a>(
         &'a self,
         containers: &'a [ContainerObservation],
     ) -> Option<impl Iterator<Item = (&'a ContainerObservation, &'a M)>> {
@@ -33,12 +33,12 @@ impl<M: Default> Recollection<M> {
     }
 
     /// Returns the state of one container.
-    pub fn get(&self, id: &ContainerId) -> Option<&M> {
+    pub(super) fn get(&self, id: &ContainerId) -> Option<&M> {
         self.0.iter().find(|(known, _)| known == id).map(|(_, memory)| memory.as_ref())
     }
 
     /// Takes out all states, in the order of these containers. A new container gets a default state; that of an unobserved one is dropped.
-    pub fn take(&mut self, containers: &[ContainerObservation]) -> Vec<Box<M>> {
+    pub(super) fn take(&mut self, containers: &[ContainerObservation]) -> Vec<Box<M>> {
         let is_same = self.is_of(containers);
         let known = std::mem::take(&mut self.0);
         if is_same {
@@ -49,7 +49,7 @@ impl<M: Default> Recollection<M> {
     }
 
     /// Puts back the states taken out for these containers.
-    pub fn put(&mut self, containers: &[ContainerObservation], memories: Vec<Box<M>>) {
+    pub(super) fn put(&mut self, containers: &[ContainerObservation], memories: Vec<Box<M>>) {
         self.0 = containers.iter().map(|container| container.id.clone()).zip(memories).collect();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::testing::{container, node};
 use super::{Governor, check, diff};
-use crate::model::{
+use model::{
     ContainerObservation, CpuTime, CpuWeight, Enforcement, Gain, Hold, List, Millis, NodeObservation, NodePlan,
     PolicyName, PolicySettings, Pressure, Quota, Reason, RunState,
 };
@@ -64,7 +64,7 @@ fn lists(plan: &NodePlan) -> Vec<List> {
 }
 
 fn weights(plan: &NodePlan) -> Vec<u32> {
-    let weight = |limits: crate::model::Limits| limits.cpu_weight.map_or(0, CpuWeight::number);
+    let weight = |limits: model::Limits| limits.cpu_weight.map_or(0, CpuWeight::number);
     plan.containers.iter().map(|c| c.limits.map_or(0, weight)).collect()
 }
 
@@ -199,13 +199,10 @@ fn every_policy_maintains_lists_and_backs_off_without_changes() {
         scenario.node.containers.pop();
         assert_eq!(seconds(&scenario.pass_and_tick(20, &[Some(0.02)])), 40, "an end resets the interval, {policy:?}");
         scenario.job(0).learning.curve =
-            Some(crate::model::Curve { phase: crate::model::Phase::Plateau, quality: 0.9, units_to_quality: None });
+            Some(model::Curve { phase: model::Phase::Plateau, quality: 0.9, units_to_quality: None });
         scenario.governor.tick(&scenario.node.clone());
-        scenario.job(0).learning.curve = scenario
-            .job(0)
-            .learning
-            .curve
-            .map(|curve| crate::model::Curve { phase: crate::model::Phase::Improving, ..curve });
+        scenario.job(0).learning.curve =
+            scenario.job(0).learning.curve.map(|curve| model::Curve { phase: model::Phase::Improving, ..curve });
         assert!(scenario.governor.is_disturbed(&scenario.node), "growth is back, {policy:?}");
     }
 }

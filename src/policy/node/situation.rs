@@ -1,8 +1,6 @@
 //! Events of a job that end a back-off: its first progress report, a milestone reached, or another phase of its learning curve.
-//!
-//! Imports: model only.
 
-use crate::model::{ContainerObservation, Phase};
+use model::{ContainerObservation, Phase};
 use serde::{Deserialize, Serialize};
 
 /// The properties of a job whose change ends a back-off.

@@ -1,6 +1,6 @@
 //! Test fixtures: an ordinary node and an ordinary container, to be changed field by field.
 
-use crate::model::{
+use model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuWeight, Learning, Limits, Millis, NodeObservation, Pressure,
     RunState, Runtime, Usage,
 };

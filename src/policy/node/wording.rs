@@ -1,10 +1,8 @@
 //! Reasons that do not come from a policy: a hold, a pause, and an owner's bound that overrides the policy.
-//!
-//! Imports: the allocation, decisions.
 
 use super::allocation::Allocation;
 use super::decision::Decision;
-use crate::model::{ContainerObservation, Reason, RunState, Share};
+use model::{ContainerObservation, Reason, RunState, Share};
 
 /// Replaces the reason of each container whose share an owner's bound decided.
 pub(super) fn explain_bounds(

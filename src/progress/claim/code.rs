@@ -1,6 +1,6 @@
 //! Finds totals in program text: `model.fit(x, y, epochs=5)`, `EPOCHS = 5`, `{"epochs": 5}`.
 //!
-//! It parses no language; it looks for a name, `=` or `:`, and a number that is not part of an expression. Imports: its siblings.
+//! It parses no language; it looks for a name, `=` or `:`, and a number that is not part of an expression.
 
 use super::key::{Key, key};
 use super::number;

@@ -2,12 +2,11 @@
 //!
 //! Options (`--epochs 50`, `-epochs=50`), assignments (`trainer.max_epochs=50`, `EPOCHS=5 python …`), assignments inside values
 //! (`--gin_bindings=train.num_epochs=10`), and scripts in one word of the command (`sh -c "…"`, `python -c "…"`).
-//! Imports: model, its siblings.
 
 use super::code::assignments;
 use super::key::key;
 use super::{Claim, MAX_CLAIMS, claim, config, gathered, number};
-use crate::model::{ClaimOrigin, ProgressUnit};
+use model::{ClaimOrigin, ProgressUnit};
 
 /// Maximum words that are searched.
 const MAX_WORDS: usize = 4096;

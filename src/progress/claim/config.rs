@@ -1,10 +1,10 @@
 //! Finds totals in a configuration file: JSON, TOML or YAML, with sections.
 //!
-//! Lists are skipped: an item of a list is one of several stages, callbacks or data sets. Imports: model, its siblings.
+//! Lists are skipped: an item of a list is one of several stages, callbacks or data sets.
 
 use super::key::{is_about_something_else, key};
 use super::{Claim, claim, gathered, number, yaml};
-use crate::model::ClaimOrigin;
+use model::ClaimOrigin;
 
 /// Weight of a file: it may be a default that the command overrides.
 const FILE: f64 = 0.9;

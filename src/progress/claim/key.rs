@@ -1,9 +1,9 @@
 //! Recognizes names of settings that give the length of a training, and their units.
 //!
 //! Every word of a name must be known: one unit, and words such as `num`. A name in an unknown section (`x.max_epochs`) has a lower weight;
-//! a name in a section about something else (`scheduler.epochs`) is rejected. Imports: model.
+//! a name in a section about something else (`scheduler.epochs`) is rejected.
 
-use crate::model::ProgressUnit::{self, Epoch, Iteration, Round, Sample, Step};
+use model::ProgressUnit::{self, Epoch, Iteration, Round, Sample, Step};
 
 /// Maximum bytes of a name; longer ones are ignored.
 const MAX_NAME: usize = 64;

@@ -7,7 +7,7 @@
 //! names claim different totals, the likeliest one is used with reduced confidence.
 //!
 //! A claim is matched with the log's counter ([`choose`]): epochs with epochs; iterations, steps and rounds with each other at lower
-//! confidence. It is dropped when the job runs past it. Pure, bounded, and it never fails. Imports: model.
+//! confidence. It is dropped when the job runs past it. Pure, bounded, and it never fails.
 
 mod code;
 mod command_line;
@@ -21,7 +21,7 @@ mod yaml;
 pub use command_line::{config_files, of_command, of_environment};
 pub use config::of_config;
 
-use crate::model::{ClaimOrigin, ProgressUnit};
+use model::{ClaimOrigin, ProgressUnit};
 
 /// Maximum claims kept per job.
 pub(super) const MAX_CLAIMS: usize = 24;

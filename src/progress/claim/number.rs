@@ -1,4 +1,4 @@
-//! Parses totals as written in commands: `50`, `1e6`, `1_000`, `200k`. Imports: nothing.
+//! Parses totals as written in commands: `50`, `1e6`, `1_000`, `200k`.
 
 /// Maximum number of epochs or steps.
 const MAX_TOTAL: f64 = 1e12;

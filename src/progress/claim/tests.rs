@@ -1,7 +1,7 @@
 //! Tables of the claims that commands, environments and files make, and of those they do not make.
 
 use super::*;
-use crate::model::ProgressUnit::{Epoch, Iteration, Round, Sample, Step};
+use model::ProgressUnit::{Epoch, Iteration, Round, Sample, Step};
 
 /// Splits a line at spaces; `·` stands for a space inside a word.
 fn of(line: &str) -> Vec<Claim> {

@@ -1,6 +1,6 @@
 //! Reads the subset of YAML that training configurations use: nested `key: value` lines.
 //!
-//! Lists, multi-line texts and all other syntax are skipped. Imports: nothing.
+//! Lists, multi-line texts and all other syntax are skipped.
 
 /// Maximum indentation of a line.
 const MAX_INDENT: usize = 200;

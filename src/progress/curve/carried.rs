@@ -1,21 +1,21 @@
 //! Moves a history to another node: replaces instants by ages, and checks received values for plausibility.
 //!
 //! A moved job continues from its last saved state, and may print again what it had printed since. The history is rewound to that point.
-//! Gains are dropped: they were measured between ticks of the other node. Imports: plausible numbers, model.
+//! Gains are dropped: they were measured between ticks of the other node.
 
 use super::{Forecast, History, Interval, RECENT};
-use crate::model::{Estimate, Millis, Progress};
-use crate::progress::plausible;
+use crate::plausible;
+use model::{Estimate, Millis, Progress};
 
 impl History {
     /// Replaces instants by ages at `now`.
-    pub(in crate::progress) fn with_ages(self, now: Millis) -> History {
+    pub(crate) fn with_ages(self, now: Millis) -> History {
         let curve = self.curve.filter(Forecast::is_plausible); // the next interval fits another
         History { curve, ..self }.with_times(|at| Some(now.since(at)))
     }
 
     /// Replaces ages at `now` by instants. Events older than this clock get the instant zero.
-    pub(in crate::progress) fn with_instants(self, now: Millis) -> History {
+    pub(crate) fn with_instants(self, now: Millis) -> History {
         let carried_to = self.progress.map(|progress| progress.current);
         History { is_carried: true, carried_to, ..self.with_times(|age| now.0.checked_sub(age.0).map(Millis)) }
     }
@@ -48,7 +48,7 @@ impl History {
     }
 
     /// Returns the name of an implausible part.
-    pub(in crate::progress) fn flaw(&self) -> Option<&'static str> {
+    pub(crate) fn flaw(&self) -> Option<&'static str> {
         let recent = self.recent.len() <= RECENT && self.recent.iter().copied().all(plausible::number);
         let latest =
             self.latest.is_none_or(|latest| [latest.current, latest.total].into_iter().all(plausible::optional));

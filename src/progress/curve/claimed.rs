@@ -1,12 +1,12 @@
-//! Matches claimed totals with the log's counter. Imports: the claims, model.
+//! Matches claimed totals with the log's counter.
 
 use super::History;
-use crate::model::TotalClaim;
-use crate::progress::claim::{self, Claim, Counted};
+use crate::claim::{self, Claim, Counted};
+use model::TotalClaim;
 
 impl History {
     /// Replaces the totals found outside of the log.
-    pub(in crate::progress) fn claims(&mut self, claims: Vec<Claim>) {
+    pub(crate) fn claims(&mut self, claims: Vec<Claim>) {
         self.claims = claims;
     }
 
@@ -57,9 +57,9 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClaimOrigin, Direction, Estimate, Evaluation, Millis, Progress, ProgressUnit};
-    use crate::progress::PriorRun;
-    use crate::progress::claim::of_command;
+    use crate::PriorRun;
+    use crate::claim::of_command;
+    use model::{ClaimOrigin, Direction, Estimate, Evaluation, Millis, Progress, ProgressUnit};
     use std::sync::Arc;
 
     fn claims(line: &str) -> Vec<Claim> {

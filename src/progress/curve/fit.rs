@@ -22,8 +22,8 @@
 
 use super::series::Point;
 use super::shape::{Shape, candidates, stretched};
-use crate::model::Estimate;
-use crate::progress::prior_run::PriorRun;
+use crate::prior_run::PriorRun;
+use model::Estimate;
 
 /// Fraction of the final improvement that counts as final quality.
 const QUALITY: f64 = 0.95;

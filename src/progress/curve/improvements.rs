@@ -1,11 +1,9 @@
 //! Improvements against units: the points for fitting curves, and their range.
-//!
-//! Imports: plausible numbers, model's direction.
 
 use super::phase;
 use super::series::{Point, Series};
-use crate::model::Direction;
-use crate::progress::plausible;
+use crate::plausible;
+use model::Direction;
 use serde::{Deserialize, Serialize};
 
 /// Maximum points kept of earlier segments.

@@ -24,7 +24,7 @@
 //! - A reported gain never changes: a range that grows later affects only later gains.
 //! - The gain of an interval without evaluations is unknown, not zero.
 //!
-//! Pure. Imports: model only.
+//! Pure.
 
 mod carried;
 mod claimed;
@@ -38,9 +38,9 @@ mod shape;
 
 use super::claim::Claim;
 use super::prior_run::PriorRun;
-use crate::model::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit};
 use fit::Fit;
 use improvements::Improvements;
+use model::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit};
 use noise::Noise;
 use pace::Pace;
 use serde::{Deserialize, Serialize};

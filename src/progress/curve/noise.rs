@@ -4,10 +4,9 @@
 //! decaying mean, because noise shrinks during training. It includes the trend between neighbours, so that it is too large where the curve
 //! is steep; this only makes the evaluation more cautious.
 //!
-//! A single outlier is pulled back to [`OUTLIER`] scales. A second one in a row is accepted: the curve has moved. Imports: plausible
-//! numbers.
+//! A single outlier is pulled back to [`OUTLIER`] scales. A second one in a row is accepted: the curve has moved.
 
-use crate::progress::plausible;
+use crate::plausible;
 use serde::{Deserialize, Serialize};
 
 /// Maximum difference of a value from its predecessor, in mean differences.

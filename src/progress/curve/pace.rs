@@ -1,7 +1,7 @@
-//! Progress units per second over the last few reports. Imports: plausible numbers, model.
+//! Progress units per second over the last few reports.
 
-use crate::model::{Millis, Progress};
-use crate::progress::plausible;
+use crate::plausible;
+use model::{Millis, Progress};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
-//! Decides the phase of a job: improving, on a plateau or diverging; and detects the end of a plateau. Imports: model only.
+//! Decides the phase of a job: improving, on a plateau or diverging; and detects the end of a plateau.
 
-use crate::model::Phase;
+use model::Phase;
 
 /// Number of consecutive values that are not finite before a job counts as diverging.
 pub(super) const NOT_FINITE: u32 = 3;

@@ -2,9 +2,9 @@
 //!
 //! A learning curve is steep at first and flat later, so the points are denser at the beginning: each point spans about the same fraction
 //! of (units since the start + a sixteenth of all units). Points are appended, and one pass merges neighbours when there are too many. The
-//! cost per evaluation is constant. Imports: plausible numbers.
+//! cost per evaluation is constant.
 
-use crate::progress::plausible;
+use crate::plausible;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of points; more are thinned.

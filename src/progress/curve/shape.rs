@@ -4,9 +4,9 @@
 //! - power law `1 − (1 + u/s)^(−p)`: language models and other curves with a long tail;
 //! - a prior run: the stretched curve of an earlier run of the same training.
 //!
-//! Each can be solved for the units at which a level is reached. Imports: the prior runs.
+//! Each can be solved for the units at which a level is reached.
 
-use crate::progress::prior_run::PriorRun;
+use crate::prior_run::PriorRun;
 
 /// Improvement as a function of the units `u` since the start.
 #[derive(Clone, Copy, Debug, PartialEq)]

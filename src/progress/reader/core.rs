@@ -1,6 +1,4 @@
 //! Reads a stream line by line: a line of a known shape follows its plan, any other line is analysed.
-//!
-//! Imports: `decode`, `parse`, `select`.
 
 use super::decode::Rendering;
 use super::parse::commas::{CommaEvidence, Commas};
@@ -17,14 +15,14 @@ use super::select::{
     plans::{Cache, Epochs, Field, Known, NO_TOTAL, Plan, Use},
     series::SeriesKey,
 };
-use crate::model::{Direction, Directives};
+use model::{Direction, Directives};
 
 /// Mixed into the key of a shape under an evaluation's heading, so that the same line has another plan there.
 const UNDER_HEADING: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// One value of one series.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::progress) struct Sample<'a> {
+pub(crate) struct Sample<'a> {
     pub series: SeriesKey,
     pub value: f64,
     /// The rendering that contains it.
@@ -33,7 +31,7 @@ pub(in crate::progress) struct Sample<'a> {
 
 /// An event of reading, in order: the values of a line, then its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::progress) enum ReadEvent<'a> {
+pub(crate) enum ReadEvent<'a> {
     /// A value. The counters include this line; the choice is that of the lines before it.
     Value(Sample<'a>),
     /// The end of a line with findings. The choice has been updated.
@@ -61,33 +59,33 @@ pub(super) struct Core {
 }
 
 /// A view of the current result.
-pub(in crate::progress) struct View<'a> {
+pub(crate) struct View<'a> {
     pub(super) core: &'a Core,
 }
 
 impl View<'_> {
     /// The chosen series, its direction and confidence.
-    pub(in crate::progress) fn choice(&self) -> Option<Choice> {
+    pub(crate) fn choice(&self) -> Option<Choice> {
         self.core.chooser.choice(&self.core.candidates)
     }
 
     /// The chosen series; cheap.
-    pub(in crate::progress) fn chosen(&self) -> Option<SeriesKey> {
+    pub(crate) fn chosen(&self) -> Option<SeriesKey> {
         self.core.chooser.chosen()
     }
 
     /// The direction in which the chosen series improves, if known; cheap.
-    pub(in crate::progress) fn direction(&self) -> Option<Direction> {
+    pub(crate) fn direction(&self) -> Option<Direction> {
         self.core.chooser.direction()
     }
 
     /// The progress counter of the job.
-    pub(in crate::progress) fn progress(&self) -> Option<CountReading> {
+    pub(crate) fn progress(&self) -> Option<CountReading> {
         self.core.chooser.progress(&self.core.candidates, &self.core.counters)
     }
 
     /// All candidates, best first.
-    pub(in crate::progress) fn candidates(&self) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self) -> Vec<Candidate> {
         self.core.chooser.candidates(&self.core.candidates)
     }
 }

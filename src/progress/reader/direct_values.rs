@@ -1,6 +1,4 @@
 //! Values that are read without line analysis: those of the `flowcon.pattern` label, and TensorBoard scalars.
-//!
-//! Imports: `core`, `decode`, `parse`, `select`.
 
 use super::core::{Core, ReadEvent, Sample, View};
 use super::decode::Rendering;

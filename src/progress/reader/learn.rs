@@ -1,6 +1,4 @@
 //! Analyses lines of a new shape and keeps a plan for each shape.
-//!
-//! Imports: `core`, `decode`, `parse`, `select`.
 
 use super::core::{Core, ReadEvent, View};
 use super::decode::Rendering;

@@ -10,7 +10,7 @@
 //! A progress bar (tqdm, Keras, …): `decode/lines` keeps the last state of a redrawn line, `parse/scan` collapses the cells of the bar, and
 //! `parse/fields` reads its percentage and counts.
 //!
-//! Pure and bounded: at most 64 KiB per stream. Imports: model only.
+//! Pure and bounded: at most 64 KiB per stream.
 
 mod core;
 mod decode;
@@ -27,7 +27,6 @@ pub(super) use select::choice::{Candidate, Choice, CountReading};
 pub(super) use select::series::SeriesKey;
 pub(super) use state::ReaderState;
 
-use crate::model::Directives;
 use core::Core;
 use decode::{
     json_file::{self, JsonFileDecoder},
@@ -35,6 +34,7 @@ use decode::{
     tensorboard::{self, TensorboardDecoder},
     utf16::{self, Utf16Decoder},
 };
+use model::Directives;
 
 /// Reads one log; see the module.
 pub(super) struct Reader {

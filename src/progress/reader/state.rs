@@ -1,6 +1,4 @@
 //! The state of a reader that survives a restart: the chosen series, the header of its table, the counters. A few KiB.
-//!
-//! Imports: the reader, `parse`, `select`.
 
 use super::Reader;
 use super::parse::table::Header;
@@ -13,7 +11,7 @@ const MAX_HEADER: usize = 4096;
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(in crate::progress) struct ReaderState {
+pub(crate) struct ReaderState {
     chosen: Option<SeriesState>,
     header: Option<(String, u64)>,
     counters: Counters,
@@ -21,7 +19,7 @@ pub(in crate::progress) struct ReaderState {
 
 impl ReaderState {
     /// Whether all values are plausible.
-    pub(in crate::progress) fn is_plausible(&self) -> bool {
+    pub(crate) fn is_plausible(&self) -> bool {
         self.chosen.as_ref().is_none_or(SeriesState::is_plausible)
             && self.header.as_ref().is_none_or(|(text, _)| text.len() <= MAX_HEADER)
             && self.counters.is_plausible()
@@ -30,7 +28,7 @@ impl ReaderState {
 
 impl Reader {
     /// Returns the state that [`Reader::restore`] needs.
-    pub(in crate::progress) fn state(&self) -> ReaderState {
+    pub(crate) fn state(&self) -> ReaderState {
         let core = &self.core;
         let chosen = core.chooser.chosen().and_then(|key| core.candidates.get(key.slot, key.generation));
         ReaderState {
@@ -41,7 +39,7 @@ impl Reader {
     }
 
     /// Restores the state of an earlier reader; returns the chosen series.
-    pub(in crate::progress) fn restore(&mut self, state: &ReaderState) -> Option<SeriesKey> {
+    pub(crate) fn restore(&mut self, state: &ReaderState) -> Option<SeriesKey> {
         let core = &mut self.core;
         core.counters = state.counters.clone();
         core.counters.forget_lines();

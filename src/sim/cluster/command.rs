@@ -1,16 +1,14 @@
 //! The command `flowsim cluster`.
-//!
-//! Imports: model.
 
 use super::compare::{ClusterComparison, ClusterSummary, compare};
 use super::report;
 use super::scenario::ClusterScenario;
 use super::variant::ClusterVariant;
-use crate::model::PolicySettings;
-use crate::sim::compare::Change;
-use crate::sim::options::{ComparisonOptions, seconds_up_to};
-use crate::sim::{output, overrides};
+use crate::compare::Change;
+use crate::options::{ComparisonOptions, seconds_up_to};
+use crate::{output, overrides};
 use clap::Args;
+use model::PolicySettings;
 
 /// `flowsim cluster`.
 #[derive(Args)]

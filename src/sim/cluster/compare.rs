@@ -1,18 +1,18 @@
 //! Comparison of cluster policies on the same schedules, averaged over seeds.
 //!
 //! The baseline is plain Swarm: spread placement, plain sharing on the nodes. It is always run, since the largest loss is measured against
-//! it. Imports: model.
+//! it.
 
 use super::scenario::ClusterScenario;
 use super::submission::Submission;
 use super::variant::ClusterVariant;
 use super::world::{ClusterOutcome, Costs, simulate};
-use crate::model::PolicySettings;
-use crate::sim::compare::each_seed;
+use crate::compare::each_seed;
+use model::PolicySettings;
 use serde::{Serialize, Serializer};
 
 /// Name of the baseline.
-pub const BASE: &str = "swarm";
+pub(super) const BASE: &str = "swarm";
 
 /// Result of one policy: means over seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

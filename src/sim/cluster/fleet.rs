@@ -1,11 +1,9 @@
 //! The nodes of a cluster, and the node with the next event.
-//!
-//! Imports: nothing of this crate but the simulator's parts.
 
-use crate::sim::job::Job;
-use crate::sim::node::{Carried, Node};
-use crate::sim::scenario::NodeShape;
-use crate::sim::variant::Variant;
+use crate::job::Job;
+use crate::node::{Carried, Node};
+use crate::scenario::NodeShape;
+use crate::variant::Variant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;

@@ -1,9 +1,7 @@
 //! State of a submitted job: its workers, their nodes, and the remaining work.
-//!
-//! Imports: nothing of this crate but the simulator's parts.
 
 use super::submission::Submission;
-use crate::sim::node::Carried;
+use crate::node::Carried;
 use std::sync::Arc;
 
 /// One job of the schedule.

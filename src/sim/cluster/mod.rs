@@ -1,8 +1,8 @@
 //! `flowsim cluster`: many virtual nodes, and the cluster policy that decides which job runs where.
 //!
 //! A [`ClusterScenario`] draws the submissions; a [`World`](world) runs them. Every node is the simulator's node with its own governor and
-//! its own forecasts, right or wrong. [`plan`](crate::policy::cluster::plan) decides as in the coordinator, and each plan is checked before
-//! it is applied. Imports: model, policy.
+//! its own forecasts, right or wrong. [`plan`](policy::cluster::plan) decides as in the coordinator, and each plan is checked before
+//! it is applied.
 
 mod command;
 mod compare;

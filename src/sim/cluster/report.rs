@@ -1,15 +1,13 @@
 //! `flowsim cluster --report`: an HTML page with the results over all seeds and charts of one seed.
-//!
-//! Imports: chart, and the simulator's parts.
 
 use super::compare::{ClusterComparison, ClusterSummary, run};
 use super::scenario::ClusterScenario;
 use super::submission::Submission;
 use super::variant::ClusterVariant;
 use super::world::{ClusterOutcome, Stay};
-use crate::chart::{Margins, Plot, document, escaped, legend, section, series};
-use crate::sim::compare::Change;
-use crate::sim::report::cell_against;
+use crate::compare::Change;
+use crate::report::cell_against;
+use chart::{Margins, Plot, document, escaped, legend, section, series};
 
 const WIDTH: f64 = 1120.0;
 const FIELD: f64 = 220.0;

@@ -2,17 +2,16 @@
 //!
 //! `procon-JxN` and `specon-JxN` are the papers' schedules of J jobs on N nodes: random trainings as in `random-N` of `flowsim run`,
 //! submitted uniformly within the paper's time. `specon-fixed` is SpeCon's fixed schedule: 20 equal VAEs, one every 50 s. `dragon-1` to
-//! `dragon-3` are the job tables II to IV of weighted DRAGON on three nodes of 8 cores. `scale-10000` is a day of 10,000 nodes. Imports:
-//! model.
+//! `dragon-3` are the job tables II to IV of weighted DRAGON on three nodes of 8 cores. `scale-10000` is a day of 10,000 nodes.
 
 use super::submission::Submission;
-use crate::model::cluster::{Priority, Resources, WorkerRange};
-use crate::model::{Bytes, ProgressUnit};
-use crate::sim::job::JobPlan;
-use crate::sim::random::Stream;
-use crate::sim::scenario::{
+use crate::job::JobPlan;
+use crate::random::Stream;
+use crate::scenario::{
     FIGURE_1_RATE, NodeShape, SCHEDULE_STREAM, Scenario, Variations, drawn, exponential, job, random_job, split,
 };
+use model::cluster::{Priority, Resources, WorkerRange};
+use model::{Bytes, ProgressUnit};
 
 /// A random schedule: its name, number of jobs, number of nodes, and the seconds within which the jobs are submitted.
 struct Random(&'static str, usize, usize, f64);

@@ -1,12 +1,12 @@
 //! Submissions to the simulated cluster: a training, its range of workers, and the reservation of each worker.
 //!
 //! A training with several workers divides its work evenly among them, and each further worker adds a little work for communication. When
-//! the number of workers changes, all of them restart with their part of the remaining work. Imports: model.
+//! the number of workers changes, all of them restart with their part of the remaining work.
 
-use crate::model::cluster::{Priority, Resources, WorkerRange};
-use crate::sim::curve::{LearningCurve, Shape};
-use crate::sim::job::{Job, QUALITY};
-use crate::sim::random::Stream;
+use crate::curve::{LearningCurve, Shape};
+use crate::job::{Job, QUALITY};
+use crate::random::Stream;
+use model::cluster::{Priority, Resources, WorkerRange};
 use std::sync::Arc;
 
 /// Part of the work that each further worker adds for communication.

@@ -1,10 +1,8 @@
 //! The policies that can be compared on a cluster, by name, each with a policy for the nodes and one for the cluster.
-//!
-//! Imports: model.
 
-use crate::model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
-use crate::model::{Millis, PolicySettings};
-use crate::sim::variant::Variant;
+use crate::variant::Variant;
+use model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
+use model::{Millis, PolicySettings};
 
 /// One of the compared policies.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,18 +1,18 @@
 //! The coordinator's view of the virtual nodes: the observation from which a plan is made.
 //!
 //! Remaining work is the forecast of each node's own governor; progress is what each job has printed; categories come from SpeCon's
-//! monitors. Imports: model, policy.
+//! monitors.
 
 use super::fleet::Fleet;
 use super::job::{JobRun, Slot, Stage, Training};
 use super::variant::{ClusterVariant, SPECON_INTERVAL, SPECON_THRESHOLD};
-use crate::model::Millis;
-use crate::model::cluster::{
+use crate::node::Resident;
+use crate::scenario::NodeShape;
+use model::Millis;
+use model::cluster::{
     ClusterJob, ClusterNode, ClusterObservation, MoveRule, NodeState, Phase, Report, Resources, Worker,
 };
-use crate::policy::cluster::Monitor;
-use crate::sim::node::Resident;
-use crate::sim::scenario::NodeShape;
+use policy::cluster::Monitor;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The current observation, and the state for the next one.

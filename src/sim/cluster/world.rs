@@ -1,17 +1,17 @@
 //! Simulation of one schedule of submissions on one cluster, from the first submission to the last end.
 //!
 //! Order of simultaneous events: those of nodes, submissions, ends of moves and stops, the plan. A plan follows each submission, each end
-//! and each finished move, and comes once per interval otherwise; never more often than [`Costs::plan_every_s`]. Imports: model, policy.
+//! and each finished move, and comes once per interval otherwise; never more often than [`Costs::plan_every_s`].
 
 use super::fleet::{Fleet, Starting};
 use super::job::{JobRun, Slot, Stage, Training};
 use super::submission::Submission;
 use super::variant::ClusterVariant;
 use super::view::View;
-use crate::model::cluster::{ClusterPlan, Move, Start, Stop};
-use crate::policy::cluster::{check, plan};
-use crate::sim::random::Stream;
-use crate::sim::scenario::NodeShape;
+use crate::random::Stream;
+use crate::scenario::NodeShape;
+use model::cluster::{ClusterPlan, Move, Start, Stop};
+use policy::cluster::{check, plan};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cost of the cluster's actions.

@@ -1,15 +1,13 @@
 //! The command `flowsim deadlines`.
-//!
-//! Imports: the simulator's parts.
 
 use super::history::{NodeHistory, runs};
 use super::instance::{Instance, Tables, read};
 use super::policy::Solver;
 use super::summary::{Comparison, compare};
-use crate::policy::cluster::deadlines::{self, LearnedTime};
-use crate::sim::options::seconds_up_to;
-use crate::sim::output::{self, read_text};
+use crate::options::seconds_up_to;
+use crate::output::{self, read_text};
 use clap::Args;
+use policy::cluster::deadlines::{self, LearnedTime};
 use std::path::{Path, PathBuf};
 
 /// Default names of the files with run times and prices, in the directory of the jobs and in `../traces`.

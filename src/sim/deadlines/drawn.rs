@@ -1,11 +1,11 @@
 //! Random instances, drawn as the thesis's evaluation describes them.
 //!
 //! Ten jobs per node; a mean of 30,000 s divided by the number of nodes between two submissions; nodes of 1, 2, 4 or 8 GPUs of two types at
-//! the prices of a cloud. Run times, speed-ups, deadlines and weights are in the ranges of published instances. Imports: policy.
+//! the prices of a cloud. Run times, speed-ups, deadlines and weights are in the ranges of published instances.
 
 use super::instance::{Instance, InstanceJob};
-use crate::policy::cluster::deadlines::{Catalogue, RunTimes};
-use crate::sim::random::Stream;
+use crate::random::Stream;
+use policy::cluster::deadlines::{Catalogue, RunTimes};
 
 const JOBS_PER_NODE: usize = 10;
 /// Seconds between two submissions to one node.

@@ -3,11 +3,11 @@
 //! Semantics of the published simulator: remaining work is a fraction of the job, so that type and number of GPUs may change; at most one
 //! arrival is handled per event; without active jobs, time jumps to the next arrival. Costs: for each interval the price of each open node,
 //! and at each end the weight for each second after the deadline. A job that is moved, stopped or resized makes no progress for the restart
-//! cost. Imports: policy.
+//! cost.
 
 use super::instance::Instance;
 use super::policy::Solver;
-use crate::policy::cluster::deadlines::{Job, Place, Plan, Situation, check};
+use policy::cluster::deadlines::{Job, Place, Plan, Situation, check};
 use std::time::{Duration, Instant};
 
 /// Times closer than this (in seconds) count as equal.

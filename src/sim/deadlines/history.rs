@@ -1,8 +1,6 @@
 //! Histories of nodes, as written by `flowctl history --json`: one file per node, with its type of GPU.
-//!
-//! Imports: policy.
 
-use crate::policy::cluster::deadlines::RunRecord;
+use policy::cluster::deadlines::RunRecord;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -25,14 +23,14 @@ struct Sample {
 }
 
 /// A node's history: file name, text, and the node's type of GPU.
-pub type NodeHistory<'t> = (&'t str, &'t str, &'t str);
+pub(super) type NodeHistory<'t> = (&'t str, &'t str, &'t str);
 
 /// Returns the runs of some nodes, sorted by start. A job's class is its name up to the first dot; a job without a GPU counts as using one.
 /// A run after a failed or unfinished one of the same class is left out: it may have continued from a checkpoint.
 ///
 /// # Errors
 /// Names the file and the expected content.
-pub fn runs(nodes: &[NodeHistory<'_>]) -> Result<Vec<RunRecord>, String> {
+pub(super) fn runs(nodes: &[NodeHistory<'_>]) -> Result<Vec<RunRecord>, String> {
     let mut jobs: Vec<(Job, &str)> = Vec::new();
     for (path, text, gpu_type) in nodes {
         let read: Vec<Job> = serde_json::from_str(text).map_err(|error| {

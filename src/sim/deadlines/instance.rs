@@ -1,9 +1,7 @@
 //! Instances from tables: jobs with deadlines, run times, prices.
-//!
-//! Imports: policy, and the simulator's tables.
 
-use crate::policy::cluster::deadlines::{Catalogue, LearnedTime, RunTimes, lower_bound};
-use crate::sim::table_file::{Row, TableFile};
+use crate::table_file::{Row, TableFile};
+use policy::cluster::deadlines::{Catalogue, LearnedTime, RunTimes, lower_bound};
 use std::collections::BTreeMap;
 
 /// A job of an instance.

@@ -1,7 +1,7 @@
 //! `flowsim deadlines`: comparison of policies for deadlines and cost on a schedule of jobs, in virtual time.
 //!
 //! [`read`] builds [`Instance`]s from tables, [`simulate`] runs one under a [`Policy`], [`compare`] runs several. Decisions are made by the
-//! product's code ([`crate::policy::cluster::deadlines`]). Imports: policy.
+//! product's code ([`policy::cluster::deadlines`]).
 
 mod command;
 mod drawn;

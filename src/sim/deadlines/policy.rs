@@ -1,8 +1,6 @@
 //! The policies by name, and the parallel evaluation of random constructions.
-//!
-//! Imports: policy.
 
-use crate::policy::cluster::deadlines::{
+use policy::cluster::deadlines::{
     Board, Draft, MOST_JOBS, Plan, Queue, Rule, Situation, baseline, exact, merge, split,
 };
 use std::str::FromStr;

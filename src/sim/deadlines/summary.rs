@@ -1,6 +1,4 @@
 //! Comparison of policies over one or several instances.
-//!
-//! Imports: the simulator's parts.
 
 use super::engine::simulate;
 use super::instance::Instance;

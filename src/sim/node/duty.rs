@@ -1,10 +1,10 @@
 //! Duty cycle: jobs that share a GPU are frozen in turn, by the daemon's policy, which runs once a second as in the daemon.
 //!
-//! Within each period every frozen job runs for its part; where possible, no two run at the same time. Imports: model, policy.
+//! Within each period every frozen job runs for its part; where possible, no two run at the same time.
 
 use super::state::State;
-use crate::model::{ContainerId, Millis};
-use crate::policy::{Favour, GpuJob, TURN_PERIOD};
+use model::{ContainerId, Millis};
+use policy::{Favour, GpuJob, TURN_PERIOD};
 use std::collections::BTreeMap;
 
 /// Interval of the policy's decisions.

@@ -1,21 +1,20 @@
 //! The product's governor on the virtual node: the daemon's five calls, with this node in place of the host.
 //!
 //! Logs go through the same [`Tracker`], observations are built as in the daemon, and only the changes from [`diff`] change limits.
-//! Imports: model, policy, progress.
 
 use super::gpus;
 use super::idle::Idle;
 use super::state::State;
-use crate::model::{
+use crate::job::Job;
+use crate::scenario::NodeShape;
+use crate::sharing::Claim;
+use model::{
     Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, Gpu, GpuUse,
     LimitChange, Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState,
     Runtime, Usage, WorkForecast,
 };
-use crate::policy::{Governor, GpuJob, Holdback, diff};
-use crate::progress::{PriorRun, Tracker, claim};
-use crate::sim::job::Job;
-use crate::sim::scenario::NodeShape;
-use crate::sim::sharing::Claim;
+use policy::{Governor, GpuJob, Holdback, diff};
+use progress::{PriorRun, Tracker, claim};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Division of a GPU's time: the processes with a kernel in the queue get equal slices in turn.
 //!
 //! Slices are short (some milliseconds), so kernels in the queue are modelled as running side by side. The driver's figures are samples, as
-//! on an H200 with driver 580: five times a second it notes the process whose kernel runs. Imports: model.
+//! on an H200 with driver 580: five times a second it notes the process whose kernel runs.
 
 use super::state::{Stage, State};
-use crate::model::{ContainerObservation, GpuUse};
-use crate::sim::job::Job;
-use crate::sim::random::Stream;
+use crate::job::Job;
+use crate::random::Stream;
+use model::{ContainerObservation, GpuUse};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Idle time of each processor, as the kernel counts it in `/proc/stat`.
-//!
-//! Imports: nothing.
 
 /// Idle time of each processor in seconds, up to `since`; from then on the rates apply.
 pub(super) struct Idle {

@@ -1,6 +1,4 @@
 //! The event loop of a node: the next event and its effects.
-//!
-//! Imports: nothing of this crate but the simulator's parts.
 
 use super::carried::{Carried, Resident};
 use super::duty::Duty;
@@ -11,12 +9,12 @@ use super::places::Places;
 use super::rules::Ruled;
 use super::speed;
 use super::state::{Stage, State};
-use crate::model::RecordedTick;
-use crate::sim::job::Job;
-use crate::sim::outcome::History;
-use crate::sim::scenario::NodeShape;
-use crate::sim::sharing::{Claim, water_fill};
-use crate::sim::variant::{Decider, Variant};
+use crate::job::Job;
+use crate::outcome::History;
+use crate::scenario::NodeShape;
+use crate::sharing::{Claim, water_fill};
+use crate::variant::{Decider, Variant};
+use model::RecordedTick;
 use std::sync::Arc;
 
 enum Driver {
@@ -37,7 +35,7 @@ enum Event {
 const LEAST_WEIGHT: f64 = 1e-6;
 
 /// One node and all jobs ever added to it, numbered in order.
-pub(in crate::sim) struct Node {
+pub(crate) struct Node {
     shape: NodeShape,
     jobs: Vec<Arc<Job>>,
     states: Vec<State>,
@@ -61,7 +59,7 @@ pub(in crate::sim) struct Node {
 }
 
 impl Node {
-    pub(in crate::sim) fn new(shape: NodeShape, variant: &Variant, history: bool, recording: bool) -> Self {
+    pub(crate) fn new(shape: NodeShape, variant: &Variant, history: bool, recording: bool) -> Self {
         let driver = match &variant.decider {
             Decider::Rule(rule) => Driver::Ruled(Ruled::new(*rule)),
             Decider::Governor(settings) => {
@@ -89,13 +87,13 @@ impl Node {
     }
 
     /// Adds a job that [`Node::start`] may start; returns its number.
-    pub(in crate::sim) fn add(&mut self, job: Arc<Job>) -> usize {
+    pub(crate) fn add(&mut self, job: Arc<Job>) -> usize {
         let state = State::new(&job);
         self.take(job, state, None)
     }
 
     /// Adds a job that moves here from another node; returns its number.
-    pub(in crate::sim) fn add_carried(&mut self, carried: Carried) -> usize {
+    pub(crate) fn add_carried(&mut self, carried: Carried) -> usize {
         self.take(carried.job, carried.state, carried.learned)
     }
 
@@ -110,7 +108,7 @@ impl Node {
     }
 
     /// Starts a job at `now`, which must not be before the last event.
-    pub(in crate::sim) fn start(&mut self, number: usize, now: f64) {
+    pub(crate) fn start(&mut self, number: usize, now: f64) {
         self.now = now.max(self.now);
         if std::mem::take(&mut self.places_are_stale) {
             self.places = Places::of(self.shape.cores, &self.jobs);
@@ -122,7 +120,7 @@ impl Node {
     }
 
     /// Stops a job at `now` and returns it with its saved work.
-    pub(in crate::sim) fn stop(&mut self, number: usize, now: f64) -> Option<Carried> {
+    pub(crate) fn stop(&mut self, number: usize, now: f64) -> Option<Carried> {
         let slot = self.present.iter().position(|present| *present == number)?;
         self.now = now.max(self.now);
         self.states[number].settle(self.now);
@@ -140,7 +138,7 @@ impl Node {
     }
 
     /// Reports on the jobs present on the node.
-    pub(in crate::sim) fn residents(&mut self, now: f64) -> impl Iterator<Item = Resident> {
+    pub(crate) fn residents(&mut self, now: f64) -> impl Iterator<Item = Resident> {
         let at = now.max(self.now);
         for &number in &self.present {
             self.states[number].settle(at);
@@ -157,7 +155,7 @@ impl Node {
     }
 
     /// Returns the state of any job ever added.
-    pub(in crate::sim) fn state(&self, number: usize) -> &State {
+    pub(crate) fn state(&self, number: usize) -> &State {
         &self.states[number]
     }
 
@@ -173,12 +171,12 @@ impl Node {
     }
 
     /// Time of the node's next event; infinite if there is none.
-    pub(in crate::sim) fn next_s(&self) -> f64 {
+    pub(crate) fn next_s(&self) -> f64 {
         self.next().0
     }
 
     /// Handles the next event; returns the number of the job that ended, if any.
-    pub(in crate::sim) fn step(&mut self) -> Option<usize> {
+    pub(crate) fn step(&mut self) -> Option<usize> {
         let (at, next) = self.next();
         if at.is_infinite() {
             return None;

@@ -5,7 +5,6 @@
 //! printed is updated: an event costs O(jobs) at most. Order of simultaneous events: jobs, starts, reference rule, governor.
 //!
 //! [`simulate`] runs one node to the end of its schedule; a cluster has many [`Node`]s and handles their events in order.
-//! Imports: model, policy, progress.
 
 mod carried;
 mod duty;

@@ -2,11 +2,11 @@
 //!
 //! Jobs run on overlapping sets of processors, below several cgroups. Within one *atom* (processors that the same jobs may use) the cgroups
 //! share by their own weights, which are equal here, and the jobs of each cgroup by theirs. A job spreads over its atoms, and its threads
-//! leave contended ones: in the end each job has its weight's part of what it can reach. Imports: model.
+//! leave contended ones: in the end each job has its weight's part of what it can reach.
 
-use crate::model::Numbers;
-use crate::sim::job::Job;
-use crate::sim::sharing::{Claim, water_fill};
+use crate::job::Job;
+use crate::sharing::{Claim, water_fill};
+use model::Numbers;
 use std::sync::Arc;
 
 /// Iterations until the threads have settled.
@@ -117,7 +117,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::scenario::Scenario;
+    use crate::scenario::Scenario;
 
     /// Cores of each job and idle cores of each processor, on a node with four cores and jobs as `(processors, cgroup, weight)`.
     fn filled(jobs: &[(&str, &str, f64)]) -> (Vec<f64>, Vec<f64>) {

@@ -1,11 +1,9 @@
 //! Reference rules on one node: they divide the cores with perfect knowledge of the jobs.
-//!
-//! Imports: nothing of this crate but the simulator's own parts.
 
 use super::state::State;
-use crate::sim::job::Job;
-use crate::sim::sharing::{Claim, in_order, water_fill};
-use crate::sim::variant::Rule;
+use crate::job::Job;
+use crate::sharing::{Claim, in_order, water_fill};
+use crate::variant::Rule;
 use std::sync::Arc;
 
 /// Every job keeps at least this part of the node under [`Rule::Oracle`].

@@ -1,12 +1,10 @@
 //! A schedule of jobs on one node, from the first start to the last end.
-//!
-//! Imports: nothing of this crate but the simulator's parts.
 
 use super::machine::Node;
-use crate::sim::job::Job;
-use crate::sim::outcome::{JobOutcome, Outcome};
-use crate::sim::scenario::NodeShape;
-use crate::sim::variant::Variant;
+use crate::job::Job;
+use crate::outcome::{JobOutcome, Outcome};
+use crate::scenario::NodeShape;
+use crate::variant::Variant;
 use std::sync::Arc;
 
 /// Data to keep besides the outcome.

@@ -1,6 +1,6 @@
-//! Slowdown of jobs that run beside each other. Imports: nothing of this crate but the simulator's parts.
+//! Slowdown of jobs that run beside each other.
 
-use crate::sim::scenario::NodeShape;
+use crate::scenario::NodeShape;
 
 /// Returns the work done per core-second: jobs with these `shares` slow each other down by their *effective* number, (Σc)²/Σc², and memory
 /// that does not fit is paged. `wanted` is memory in bytes.

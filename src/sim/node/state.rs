@@ -1,8 +1,6 @@
 //! State of one job: work done, current rate, and its next event.
-//!
-//! Imports: nothing of this crate but the job.
 
-use crate::sim::job::Job;
+use crate::job::Job;
 
 /// The activity of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +17,7 @@ pub(super) enum Stage {
 
 /// One job's progress. `done` and `cpu` are valid at the time `since`; from then on the rates apply.
 #[derive(Clone, Debug)]
-pub(in crate::sim) struct State {
+pub(crate) struct State {
     pub(super) stage: Stage,
     since: f64,
     /// Core-seconds of work done.

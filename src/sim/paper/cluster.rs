@@ -1,12 +1,12 @@
 //! The evaluations of SpeCon, ProCon and weighted DRAGON: moving, placing and scaling jobs on several nodes.
 //!
-//! As in the papers, jobs on a node slow each other down ([`CONTENTION`]), and a move costs [`QUICK_MOVE_S`]. Imports: model.
+//! As in the papers, jobs on a node slow each other down ([`CONTENTION`]), and a move costs [`QUICK_MOVE_S`].
 
 use super::{CONTENTION, Evaluation, Experiment, Pair, Row, Run, spread};
-use crate::model::PolicySettings;
-use crate::model::cluster::QueueRule;
-use crate::sim::cluster::{ClusterScenario, ClusterVariant, Costs, simulate};
-use crate::sim::compare::each_seed;
+use crate::cluster::{ClusterScenario, ClusterVariant, Costs, simulate};
+use crate::compare::each_seed;
+use model::PolicySettings;
+use model::cluster::QueueRule;
 
 /// Seconds of a move, as measured by SpeCon.
 const QUICK_MOVE_S: f64 = 5.0;

@@ -2,15 +2,15 @@
 //!
 //! As in the paper, competing jobs slow each other down: each further equal competitor costs [`CONTENTION`] of the speed, which the
 //! published figures for the makespan require. Otherwise the makespan of one node would be the same for every policy. The paper's α is the
-//! part gained in one interval, so the threshold is α / interval. Imports: model.
+//! part gained in one interval, so the threshold is α / interval.
 
 use super::{CONTENTION, Evaluation, Experiment, Pair, Row, Run, spread};
-use crate::model::{FlowconSettings, Millis, PolicyName, PolicySettings};
-use crate::sim::compare::{Change, each_seed, plain_sharing};
-use crate::sim::node::{Keep, simulate};
-use crate::sim::outcome::JobOutcome;
-use crate::sim::scenario::Scenario;
-use crate::sim::variant::{Decider, Variant};
+use crate::compare::{Change, each_seed, plain_sharing};
+use crate::node::{Keep, simulate};
+use crate::outcome::JobOutcome;
+use crate::scenario::Scenario;
+use crate::variant::{Decider, Variant};
+use model::{FlowconSettings, Millis, PolicyName, PolicySettings};
 
 /// The paper's back-off has no cap.
 const NO_CAP: Millis = Millis::from_secs(100_000);

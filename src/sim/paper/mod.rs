@@ -2,7 +2,7 @@
 //!
 //! Each figure is simulated three times: the published policy under its paper's assumptions (`assumed`), the same policy under neutral
 //! assumptions (`honest`), and the default policy under those (`default`). Figures that cannot be reproduced stay in the table, with the
-//! reason below it. Imports: model, policy, chart.
+//! reason below it.
 
 mod cluster;
 mod flowcon;
@@ -11,8 +11,8 @@ mod pollux;
 mod testbed;
 mod thesis;
 
-use crate::sim::compare::Change;
-use crate::sim::output::{self, write_whole};
+use crate::compare::Change;
+use crate::output::{self, write_whole};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 

@@ -1,9 +1,7 @@
 //! The HTML page with one table per paper.
-//!
-//! Imports: chart.
 
 use super::{Evaluation, Row};
-use crate::chart::{document, escaped};
+use chart::{document, escaped};
 
 /// The whole page as one HTML document.
 pub(super) fn html(evaluations: &[Evaluation], seeds: u64) -> String {

@@ -2,12 +2,11 @@
 //!
 //! The tables contain the end of each job of 32 schedules, the step times of each application, and the demand of each job, but not the work
 //! of a job. That is derived from the published ends: each application has two to four configurations, and most of their jobs never waited.
-//! Imports: the simulator's tables.
 
 use super::testbed::{RigidJob, Step, Steps, ends_s};
 use super::{Evaluation, Row};
-use crate::sim::compare::Change;
-use crate::sim::table_file::TableFile;
+use crate::compare::Change;
+use crate::table_file::TableFile;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -166,7 +165,7 @@ fn published(table: &Table) -> Result<BTreeMap<(Schedule, String), f64>, String>
     let (policy, load, workload) = (column("policy")?, column("load")?, column("workload")?);
     let (job, jct) = (column("job")?, column("jct_s")?);
     let rows = file.rows().filter(|row| row.text(policy) == POLICY);
-    let entry = |row: crate::sim::table_file::Row<'_, '_>| {
+    let entry = |row: crate::table_file::Row<'_, '_>| {
         let schedule = (row.text(load).to_owned(), row.text(workload).to_owned());
         Ok(((schedule, row.text(job).to_owned()), row.number(jct)?))
     };

@@ -3,7 +3,7 @@
 //! Rules, as shown by the artifact's output: a job keeps the number of GPUs and the batch size that it requested. There are two queues by
 //! attained service, GPUs × seconds; a job with more than 16 GPU-hours moves to the second queue for good. Each minute the queues are
 //! processed in order, and each job that fits runs. A job that starts takes the emptiest nodes, stays there until it is preempted, and
-//! loses 30 s. A job on more nodes than it needs is slower, by the measured step times. Imports: nothing of this crate.
+//! loses 30 s. A job on more nodes than it needs is slower, by the measured step times.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub(super) struct Steps {
 
 impl Steps {
     /// Adds a measurement with these GPUs on each node.
-    pub fn placed(&mut self, application: &str, nodes: &[usize], samples: usize, step: Step) {
+    pub(super) fn placed(&mut self, application: &str, nodes: &[usize], samples: usize, step: Step) {
         let gpus: usize = nodes.iter().sum();
         let most = self.most.entry(application.to_owned()).or_default();
         *most = (*most).max(samples);
@@ -70,12 +70,12 @@ impl Steps {
     }
 
     /// Adds a measurement with that many GPUs on that many nodes.
-    pub fn spread(&mut self, application: &str, nodes: usize, gpus: usize, samples: usize, step: Step) {
+    pub(super) fn spread(&mut self, application: &str, nodes: usize, gpus: usize, samples: usize, step: Step) {
         self.spread.entry((application.to_owned(), nodes, gpus)).or_default().insert(samples, step);
     }
 
     /// Limits the samples that one GPU takes at once, whatever was measured.
-    pub fn at_most(&mut self, application: &str, samples: usize) {
+    pub(super) fn at_most(&mut self, application: &str, samples: usize) {
         if let Some(most) = self.most.get_mut(application) {
             *most = samples.min(*most);
         }

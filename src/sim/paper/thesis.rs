@@ -1,10 +1,8 @@
 //! The thesis on deadlines and the cost of rented GPU nodes, with instances drawn as its evaluation describes them.
-//!
-//! Imports: policy.
 
 use super::{Evaluation, Row, mean_and_range};
-use crate::sim::compare::{Change, each_seed};
-use crate::sim::deadlines::{Instance, Solver, simulate};
+use crate::compare::{Change, each_seed};
+use crate::deadlines::{Instance, Solver, simulate};
 
 /// Nodes of the instances, with ten jobs each.
 const NODES: [usize; 2] = [10, 30];

@@ -1,11 +1,9 @@
 //! The report's charts, one function each.
-//!
-//! Imports: nothing of this crate but the simulator's parts.
 
 use super::Report;
-use crate::chart::{Margins, Plot, series};
-use crate::sim::compare::Change;
-use crate::sim::outcome::Outcome;
+use crate::compare::Change;
+use crate::outcome::Outcome;
+use chart::{Margins, Plot, series};
 
 const WIDTH: f64 = 560.0;
 const FIELD: f64 = 190.0;
@@ -137,7 +135,7 @@ pub(super) fn shares(report: &Report, run: &Outcome) -> String {
 }
 
 /// Draws parts of a whole over time, stacked: each sample holds until the next and has a part of 0 ..= 1 for each series.
-pub fn shares_over_time(names: &[String], samples: &[(f64, Vec<f64>)], end_s: f64) -> Plot {
+pub(super) fn shares_over_time(names: &[String], samples: &[(f64, Vec<f64>)], end_s: f64) -> Plot {
     let mut plot = Plot::new(WIDTH, FIELD + 42.0, margins(46.0), (0.0, end_s), (0.0, 1.0));
     let mut lower: Vec<(f64, f64)> = steps(samples, end_s, |_| 0.0);
     for (number, name) in names.iter().enumerate() {

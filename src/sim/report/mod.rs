@@ -1,6 +1,6 @@
 //! The report of a comparison: one HTML file with inline SVG, light and dark, without scripts or network access.
 //!
-//! [`charts`] draws the charts, [`page`] the page around them. Imports: nothing of this crate but the simulator's parts.
+//! [`charts`] draws the charts, [`page`] the page around them.
 
 mod charts;
 mod page;

@@ -1,11 +1,9 @@
 //! The report's page, with its texts and tables.
-//!
-//! Imports: the simulator's parts, chart.
 
 use super::{Report, charts};
-use crate::chart::{document, escaped, legend, section};
-use crate::sim::compare::{Change, Summary};
-use crate::sim::outcome::Outcome;
+use crate::compare::{Change, Summary};
+use crate::outcome::Outcome;
+use chart::{document, escaped, legend, section};
 
 /// The whole report as one HTML document.
 pub fn html(report: &Report) -> String {

@@ -5,14 +5,12 @@
 //! - `random-N` is its §5.4 and §5.5: N jobs that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves.
 //! - `gpu-4`: four trainings that start within a minute and each take 30 ..= 220 s alone on the one GPU, which is busy for 96 % of that
 //!   time.
-//!
-//! Imports: model.
 
 use super::NodeShape;
-use crate::model::{Bounds, Bytes, CpuWeight, ProgressUnit};
-use crate::sim::curve::{LearningCurve, Shape, Stage};
-use crate::sim::job::{GpuLoad, JobPlan, Reports, Waits};
-use crate::sim::random::Stream;
+use crate::curve::{LearningCurve, Shape, Stage};
+use crate::job::{GpuLoad, JobPlan, Reports, Waits};
+use crate::random::Stream;
+use model::{Bounds, Bytes, CpuWeight, ProgressUnit};
 
 /// The schedules.
 pub const BUILT_IN: [&str; 5] = ["fixed-3", "random-5", "random-10", "random-15", "gpu-4"];
@@ -45,7 +43,7 @@ const START_WITHIN_S: f64 = 200.0;
 const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
 const QUALITY_AT: (f64, f64) = (0.15, 0.7);
 /// −ln(1 − 0.968) / 0.145: the rate at which the training of FlowCon's figure 1 converges.
-pub(in crate::sim) const FIGURE_1_RATE: f64 = 23.7;
+pub(crate) const FIGURE_1_RATE: f64 = 23.7;
 const GPU_START_WITHIN_S: f64 = 60.0;
 /// GPU-seconds that a step queues, and core-seconds between two steps.
 const KERNEL_S: f64 = 0.004;
@@ -95,10 +93,10 @@ impl BuiltIn {
 
 /// The variations named by the suffixes of a schedule's name.
 #[derive(Clone, Debug, Default)]
-pub(in crate::sim) struct Variations(Vec<&'static str>);
+pub(crate) struct Variations(Vec<&'static str>);
 
 impl Variations {
-    pub(in crate::sim) fn apply(&self, plans: &mut [JobPlan], node: &NodeShape, seed: u64) {
+    pub(crate) fn apply(&self, plans: &mut [JobPlan], node: &NodeShape, seed: u64) {
         for (number, variation) in self.0.iter().enumerate() {
             let mut draws = Stream::new(seed, VARIATION_STREAM + number as u64);
             for (number, plan) in plans.iter_mut().enumerate() {
@@ -112,10 +110,7 @@ impl Variations {
 ///
 /// # Errors
 /// An unknown suffix.
-pub(in crate::sim) fn split(
-    name: &str,
-    schedules: &[&'static str],
-) -> Result<Option<(&'static str, Variations)>, String> {
+pub(crate) fn split(name: &str, schedules: &[&'static str]) -> Result<Option<(&'static str, Variations)>, String> {
     let begins = |schedule: &&'static str| Some((*schedule, name.strip_prefix(schedule)?));
     let Some((schedule, mut rest)) = schedules.iter().filter_map(begins).find(|(_, rest)| at_boundary(rest)) else {
         return Ok(None);
@@ -138,7 +133,7 @@ fn at_boundary(rest: &str) -> bool {
 }
 
 /// A job that uses the whole node.
-pub(in crate::sim) fn job(
+pub(crate) fn job(
     name: &str,
     node: &NodeShape,
     start_s: f64,
@@ -171,7 +166,7 @@ pub(in crate::sim) fn job(
     }
 }
 
-pub(in crate::sim) fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> LearningCurve {
+pub(crate) fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> LearningCurve {
     LearningCurve { from, to, noise, shape: Shape::Exponential { rate } }
 }
 
@@ -188,7 +183,7 @@ fn fixed_three(node: &NodeShape) -> Vec<JobPlan> {
 const MODELS: [&str; 5] = ["lstm-cfc", "vae-pytorch", "vae-tensorflow", "mnist", "gru"];
 
 /// Draws a training with its size, curve and number of units.
-pub(in crate::sim) fn random_job(number: usize, within_s: f64, node: &NodeShape, draws: &mut Stream) -> JobPlan {
+pub(crate) fn random_job(number: usize, within_s: f64, node: &NodeShape, draws: &mut Stream) -> JobPlan {
     let start_s = draws.uniform(0.0, within_s);
     let size_node_s = draws.uniform(SIZE_NODE_S.0, SIZE_NODE_S.1);
     let (from, to) = if draws.below(3) == 0 {
@@ -288,7 +283,7 @@ fn mixed_shape(exponential: Shape, draws: &mut Stream) -> Shape {
 
 #[cfg(test)]
 mod tests {
-    use crate::sim::scenario::Scenario;
+    use crate::scenario::Scenario;
 
     fn built_in(name: &str) -> Scenario {
         Scenario::built_in(name).unwrap().unwrap()

@@ -1,17 +1,17 @@
 //! Scenario files: TOML in which all keys except a job's `work` are optional. Every error names line, column and what is expected.
 //!
-//! `config/scenarios/example.toml` shows all keys. Imports: model.
+//! `config/scenarios/example.toml` shows all keys.
 
 mod check;
 mod curve;
 mod text;
 
 use super::NodeShape;
-use crate::model::{Bounds, CpuWeight, Numbers, Share};
-use crate::sim::curve::LearningCurve;
-use crate::sim::job::{GpuLoad, JobPlan, Reports, Waits};
-use crate::sim::random::Stream;
+use crate::curve::LearningCurve;
+use crate::job::{GpuLoad, JobPlan, Reports, Waits};
+use crate::random::Stream;
 use check::Checker;
+use model::{Bounds, CpuWeight, Numbers, Share};
 use text::{FileText, JobText, Range, ReportsText};
 
 /// With fewer cores a job would practically never end.
@@ -81,7 +81,7 @@ pub(super) fn parse(path: &str, text: &str) -> Result<(String, NodeShape, Vec<Jo
     }
     let node = NodeShape {
         cores: check.positive("cores", &file.node.cores)?,
-        memory: crate::model::Bytes(check.bytes("memory", &file.node.memory)?),
+        memory: model::Bytes(check.bytes("memory", &file.node.memory)?),
         contention: check.within("contention", &file.node.contention, 0.0, 1.0)?,
         speed: check.positive("speed", &file.node.speed)?,
     };
@@ -170,7 +170,7 @@ fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Strea
         weight: template.weight,
         bounds: template.bounds,
         deadline_s: template.deadline_s.as_ref().map(&mut draw),
-        memory: crate::model::Bytes(template.memory),
+        memory: model::Bytes(template.memory),
         startup_work: draw(&template.startup_work) * node.cores,
         startup_s: draw(&template.startup_s),
         waits: template.waits.map(|(every, seconds)| Waits { every: every * node.cores, seconds }),

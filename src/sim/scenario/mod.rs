@@ -1,13 +1,13 @@
 //! Scenarios: a node and a schedule of jobs, either built in or read from a TOML file.
 //!
-//! One seed gives one schedule, the same for every policy. Imports: model.
+//! One seed gives one schedule, the same for every policy.
 
 mod builtin;
 mod file;
 
 use super::job::{Job, JobPlan};
 use super::random::Stream;
-use crate::model::Bytes;
+use model::Bytes;
 use std::path::Path;
 
 pub use builtin::{BUILT_IN, VARIATIONS};

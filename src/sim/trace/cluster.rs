@@ -1,6 +1,4 @@
 //! State of the cluster: running jobs, executed seconds, and completed jobs.
-//!
-//! Imports: nothing of this crate but the trace's parts.
 
 use super::free_gpus::{FreeGpus, Gpus};
 use super::job::{Span, TraceJob};

@@ -6,8 +6,6 @@
 //! | `fjf` | in order of submission, skipping what does not fit |
 //! | `shortest`, `shortest-gpu` | least remaining time (times GPUs) first, preempting; `srpt` is `shortest` |
 //! | `dlas`, `dlas-gpu` | three queues by attained seconds (times GPUs), preempting; `las` is `dlas-gpu` |
-//!
-//! Imports: nothing of this crate but the trace's parts.
 
 use super::cluster::Cluster;
 use std::collections::VecDeque;

@@ -1,6 +1,4 @@
 //! Free GPUs of the cluster: a job runs within one group of equal nodes, and on one node if it fits there.
-//!
-//! Imports: nothing.
 
 use std::fmt;
 use std::str::FromStr;

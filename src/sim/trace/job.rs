@@ -1,4 +1,4 @@
-//! A job of a trace: its demand, and the time for which it ran. Imports: nothing.
+//! A job of a trace: its demand, and the time for which it ran.
 
 /// One job of a trace.
 #[derive(Clone, Debug, PartialEq)]

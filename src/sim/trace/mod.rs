@@ -3,7 +3,6 @@
 //! Where GPUs are of several types, a job uses one type at a time and gets the fastest type with free GPUs; moving to another type is a
 //! preemption that keeps the work done. The queueing disciplines have the semantics of the published Tiresias simulator, so that its
 //! per-job end times can be compared with these. Order of simultaneous events: completions, then arrivals, then one scheduling pass.
-//! Imports: nothing of this crate but the simulator's parts.
 
 mod cluster;
 mod discipline;

@@ -1,10 +1,10 @@
 //! Duration of a job on each type of GPU, from a table of measured speeds beside the trace.
 //!
 //! A row gives the steps per second of a model on a number of GPUs of a type (`steps_per_s`), or the total seconds of a class of jobs
-//! (`exec_time_s`); zero steps mean that the model does not fit there. Imports: nothing of this crate but the simulator's tables.
+//! (`exec_time_s`); zero steps mean that the model does not fit there.
 
 use super::free_gpus::Gpus;
-use crate::sim::table_file::{MOST, Row, TableFile};
+use crate::table_file::{MOST, Row, TableFile};
 use std::collections::HashMap;
 
 /// Speed of a model on a number of GPUs of one type.

@@ -1,15 +1,15 @@
-//! Metrics of a coordinator: nodes and jobs by state, moves. Imports: siblings, prometheus-client.
+//! Metrics of a coordinator: nodes and jobs by state, moves.
 
 use super::family::{Kind, family, single};
-use crate::api::cluster::ClusterFeed;
-use crate::model::cluster::{JobState, NodeState};
-use crate::model::word;
+use crate::cluster::ClusterFeed;
+use model::cluster::{JobState, NodeState};
+use model::word;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
 
 /// Metrics of a coordinator.
-pub(in crate::api::server) struct ClusterMetrics(pub(in crate::api::server) ClusterFeed);
+pub(in crate::server) struct ClusterMetrics(pub(in crate::server) ClusterFeed);
 
 impl std::fmt::Debug for ClusterMetrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

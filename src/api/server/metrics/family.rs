@@ -1,6 +1,6 @@
-//! Encodes metric families: gauges and counters, with or without labels. Imports: prometheus-client, model.
+//! Encodes metric families: gauges and counters, with or without labels.
 
-use crate::model::JobStatus;
+use model::JobStatus;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt::Error;

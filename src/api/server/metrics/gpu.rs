@@ -1,10 +1,10 @@
 //! Metrics of GPUs, and of their use by jobs.
 //!
 //! Metrics of a GPU have the names, units and labels of NVIDIA's dcgm-exporter, so that its dashboards work with them. If both exporters
-//! run, their series differ in `job` and `instance`. Metrics without a name in dcgm-exporter have the prefix `flowcon_`. Imports: model.
+//! run, their series differ in `job` and `instance`. Metrics without a name in dcgm-exporter have the prefix `flowcon_`.
 
 use super::family::{Kind, family, identity};
-use crate::model::{Bytes, Gpu, GpuUse, JobStatus};
+use model::{Bytes, Gpu, GpuUse, JobStatus};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
 

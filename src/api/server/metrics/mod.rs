@@ -1,7 +1,6 @@
 //! `/metrics` in Prometheus' conventions: base units, ratios of one, one family per quantity.
 //!
-//! The metrics are built from the snapshot at each scrape, so that series of ended containers disappear. Imports: siblings,
-//! prometheus-client.
+//! The metrics are built from the snapshot at each scrape, so that series of ended containers disappear.
 
 mod classic;
 pub(super) mod cluster;

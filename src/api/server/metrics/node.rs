@@ -1,11 +1,11 @@
 //! Metrics of the node and its containers.
 //!
 //! Cardinality is bounded: the series of a container have only its id and name as labels, exist while the container does, and are
-//! exported for at most [`MAX_CONTAINERS`] containers. The number of omitted containers is a metric. Imports: model.
+//! exported for at most [`MAX_CONTAINERS`] containers. The number of omitted containers is a metric.
 
 use super::family::{Kind, family, identity, single};
 use super::gpu;
-use crate::model::{JobStatus, List, NodeStatus, NoticeLevel, Pressure};
+use model::{JobStatus, List, NodeStatus, NoticeLevel, Pressure};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
@@ -31,7 +31,7 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
     let ahead = status.next_tick.since(status.now).as_secs_f64();
     let jobs = status.jobs.len();
     let version = [("version", env!("CARGO_PKG_VERSION").to_owned())];
-    let policy = crate::api::wire::Policy::of(&status.settings).policy;
+    let policy = crate::wire::Policy::of(&status.settings).policy;
     family(out, Kind::Gauge, "flowcon_build_info", "Always 1; the version is a label", [(version, 1.0)])?;
     family(
         out,

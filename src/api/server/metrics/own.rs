@@ -1,7 +1,7 @@
-//! Metrics of the daemon itself: its API and its process. Imports: std, siblings.
+//! Metrics of the daemon itself: its API and its process.
 
 use super::family::{Kind, family, single};
-use crate::api::server::shared::Api;
+use crate::server::shared::Api;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::{self, Error};

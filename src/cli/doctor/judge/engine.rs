@@ -1,15 +1,15 @@
 //! Verdicts on the engine: version, cgroup driver, log driver, GPUs and restart policies. Pure.
 
 use super::super::Check;
-use crate::host::docker::{EngineError, EngineInfo, EngineName, LostPolicy};
-use crate::term::text;
+use docker::{EngineError, EngineInfo, EngineName, LostPolicy};
+use term::text;
 
 /// The oldest supported version of Docker.
 const OLDEST_DOCKER: (u32, u32) = (20, 10);
 
 const ENGINE: &str = "engine";
 
-pub(in crate::cli::doctor) fn bad_address(error: &str) -> Check {
+pub(in crate::doctor) fn bad_address(error: &str) -> Check {
     Check::warn(ENGINE, error, "unset DOCKER_HOST, or set it to unix:///var/run/docker.sock")
 }
 
@@ -19,7 +19,7 @@ fn none_here() -> Check {
 
 /// Why an engine cannot be examined.
 #[derive(Clone, Copy)]
-pub(in crate::cli::doctor) enum Obstacle {
+pub(in crate::doctor) enum Obstacle {
     /// Its socket exists, but this user may not open it.
     Closed,
     /// None of the standard sockets exists.
@@ -29,7 +29,7 @@ pub(in crate::cli::doctor) enum Obstacle {
 }
 
 /// Judges an engine that cannot be examined; `reported` is its state according to the daemon.
-pub(in crate::cli::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle, reported: Option<&str>) -> Check {
+pub(in crate::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle, reported: Option<&str>) -> Check {
     match (obstacle, reported) {
         (Obstacle::Closed, _) => Check::warn(
             ENGINE,
@@ -53,7 +53,7 @@ pub(in crate::cli::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle,
     }
 }
 
-pub(in crate::cli::doctor) fn engine(info: &EngineInfo) -> Check {
+pub(in crate::doctor) fn engine(info: &EngineInfo) -> Check {
     let runtime = info.runtime.as_ref().map_or_else(String::new, |runtime| format!(", {runtime}"));
     let found = format!("{:?} {}, API {}{runtime}", info.name, info.version, info.api);
     match release(&info.version) {
@@ -72,7 +72,7 @@ fn release(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-pub(in crate::cli::doctor) fn driver(info: &EngineInfo) -> Check {
+pub(in crate::doctor) fn driver(info: &EngineInfo) -> Check {
     const NAME: &str = "driver";
     let found = format!("the engine's cgroup driver is {} on version {}", info.cgroup_driver, info.cgroup_version);
     match info.cgroup_driver.as_str() {
@@ -86,7 +86,7 @@ pub(in crate::cli::doctor) fn driver(info: &EngineInfo) -> Check {
     }
 }
 
-pub(in crate::cli::doctor) fn log_driver(info: &EngineInfo) -> Check {
+pub(in crate::doctor) fn log_driver(info: &EngineInfo) -> Check {
     const NAME: &str = "logs";
     match info.log_driver.as_str() {
         "json-file" | "k8s-file" => {
@@ -108,11 +108,7 @@ pub(in crate::cli::doctor) fn log_driver(info: &EngineInfo) -> Check {
     }
 }
 
-pub(in crate::cli::doctor) fn gpus(
-    nvidia: bool,
-    hooked: &Result<Vec<String>, EngineError>,
-    info: &EngineInfo,
-) -> Check {
+pub(in crate::doctor) fn gpus(nvidia: bool, hooked: &Result<Vec<String>, EngineError>, info: &EngineInfo) -> Check {
     const NAME: &str = "gpu";
     const FIX: &str = "use CDI devices: `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, then `--device nvidia.com/gpu=all` instead of `--gpus all`";
     match hooked {
@@ -143,7 +139,7 @@ fn not_inspected(name: &'static str, error: &EngineError) -> Check {
 
 /// Judges Podman's containers without the restart policy that they had: Podman resets it with an update that does not name it, as an earlier
 /// flowcon sent. An owner may have removed it as well.
-pub(in crate::cli::doctor) fn restarts(lost: &Result<Vec<LostPolicy>, EngineError>) -> Check {
+pub(in crate::doctor) fn restarts(lost: &Result<Vec<LostPolicy>, EngineError>) -> Check {
     const NAME: &str = "restarts";
     let lost = match lost {
         Err(error) => return not_inspected(NAME, error),
@@ -174,7 +170,7 @@ pub(in crate::cli::doctor) fn restarts(lost: &Result<Vec<LostPolicy>, EngineErro
 mod tests {
     use super::super::super::Verdict;
     use super::*;
-    use crate::host::docker::Conversion;
+    use docker::Conversion;
     use std::time::Duration;
 
     fn docker(version: &str, driver: &str, log_driver: &str) -> EngineInfo {

@@ -1,25 +1,25 @@
 //! Verdicts on GPUs: whether the daemon sees them, and whether MPS is available.
 
 use super::super::Check;
-use crate::api::wire::Status;
-use crate::host::gpu::NoGpu;
-use crate::host::gpu::mps::Mps;
-use crate::term::text;
+use api::wire::Status;
+use gpu::NoGpu;
+use gpu::mps::Mps;
+use term::text;
 
 const NAME: &str = "gpu driver";
 
 /// What was found of NVIDIA's driver.
-pub(in crate::cli::doctor) struct Driver {
+pub(in crate::doctor) struct Driver {
     /// Whether the kernel driver is loaded.
-    pub(in crate::cli::doctor) is_loaded: bool,
+    pub(in crate::doctor) is_loaded: bool,
     /// Whether the library works for `flowctl`; `None`: not tried, or no response in time.
-    pub(in crate::cli::doctor) library: Option<Result<(), NoGpu>>,
+    pub(in crate::doctor) library: Option<Result<(), NoGpu>>,
     /// Whether the daemon monitors GPUs.
-    pub(in crate::cli::doctor) is_wanted: bool,
+    pub(in crate::doctor) is_wanted: bool,
 }
 
 /// Checks the driver; `None` if there is neither a driver nor a GPU.
-pub(in crate::cli::doctor) fn driver_of_gpus(daemon: Option<&Status>, driver: &Driver) -> Option<Check> {
+pub(in crate::doctor) fn driver_of_gpus(daemon: Option<&Status>, driver: &Driver) -> Option<Check> {
     let seen = daemon.map_or(&[][..], |status| &status.node.gpus);
     if !seen.is_empty() {
         let mut names: Vec<&str> = seen.iter().map(|gpu| gpu.name.as_str()).collect();
@@ -62,7 +62,7 @@ pub(in crate::cli::doctor) fn driver_of_gpus(daemon: Option<&Status>, driver: &D
 }
 
 /// Checks the control daemon that `gpu.control = "mps"` needs.
-pub(in crate::cli::doctor) fn mps(found: &Mps) -> Check {
+pub(in crate::doctor) fn mps(found: &Mps) -> Check {
     const NAME: &str = "gpu sharing";
     match found {
         Mps::Reachable(_) => Check::ok(NAME, found.to_string()),
@@ -83,7 +83,7 @@ pub(in crate::cli::doctor) fn mps(found: &Mps) -> Check {
 mod tests {
     use super::super::super::Verdict;
     use super::*;
-    use crate::model::{Gpu, NodeStatus};
+    use model::{Gpu, NodeStatus};
 
     fn status(gpus: Vec<Gpu>) -> Status {
         Status::of(&NodeStatus { cores: 1.0, gpus, ..NodeStatus::default() }, "box")

@@ -1,11 +1,11 @@
 //! Verdicts on the kernel: cgroups, the effect of limits, pressure and inotify. Pure.
 
 use super::super::Check;
-use crate::api::wire::Domain;
-use crate::host::cgroup::Version;
-use crate::model::{Numbers, PolicyName, PolicySettings, Pressure};
-use crate::term::text;
+use api::wire::Domain;
+use cgroup::Version;
+use model::{Numbers, PolicyName, PolicySettings, Pressure};
 use std::collections::{BTreeMap, BTreeSet};
+use term::text;
 
 /// Minimum number of inotify watches: one per log folder, and some for other programs.
 const WATCHES_AT_LEAST: u64 = 8192;
@@ -15,7 +15,7 @@ const INSTANCES_AT_LEAST: u64 = 128;
 
 const CGROUPS: &str = "cgroups";
 
-pub(in crate::cli::doctor) fn cgroups(version: Version) -> Check {
+pub(in crate::doctor) fn cgroups(version: Version) -> Check {
     match version {
         Version::V2 => Check::ok(CGROUPS, "version 2: every limit is available"),
         Version::V1 | Version::Hybrid => Check::warn(
@@ -31,7 +31,7 @@ pub(in crate::cli::doctor) fn cgroups(version: Version) -> Check {
     }
 }
 
-pub(in crate::cli::doctor) fn controllers(listed: &str) -> Check {
+pub(in crate::doctor) fn controllers(listed: &str) -> Check {
     const NAME: &str = "controllers";
     let missing: Vec<&str> = ["cpu", "memory", "io"]
         .into_iter()
@@ -53,7 +53,7 @@ pub(in crate::cli::doctor) fn controllers(listed: &str) -> Check {
 }
 
 /// Checks the controllers of the user's systemd instance, in which `flowctl run` starts commands; `None` if shares can be set there.
-pub(in crate::cli::doctor) fn user_controllers(listed: &str) -> Option<Check> {
+pub(in crate::doctor) fn user_controllers(listed: &str) -> Option<Check> {
     let has_cpu = listed.split_whitespace().any(|name| name == "cpu");
     (!has_cpu).then(|| {
         Check::warn(
@@ -65,7 +65,7 @@ pub(in crate::cli::doctor) fn user_controllers(listed: &str) -> Option<Check> {
     })
 }
 
-pub(in crate::cli::doctor) fn read_only_cgroups() -> Check {
+pub(in crate::doctor) fn read_only_cgroups() -> Check {
     Check::fail(
         CGROUPS,
         "mounted read-only: limits cannot be written from here",
@@ -74,7 +74,7 @@ pub(in crate::cli::doctor) fn read_only_cgroups() -> Check {
 }
 
 /// Names jobs that use the same processors below different cgroups; `None` if there are none.
-pub(in crate::cli::doctor) fn parents(jobs: &[Domain]) -> Option<Check> {
+pub(in crate::doctor) fn parents(jobs: &[Domain]) -> Option<Check> {
     const NAME: &str = "parents";
     let cpus = |job: &Domain| job.processors.as_deref().and_then(|list| list.parse::<Numbers>().ok());
     let placed: Vec<(&str, Option<Numbers>)> =
@@ -111,7 +111,7 @@ fn overlap(one: Option<&Numbers>, other: Option<&Numbers>) -> bool {
 }
 
 /// Names the cgroups above jobs whose `memory.low` is 0; `None` if there are none.
-pub(in crate::cli::doctor) fn memory_low(cgroups: &BTreeSet<String>) -> Option<Check> {
+pub(in crate::doctor) fn memory_low(cgroups: &BTreeSet<String>) -> Option<Check> {
     let cgroups: Vec<&str> = cgroups.iter().map(String::as_str).collect();
     (!cgroups.is_empty()).then(|| {
         Check::ok(
@@ -126,14 +126,14 @@ pub(in crate::cli::doctor) fn memory_low(cgroups: &BTreeSet<String>) -> Option<C
 }
 
 /// A disk of this machine.
-pub(in crate::cli::doctor) struct Disk {
-    pub(in crate::cli::doctor) name: String,
+pub(in crate::doctor) struct Disk {
+    pub(in crate::doctor) name: String,
     /// Whether the kernel divides its time by I/O weights.
-    pub(in crate::cli::doctor) weighs: bool,
+    pub(in crate::doctor) weighs: bool,
 }
 
 /// Names the disks on which I/O weights have no effect; `None` if there are none.
-pub(in crate::cli::doctor) fn io_weights(disks: &[Disk]) -> Option<Check> {
+pub(in crate::doctor) fn io_weights(disks: &[Disk]) -> Option<Check> {
     let names = |weighs: bool| -> Vec<&str> {
         disks.iter().filter(|disk| disk.weighs == weighs).map(|disk| disk.name.as_str()).collect()
     };
@@ -160,7 +160,7 @@ fn listed<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-pub(in crate::cli::doctor) fn pressure(pressure: &Pressure, policy: &PolicySettings) -> Check {
+pub(in crate::doctor) fn pressure(pressure: &Pressure, policy: &PolicySettings) -> Check {
     const NAME: &str = "pressure";
     let each = [("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)];
     let known: Vec<String> =
@@ -178,14 +178,14 @@ pub(in crate::cli::doctor) fn pressure(pressure: &Pressure, policy: &PolicySetti
 }
 
 /// The kernel's inotify limits.
-pub(in crate::cli::doctor) struct Inotify {
-    pub(in crate::cli::doctor) watches: Option<u64>,
-    pub(in crate::cli::doctor) instances: Option<u64>,
+pub(in crate::doctor) struct Inotify {
+    pub(in crate::doctor) watches: Option<u64>,
+    pub(in crate::doctor) instances: Option<u64>,
     /// The error of a new instance; `None`: no error, or not tried.
-    pub(in crate::cli::doctor) refused: Option<String>,
+    pub(in crate::doctor) refused: Option<String>,
 }
 
-pub(in crate::cli::doctor) fn inotify(limits: &Inotify) -> Check {
+pub(in crate::doctor) fn inotify(limits: &Inotify) -> Check {
     const NAME: &str = "inotify";
     const FIX: &str = "`printf 'fs.inotify.max_user_watches=65536\\nfs.inotify.max_user_instances=512\\n' | sudo tee /etc/sysctl.d/60-flowcon.conf && sudo sysctl --system`; until then logs are polled every second or two";
     let shown = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |limit| limit.to_string());

@@ -13,10 +13,10 @@ pub(super) use kernel::{
 
 use super::super::text;
 use super::Check;
-use crate::api::client::ClientError;
-use crate::api::wire::Status;
-use crate::term::hint;
+use api::client::ClientError;
+use api::wire::Status;
 use std::path::Path;
+use term::hint;
 
 /// Minimum free space of the state directory, in bytes; below it, writes to the journal may soon fail.
 const FREE_AT_LEAST: u64 = 64 * 1024 * 1024;

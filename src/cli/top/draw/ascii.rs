@@ -1,11 +1,11 @@
-//! Converts the screen for terminals that can show only ASCII. Pure. Imports: ratatui.
+//! Converts the screen for terminals that can show only ASCII. Pure.
 //!
 //! Works on the finished buffer, cell by cell, so that nothing moves.
 
 use ratatui::buffer::Buffer;
 
 /// Replaces every non-ASCII character by a similar one, or by `?`.
-pub fn translate(buffer: &mut Buffer) {
+pub(super) fn translate(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         if let Some(c) = cell.symbol().chars().next().filter(|c| !c.is_ascii()) {
             cell.set_char(similar(c));

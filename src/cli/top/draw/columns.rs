@@ -1,16 +1,16 @@
-//! The columns of the list: selection, widths and content. Pure. Imports: wire types, text.
+//! The columns of the list: selection, widths and content. Pure.
 
 use super::theme::padded;
-use crate::api::wire::{Container, Metric, Node, Notice, Trend};
-use crate::cli::top::jobs::SortKey;
-use crate::cli::top::share::ShareSpan;
-use crate::cli::top::spark::spark;
-use crate::term::screen::Tone;
-use crate::term::text::{self, clean};
+use crate::top::jobs::SortKey;
+use crate::top::share::ShareSpan;
+use crate::top::spark::spark;
+use api::wire::{Container, Metric, Node, Notice, Trend};
+use term::screen::Tone;
+use term::text::{self, clean};
 
 /// One column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub(super) enum Column {
     /// The name.
     Name,
     /// The FlowCon list of the job.
@@ -93,10 +93,10 @@ const MAX_WIDTHS: [(Column, usize); 8] = [
 ];
 
 /// Width of the cursor and flag at the left edge.
-pub const MARGIN: usize = 3;
+pub(super) const MARGIN: usize = 3;
 
 /// Selects the columns that fit a page, each with its width, from left to right.
-pub fn fitting(page: usize) -> Vec<(Column, usize)> {
+pub(super) fn fitting(page: usize) -> Vec<(Column, usize)> {
     let mut left = page.saturating_sub(MARGIN);
     let name = (page / 5).clamp(6, 14).min(left);
     let mut fitting = vec![(Column::Name, name)];
@@ -122,7 +122,7 @@ pub fn fitting(page: usize) -> Vec<(Column, usize)> {
 
 impl Column {
     /// Its title, exactly `columns` wide.
-    pub fn title(self, columns: usize) -> String {
+    pub(super) fn title(self, columns: usize) -> String {
         let title = match self {
             Column::Name => "NAME",
             Column::List => "LIST",
@@ -145,7 +145,7 @@ impl Column {
     }
 
     /// The key that sorts by it.
-    pub fn sort_key(self) -> Option<SortKey> {
+    pub(super) fn sort_key(self) -> Option<SortKey> {
         match self {
             Column::Name => Some(SortKey::Name),
             Column::List => Some(SortKey::List),
@@ -173,7 +173,7 @@ impl Column {
     }
 
     /// Content of its cell for a job, exactly `columns` wide.
-    pub fn cell(self, job: &Container, node: &Node, jobs: usize, columns: usize) -> (Tone, String) {
+    pub(super) fn cell(self, job: &Container, node: &Node, jobs: usize, columns: usize) -> (Tone, String) {
         let (tone, words) = self.words(job, node, jobs, columns);
         (tone, padded(&clean(&words), columns, self.is_number()))
     }
@@ -202,13 +202,13 @@ impl Column {
 }
 
 /// The name, or the short id if the name has no printable characters.
-pub fn name(job: &Container) -> String {
+pub(super) fn name(job: &Container) -> String {
     let name = clean(&job.name);
     if name.trim().is_empty() { clean(&job.short_id) } else { name }
 }
 
 /// A one-character flag for a special state of a job; the help explains the flags.
-pub fn flag(job: &Container) -> (Tone, char) {
+pub(super) fn flag(job: &Container) -> (Tone, char) {
     match job.hold.as_ref().map(|hold| hold.kind.as_str()) {
         Some("operator") => (Tone::Warn, 'P'),
         Some("settling") => (Tone::Dim, '~'),
@@ -236,7 +236,7 @@ fn list(job: &Container, columns: usize) -> (Tone, String) {
 }
 
 /// The value with an arrow for its trend; `×` if it gets worse.
-pub fn value(metric: &Metric) -> (Tone, String) {
+pub(super) fn value(metric: &Metric) -> (Tone, String) {
     let (tone, sign) = match (metric.trend, metric.direction.as_deref()) {
         (Trend::Improving, Some("down")) => (Tone::Good, "↓"),
         (Trend::Improving, Some("up")) => (Tone::Good, "↑"),
@@ -266,14 +266,14 @@ fn done(job: &Container, columns: usize) -> String {
 }
 
 /// The time left and its 80 % range.
-pub fn left(job: &Container) -> Option<(String, String)> {
+pub(super) fn left(job: &Container) -> Option<(String, String)> {
     let left = job.progress.as_ref()?.remaining_s?;
     let high = left.high.map_or_else(|| "?".to_owned(), text::duration);
     Some((text::duration(left.likely), format!("{} to {high}", text::duration(left.low))))
 }
 
 /// The reason for the share, or for the hold.
-pub fn why(job: &Container) -> (Tone, String) {
+pub(super) fn why(job: &Container) -> (Tone, String) {
     match &job.hold {
         Some(hold) if hold.kind == "settling" => (Tone::Dim, hold.why.clone()),
         Some(hold) => (Tone::Warn, hold.why.clone()),
@@ -284,7 +284,7 @@ pub fn why(job: &Container) -> (Tone, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::top::testing::{containers, status};
+    use crate::top::testing::{containers, status};
 
     fn total_width(columns: &[(Column, usize)]) -> usize {
         MARGIN + columns.iter().map(|(_, width)| width).sum::<usize>() + columns.len() - 1

@@ -1,22 +1,21 @@
 //! The detail page of one job: numbers, evaluation curve, shares over time, log lines and decisions. Pure.
-//! Imports: the state, wire types.
 
 use super::columns::{self, MARGIN};
 use super::header;
 use super::theme::{Theme, put, put_all, split};
-use crate::api::wire::{Container, ContainerDetail, Status};
-use crate::cli::top::app::{App, Detail};
-use crate::cli::top::input::Now;
-use crate::cli::top::share::ShareSpan;
-use crate::cli::top::trace::CurvePoints;
-use crate::term::screen::Tone;
-use crate::term::text;
-use crate::term::when;
+use crate::top::app::{App, Detail};
+use crate::top::input::Now;
+use crate::top::share::ShareSpan;
+use crate::top::trace::CurvePoints;
+use api::wire::{Container, ContainerDetail, Status};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Widget};
+use term::screen::Tone;
+use term::text;
+use term::when;
 
 /// Width of the labels on the left.
 const LABEL: usize = 10;
@@ -28,7 +27,7 @@ const MIN_WIDTH_FOR_TWO: u16 = 64;
 const MAX_CHART_HEIGHT: u16 = 24;
 
 /// Draws the page.
-pub fn draw(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Theme) {
+pub(super) fn draw(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Theme) {
     let Some(detail) = &app.detail else { return };
     let job = app.detail_job();
     let latest = detail.latest.as_deref();

@@ -1,18 +1,18 @@
-//! The header above the list: the node, its pressure, its decisions and problems. Pure. Imports: wire types, text.
+//! The header above the list: the node, its pressure, its decisions and problems. Pure.
 
 use super::theme::Theme;
-use crate::api::wire::{Gpu, Node, Notice, Status};
-use crate::cli::top::app::App;
-use crate::cli::top::input::Now;
-use crate::term::screen::Tone;
-use crate::term::text;
+use crate::top::app::App;
+use crate::top::input::Now;
+use api::wire::{Gpu, Node, Notice, Status};
 use ratatui::text::{Line, Span};
+use term::screen::Tone;
+use term::text;
 
 /// Age from which a snapshot is reported as stale.
 const STALE_AFTER_MS: u64 = 30_000;
 
 /// The lines for a screen of this height; only the most important ones if it is low.
-pub fn lines(app: &App, now: Now, height: u16, theme: Theme) -> Vec<Line<'static>> {
+pub(super) fn lines(app: &App, now: Now, height: u16, theme: Theme) -> Vec<Line<'static>> {
     let problem = problem(app, now, theme);
     let Some(status) = &app.status else {
         let waiting = Line::from(theme.span(Tone::Dim, "waiting for the daemon …"));
@@ -132,7 +132,7 @@ fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
         let words = "RELEASED by an operator: original limits; `flowctl govern --all` resumes governing";
         return Line::from(theme.span(Tone::Warn, words));
     }
-    if let Some(words) = crate::cli::status::control_period_notice(node) {
+    if let Some(words) = crate::status::control_period_notice(node) {
         return Line::from(theme.span(Tone::Warn, &words));
     }
     let left_ms = node.next_decision_unix_ms.saturating_sub(if app.frozen { node.unix_ms } else { now.unix_ms });
@@ -200,7 +200,7 @@ fn notice(status: &Status, theme: Theme) -> Option<Line<'static>> {
 }
 
 /// All warnings about the node and its jobs, newest first.
-pub fn warnings(status: &Status) -> Vec<(u64, String)> {
+pub(super) fn warnings(status: &Status) -> Vec<(u64, String)> {
     let of_jobs = status.containers.iter().flat_map(|job| {
         let words = |notice: &Notice| format!("{}: {}", text::clean(&job.name), text::clean(&notice.text));
         job.notices.iter().filter(|notice| notice.is_warning()).map(move |notice| (notice.unix_ms, words(notice)))

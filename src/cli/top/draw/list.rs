@@ -1,19 +1,19 @@
-//! The list page with one line per job. Pure. Imports: the state, wire types.
+//! The list page with one line per job. Pure.
 
 use super::columns::{self, Column, MARGIN};
 use super::header;
 use super::theme::{Theme, padded, put, put_all, split};
-use crate::api::wire::{Container, Status};
-use crate::cli::top::app::App;
-use crate::cli::top::input::Now;
-use crate::term::screen::Tone;
-use crate::term::text;
+use crate::top::app::App;
+use crate::top::input::Now;
+use api::wire::{Container, Status};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use term::screen::Tone;
+use term::text;
 
 /// Draws the header, the rows, and the reason of the selected job.
-pub fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, theme: Theme) {
+pub(super) fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, theme: Theme) {
     let head = header::lines(app, now, area.height, theme);
     let (top, rest) = split(area, u16::try_from(head.len()).unwrap_or(u16::MAX));
     put_all(buffer, top, &head);

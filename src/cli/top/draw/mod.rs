@@ -1,4 +1,4 @@
-//! Draws the screen as a function of the state. Pure. Imports: the state, ratatui.
+//! Draws the screen as a function of the state. Pure.
 
 mod ascii;
 mod columns;
@@ -8,18 +8,18 @@ mod list;
 mod overlay;
 mod theme;
 
-pub use theme::Theme;
+pub(super) use theme::Theme;
 
 use super::app::App;
 use super::input::{Now, Overlay, PromptKind};
-use crate::term::screen::Tone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use term::screen::Tone;
 use theme::{put, split};
 
 /// Draws the screen; scrolls first, so that the row under the cursor is visible.
-pub fn draw(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
+pub(super) fn draw(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
     let (page, bottom) = split(buffer.area, buffer.area.height.saturating_sub(1));
     if app.detail.is_some() {
         detail::draw(buffer, page, app, now, theme);
@@ -39,7 +39,7 @@ pub fn draw(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
 }
 
 /// Draws only the list.
-pub fn list_only(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
+pub(super) fn list_only(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
     list::draw(buffer, buffer.area, app, now, theme);
     if theme.ascii {
         ascii::translate(buffer);
@@ -47,7 +47,7 @@ pub fn list_only(buffer: &mut Buffer, app: &mut App, now: Now, theme: Theme) {
 }
 
 /// The content of the buffer as lines of text without trailing blanks.
-pub fn lines(buffer: &Buffer) -> String {
+pub(super) fn lines(buffer: &Buffer) -> String {
     let area = buffer.area;
     let mut page = String::new();
     for y in area.top()..area.bottom() {
@@ -57,7 +57,7 @@ pub fn lines(buffer: &Buffer) -> String {
             let symbol = buffer[(x, y)].symbol();
             page.push_str(symbol);
             // A wide character takes two cells.
-            x += u16::try_from(crate::term::text::width(symbol).max(1)).unwrap_or(1);
+            x += u16::try_from(term::text::width(symbol).max(1)).unwrap_or(1);
         }
         page.truncate(start + page[start..].trim_end().len());
         page.push('\n');
@@ -76,7 +76,7 @@ fn bottom_line(buffer: &mut Buffer, area: Rect, app: &App, now: Now, theme: Them
         // The typed text stays visible even if the question is long.
         let room = usize::from(area.width).saturating_sub(2);
         let typed = prompt.text.chars().rev().take(room).collect::<Vec<_>>().into_iter().rev().collect::<String>();
-        let question = crate::term::text::fit(&crate::term::text::clean(&question), room.saturating_sub(typed.len()));
+        let question = term::text::fit(&term::text::clean(&question), room.saturating_sub(typed.len()));
         let cursor = Span::styled(" ", theme.inverse());
         let line = Line::from(vec![theme.span(Tone::Bold, &question), theme.span(Tone::Plain, &typed), cursor]);
         return put(buffer, area, &line);
@@ -125,7 +125,7 @@ fn keys(app: &App, width: u16, theme: Theme) -> Line<'static> {
     let mut left = usize::from(width);
     let mut spans = Vec::new();
     for (key, does) in all {
-        let needs = crate::term::text::width(key) + 1 + does.len() + 2;
+        let needs = term::text::width(key) + 1 + does.len() + 2;
         if needs > left + 2 {
             break;
         }

@@ -1,17 +1,17 @@
-//! Overlays on top of the page: help, sort keys, messages. Pure. Imports: the state, ratatui.
+//! Overlays on top of the page: help, sort keys, messages. Pure.
 
 use super::header;
 use super::theme::{Theme, put_all};
-use crate::cli::top::app::App;
-use crate::cli::top::jobs::SortKey;
-use crate::term::screen::Tone;
-use crate::term::text;
-use crate::term::when;
+use crate::top::app::App;
+use crate::top::jobs::SortKey;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget};
+use term::screen::Tone;
+use term::text;
+use term::when;
 
 /// The help; each line fits a terminal of 80 columns.
 const HELP: &str = "\
@@ -39,13 +39,13 @@ Value: ↓ ↑ improving, → on a plateau, × getting worse or not a number.
 Time left: the most likely value and its 80% range.";
 
 /// Draws the help.
-pub fn help(buffer: &mut Buffer, page: Rect, from: usize, theme: Theme) {
+pub(super) fn help(buffer: &mut Buffer, page: Rect, from: usize, theme: Theme) {
     let lines: Vec<String> = HELP.lines().map(str::to_owned).collect();
     boxed(buffer, page, "Help", &lines, from, theme);
 }
 
 /// Draws the sort keys.
-pub fn sort(buffer: &mut Buffer, page: Rect, at: usize, theme: Theme) {
+pub(super) fn sort(buffer: &mut Buffer, page: Rect, at: usize, theme: Theme) {
     let lines: Vec<String> = SortKey::ALL
         .iter()
         .enumerate()
@@ -67,7 +67,7 @@ pub fn sort(buffer: &mut Buffer, page: Rect, at: usize, theme: Theme) {
 }
 
 /// Draws all warnings, newest first.
-pub fn messages(buffer: &mut Buffer, page: Rect, app: &App, from: usize, theme: Theme) {
+pub(super) fn messages(buffer: &mut Buffer, page: Rect, app: &App, from: usize, theme: Theme) {
     let warnings = app.status.as_ref().map_or_else(Vec::new, |status| header::warnings(status));
     let room = usize::from(page.width).saturating_sub(4).max(1);
     let mut lines: Vec<String> = warnings

@@ -1,11 +1,11 @@
 //! Snapshot tests: the whole screen as text, on large and small terminals.
 
 use super::*;
-use crate::api::wire::Gpu;
-use crate::cli::top::app::Detail;
-use crate::cli::top::input::Input;
-use crate::cli::top::jobs::Order;
-use crate::cli::top::testing::{NOW, container, containers, detail, event, sample, status};
+use crate::top::app::Detail;
+use crate::top::input::Input;
+use crate::top::jobs::Order;
+use crate::top::testing::{NOW, container, containers, detail, event, sample, status};
+use api::wire::Gpu;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::style::{Color, Style};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn screen(app: &mut App, width: u16, height: u16, now: Now) -> String {
 
 fn golden(name: &str, screen: &str) {
     let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots"));
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!(format!("top__{name}"), screen));
@@ -155,7 +155,7 @@ fn untrusted_text_cannot_control_the_terminal() {
     for (width, height) in [(200, 60), (80, 24), (40, 10), (20, 5)] {
         let screen = screen(&mut app, width, height, at(1));
         assert!(!screen.chars().any(|c| c.is_control() && c != '\n'), "{screen:?}");
-        assert!(screen.lines().all(|line| crate::term::text::width(line) <= usize::from(width)), "{screen}");
+        assert!(screen.lines().all(|line| term::text::width(line) <= usize::from(width)), "{screen}");
     }
 }
 

@@ -1,15 +1,15 @@
-//! Terminal styles of the tones, with and without colour. Imports: screen's tones, ratatui.
+//! Terminal styles of the tones, with and without colour.
 
-use crate::term::screen::Tone;
-use crate::term::text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use term::screen::Tone;
+use term::text;
 
 /// Capabilities of the terminal. A colour never carries information alone: a word or sign repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Theme {
+pub(crate) struct Theme {
     /// Whether colours may be used.
     pub color: bool,
     /// Whether only ASCII characters may be used.
@@ -18,7 +18,7 @@ pub struct Theme {
 
 impl Theme {
     /// The terminal's style for a tone.
-    pub fn style(self, tone: Tone) -> Style {
+    pub(crate) fn style(self, tone: Tone) -> Style {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         if !self.color {
             return if matches!(tone, Tone::Plain | Tone::Dim | Tone::Accent) { Style::new() } else { bold };
@@ -35,39 +35,39 @@ impl Theme {
     }
 
     /// Style of the row under the cursor and of keys.
-    pub fn inverse(self) -> Style {
+    pub(crate) fn inverse(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
     /// Creates a span of text that is safe to print.
-    pub fn span(self, tone: Tone, words: &str) -> Span<'static> {
+    pub(crate) fn span(self, tone: Tone, words: &str) -> Span<'static> {
         Span::styled(text::clean(words), self.style(tone))
     }
 }
 
 /// Writes a line at the top of the area, cut to its width.
-pub fn put(buffer: &mut Buffer, area: Rect, line: &Line<'_>) {
+pub(super) fn put(buffer: &mut Buffer, area: Rect, line: &Line<'_>) {
     if area.height > 0 && area.width > 0 {
         buffer.set_line(area.x, area.y, line, area.width);
     }
 }
 
 /// Writes the lines that fit, from the top of the area.
-pub fn put_all(buffer: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
+pub(super) fn put_all(buffer: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
     for (row, line) in (0..area.height).zip(lines) {
         buffer.set_line(area.x, area.y + row, line, area.width);
     }
 }
 
 /// Cuts or pads text to exactly `columns`.
-pub fn padded(words: &str, columns: usize, right: bool) -> String {
+pub(super) fn padded(words: &str, columns: usize, right: bool) -> String {
     let shown = text::fit(words, columns);
     let blank = " ".repeat(columns.saturating_sub(text::width(&shown)));
     if right { format!("{blank}{shown}") } else { format!("{shown}{blank}") }
 }
 
 /// Splits an area into its first `rows` and the rest.
-pub fn split(area: Rect, rows: u16) -> (Rect, Rect) {
+pub(super) fn split(area: Rect, rows: u16) -> (Rect, Rect) {
     let rows = rows.min(area.height);
     let top = Rect { height: rows, ..area };
     (top, Rect { y: area.y + rows, height: area.height - rows, ..area })

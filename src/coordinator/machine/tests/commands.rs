@@ -1,9 +1,8 @@
-//! Tests of commands: ended and paused jobs, gangs, names, targets of moves, drained and rented nodes. Imports: the machine, the model, and
-//! the simulated Swarm of the other tests.
+//! Tests of commands: ended and paused jobs, gangs, names, targets of moves, drained and rented nodes.
 
 use super::together::renting;
 use super::*;
-use crate::model::cluster::Constraint;
+use model::cluster::Constraint;
 
 fn off(job: &str) -> Command {
     Command::NodeIsOff { job: job.to_owned(), node: "a".to_owned() }

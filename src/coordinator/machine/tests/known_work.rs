@@ -1,4 +1,4 @@
-//! What the policy is told about the work of jobs that have no forecast. Imports: the bench.
+//! What the policy is told about the work of jobs that have no forecast.
 
 use super::*;
 

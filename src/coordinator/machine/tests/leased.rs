@@ -1,13 +1,13 @@
-//! Tests of leases, and of jobs that their agents stopped. Imports: the machine, and the simulated Swarm of the other tests.
+//! Tests of leases, and of jobs that their agents stopped.
 
 use super::labels::{INTERNAL_PREFIX, ON_NODE_LOSS};
 use super::*;
-use crate::model::swarm::HeldLease;
+use model::swarm::HeldLease;
 use std::sync::Arc;
 
 /// The leases of all agents. Each renewal gets the next number as its expiry.
 #[derive(Default)]
-pub struct Agents {
+pub(super) struct Agents {
     held: BTreeMap<(NodeId, ServiceId), u64>,
     renewals: u64,
     stopped: Vec<Arc<str>>,
@@ -19,7 +19,13 @@ pub struct Agents {
 }
 
 impl Bench {
-    pub fn polled(&mut self, node: NodeId, leases: Vec<ServiceId>, release: Vec<HeldLease>, asked: Millis) -> Event {
+    pub(super) fn polled(
+        &mut self,
+        node: NodeId,
+        leases: Vec<ServiceId>,
+        release: Vec<HeldLease>,
+        asked: Millis,
+    ) -> Event {
         if self.agents.are_silent {
             return Event::Polled { node, leases, asked, report: Err("no reply".to_owned()) };
         }

@@ -1,4 +1,4 @@
-//! Tests of services that were started manually. Imports: the machine, and the simulated Swarm of the other tests.
+//! Tests of services that were started manually.
 
 use super::*;
 

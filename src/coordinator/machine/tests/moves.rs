@@ -1,5 +1,4 @@
-//! Tests of moves whose first proof does not hold, and of lost compare-and-swaps. Imports: the machine, and the simulated Swarm of the other
-//! tests.
+//! Tests of moves whose first proof does not hold, and of lost compare-and-swaps.
 
 use super::*;
 

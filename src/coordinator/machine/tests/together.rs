@@ -1,5 +1,4 @@
-//! Tests of gangs, rented nodes, reservations, grace periods and deadlines. Imports: the machine, and the simulated Swarm of the other
-//! tests.
+//! Tests of gangs, rented nodes, reservations, grace periods and deadlines.
 
 use super::*;
 
@@ -124,7 +123,7 @@ fn the_earlier_deadline_goes_first_and_expected_ends_are_reported() {
     let jobs = vec![job("a-far", 1, "10h"), job("b-near", 2, "2h"), job("c-past", 3, "2023-11-14T22:00Z")];
     let mut bench = Bench::with(jobs);
     let mut settings = CoordinatorSettings::default();
-    settings.cluster.queue = crate::model::cluster::QueueRule::Deadlines;
+    settings.cluster.queue = model::cluster::QueueRule::Deadlines;
     bench.machine = Machine::new(settings);
     bench.passes(30);
     assert_eq!(

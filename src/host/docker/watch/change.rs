@@ -1,7 +1,7 @@
-//! The event stream of the engine: bytes → lines of limited length → a closed set of events. Pure. Imports: model.
+//! The event stream of the engine: bytes → lines of limited length → a closed set of events. Pure.
 
-use crate::host::docker::container::{is_container_id, plain_name};
-use crate::model::ContainerId;
+use crate::container::{is_container_id, plain_name};
+use model::ContainerId;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! What the watcher reports to the daemon. Imports: model, the engine's containers.
+//! What the watcher reports to the daemon.
 
-use crate::host::docker::container::EngineContainer;
-use crate::host::docker::engine::EngineInfo;
-use crate::model::ContainerId;
+use crate::container::EngineContainer;
+use crate::engine::EngineInfo;
+use model::ContainerId;
 
 /// Events from the engine's watcher to the daemon.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
-//! An open stream of events of one engine. Imports: hyper.
+//! An open stream of events of one engine.
 
 use super::change::{Change, Lines, parse};
-use crate::host::docker::engine::{Engine, percent_encoded};
-use crate::host::docker::error::EngineError;
+use crate::engine::{Engine, percent_encoded};
+use crate::error::EngineError;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 

@@ -1,15 +1,15 @@
-//! Containers that hang, so that the engine lists them but does not answer an inspection. Imports: model, the engine's client, tokio.
+//! Containers that hang, so that the engine lists them but does not answer an inspection.
 //!
 //! dockerd locks a container while it changes its state, which lasts as long as the container's runtime hangs; it answers all other calls
 //! meanwhile. A slow engine looks the same at first, so the first inspection that is not answered in time ends the connection, and the
 //! next has more time. If that is too short for the same container again, only this container is taken to hang: one inspection of it goes
 //! on beside all else until it is answered.
 
-use crate::host::docker::container::EngineContainer;
-use crate::host::docker::engine::Engine;
-use crate::host::docker::error::EngineError;
-use crate::host::docker::{EngineName, INSPECTS_AT_ONCE};
-use crate::model::ContainerId;
+use crate::container::EngineContainer;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::{EngineName, INSPECTS_AT_ONCE};
+use model::ContainerId;
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Hung {
 }
 
 impl Hung {
-    pub fn new() -> Hung {
+    pub(super) fn new() -> Hung {
         Hung {
             late: BTreeSet::new(),
             asked: BTreeSet::new(),
@@ -40,7 +40,7 @@ impl Hung {
     }
 
     /// Returns what the engine answered when it was asked about a container, or the error if it shows that the engine itself is lost.
-    pub fn judge<T>(
+    pub(super) fn judge<T>(
         &mut self,
         id: &ContainerId,
         answer: Result<T, EngineError>,
@@ -56,7 +56,7 @@ impl Hung {
     }
 
     /// Inspects a container until the engine answers.
-    pub fn ask(&mut self, engine: &Engine, id: &ContainerId, name: EngineName) {
+    pub(super) fn ask(&mut self, engine: &Engine, id: &ContainerId, name: EngineName) {
         if !self.asked.insert(id.clone()) {
             return;
         }
@@ -73,12 +73,12 @@ impl Hung {
     }
 
     /// Returns the containers whose inspection goes on.
-    pub fn asked(&self) -> &BTreeSet<ContainerId> {
+    pub(super) fn asked(&self) -> &BTreeSet<ContainerId> {
         &self.asked
     }
 
     /// Returns the next answer; waits for ever if no inspection goes on. Cancel safe.
-    pub async fn next(&mut self) -> Inspected {
+    pub(super) async fn next(&mut self) -> Inspected {
         let Some(ended) = self.inspections.join_next().await else { return std::future::pending().await };
         let (id, answer) = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()));
         self.asked.remove(&id);
@@ -89,13 +89,13 @@ impl Hung {
     }
 
     /// Ends all inspections, with their connection.
-    pub fn disconnected(&mut self) {
+    pub(super) fn disconnected(&mut self) {
         self.asked.clear();
         self.inspections = JoinSet::new();
     }
 
     /// Forgets all containers but these.
-    pub fn retain(&mut self, present: &BTreeSet<ContainerId>) {
+    pub(super) fn retain(&mut self, present: &BTreeSet<ContainerId>) {
         self.late.retain(|id| present.contains(id));
     }
 }

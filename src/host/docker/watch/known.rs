@@ -1,6 +1,6 @@
-//! A container as the watcher last inspected it. Imports: the engine's containers.
+//! A container as the watcher last inspected it.
 
-use crate::host::docker::container::{EngineContainer, Listed};
+use crate::container::{EngineContainer, Listed};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -13,12 +13,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub fn new(container: EngineContainer) -> Known {
+    pub(super) fn new(container: EngineContainer) -> Known {
         Known { process: File::open(format!("/proc/{}/stat", container.pid)).ok(), container }
     }
 
     /// Whether it is the same run in the known state.
-    pub fn is_still(&self, listed: &Listed) -> bool {
+    pub(super) fn is_still(&self, listed: &Listed) -> bool {
         let lives = |process: &File| process.read_at(&mut [0], 0).is_ok_and(|read| read > 0);
         listed.agrees_with(&self.container) && self.process.as_ref().is_some_and(lives)
     }

@@ -1,4 +1,4 @@
-//! Keeps the daemon's list of labelled and adopted containers correct. Imports: model, tokio.
+//! Keeps the daemon's list of labelled and adopted containers correct.
 //!
 //! Guarantees: it subscribes before it lists, and lists again every 30 s and after every unknown event, so a container is missed for at
 //! most 30 s. It runs until the receiver is dropped, and never panics. Because an inspection costs the engine far more than an entry of its
@@ -22,12 +22,12 @@ use super::container::{EngineContainer, Listed};
 use super::engine::Engine;
 use super::error::EngineError;
 use super::{CALL_TIMEOUT_MOST, EngineName, INSPECTS_AT_ONCE};
-use crate::model::{ContainerId, EngineMark};
 use change::Change;
 use event_stream::{EventStream, next_of_either};
 use futures_util::StreamExt;
 use hung::{Hung, Inspected};
 use known::Known;
+use model::{ContainerId, EngineMark};
 use seen_on::SeenOn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! In which engine each adopted container was seen: only that engine can say that it was removed. Imports: model.
+//! In which engine each adopted container was seen: only that engine can say that it was removed.
 //!
 //! It is not stored: after a start of the daemon, a container that was not seen yet is taken for one of the first engine.
 
-use crate::model::{ContainerId, EngineMark};
+use model::{ContainerId, EngineMark};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The engine in which each adopted container was seen last.

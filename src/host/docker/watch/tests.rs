@@ -1,8 +1,8 @@
 //! The watcher on engines whose sockets come and go, and calls to a slow one.
 
 use super::{Wanted, watch};
-use crate::host::docker::{Conversion, Engine, EngineAddress, EngineError, EngineEvent, EngineName};
-use crate::model::{ContainerId, CpuWeight, EngineLimits, Setting};
+use crate::{Conversion, Engine, EngineAddress, EngineError, EngineEvent, EngineName};
+use model::{ContainerId, CpuWeight, EngineLimits, Setting};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Blocks of the holdback experiment: written when they end, deleted when they are old. Imports: model, rusqlite.
+//! Blocks of the holdback experiment: written when they end, deleted when they are old.
 
-use crate::host::store::number;
-use crate::model::BlockRecord;
+use crate::number;
+use model::BlockRecord;
 use rusqlite::{Connection, Result, params};
 
 /// Writes a block, replacing an earlier record by a daemon that was restarted within the block.

@@ -1,9 +1,7 @@
-//! Encodes values as small numbers. A number is never reused for another meaning; an unknown one decodes to `None`. Imports: model.
+//! Encodes values as small numbers. A number is never reused for another meaning; an unknown one decodes to `None`.
 
-use crate::host::store::number;
-use crate::model::{
-    Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share,
-};
+use crate::number;
+use model::{Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share};
 
 /// Defines a code for each value: its index in the table.
 macro_rules! coded {

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: it is never in the journal's database, so that the history cannot harm a restore; a damaged file is set aside, and the
 //! first two are never deleted; nothing is mapped into memory, so that a disk failure is an error and not a signal. A crash of the machine
-//! may lose the last seconds. Calls block on the disk, so they belong in a separate thread. Imports: model, rusqlite, the store's errors.
+//! may lose the last seconds. Calls block on the disk, so they belong in a separate thread.
 
 mod blocks;
 mod codes;
@@ -16,7 +16,7 @@ pub use trim::HistoryLimits;
 pub use write::HistoryBatch;
 
 use super::{StoreError, database};
-use crate::model::JobRecord;
+use model::JobRecord;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::fs;

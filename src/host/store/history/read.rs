@@ -1,10 +1,9 @@
-//! Reading the history: jobs, samples, the node, events, and the values at an instant. Data is validated. Imports: model, rusqlite,
-//! serde_json.
+//! Reading the history: jobs, samples, the node, events, and the values at an instant. Data is validated.
 
 use super::codes::{self, unpacked};
 use super::{DATABASE, StoreError, schema};
-use crate::host::store::{database, number};
-use crate::model::{
+use crate::{database, number};
+use model::{
     BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, EventKind, JobRecord,
     JobSnapshot, Millis, NodeSample, Pressure, Sample, Span,
 };

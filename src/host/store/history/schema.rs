@@ -1,4 +1,4 @@
-//! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words. Imports: nothing.
+//! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
 pub(super) const STEPS: [&str; 6] = [

@@ -1,7 +1,7 @@
 //! The history on a real disk: reading what was written, and trimming.
 
 use super::*;
-use crate::model::*;
+use model::*;
 use std::fs;
 
 pub(super) fn job(number: u64, name: &str, first: u64) -> JobRecord {

@@ -1,8 +1,8 @@
-//! Keeps the history within its limits: old data is thinned, then deleted. Imports: rusqlite.
+//! Keeps the history within its limits: old data is thinned, then deleted.
 
 use super::blocks::delete_blocks;
 use super::{HistoryStore, StoreError};
-use crate::host::store::number;
+use crate::number;
 use rusqlite::{Connection, Result, params};
 
 /// Age after which samples that are not turns are thinned to one per [`THIN_TO_MS`], and events of written limits and of list changes are

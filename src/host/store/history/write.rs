@@ -1,11 +1,10 @@
-//! Writing the history: each batch in one transaction; samples are first appended in order of time, later sorted by job. Imports: model,
-//! rusqlite.
+//! Writing the history: each batch in one transaction; samples are first appended in order of time, later sorted by job.
 
 use super::blocks::write_block;
 use super::codes::{self, packed};
 use super::{HistoryStore, StoreError};
-use crate::host::store::number;
-use crate::model::{BlockRecord, Event, JobRecord, NodeSample, Sample};
+use crate::number;
+use model::{BlockRecord, Event, JobRecord, NodeSample, Sample};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! One open log file with its read position.
 
-use crate::host::tail::source::Position;
+use crate::source::Position;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -1,12 +1,8 @@
 //! Runs jobs as containers of an engine, from images created on the fly; everything is removed afterwards.
-//!
-//! Imports: host's cgroups, bollard, tokio.
 
 use super::super::confine::Cores;
 use super::super::job::{Job, Work};
 use super::{Ended, LAST_OUTPUT, image};
-use crate::host::cgroup::Cgroup;
-use crate::term::message;
 use anyhow::{Context, Result, bail};
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, HostConfig};
@@ -15,10 +11,12 @@ use bollard::query_parameters::{
     RemoveImageOptionsBuilder, StartContainerOptions, WaitContainerOptions,
 };
 use bollard::{API_DEFAULT_VERSION, Docker, body_full};
+use cgroup::Cgroup;
 use futures_util::StreamExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use term::message;
 
 /// Timeout of requests that wait for the end of a job.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
@@ -32,7 +30,7 @@ const HOST: &str = "host";
 
 /// An engine with the trial's images.
 #[derive(Clone)]
-pub struct DockerBackend {
+pub(crate) struct DockerBackend {
     engine: Docker,
     socket: PathBuf,
     /// Prefix of the containers' names, and name of the images.
@@ -45,7 +43,7 @@ pub struct DockerBackend {
 
 impl DockerBackend {
     /// Whether an engine replies at `socket`.
-    pub async fn replies(socket: &Path) -> bool {
+    pub(crate) async fn replies(socket: &Path) -> bool {
         let Some(path) = socket.to_str() else { return false };
         let Ok(engine) = Docker::connect_with_socket(path, QUICK_CALL.as_secs(), API_DEFAULT_VERSION) else {
             return false;
@@ -58,7 +56,12 @@ impl DockerBackend {
     ///
     /// # Errors
     /// There is no socket.
-    pub fn connect(socket: &Path, tag: &str, labels: Vec<(String, String)>, cores: Cores) -> Result<DockerBackend> {
+    pub(crate) fn connect(
+        socket: &Path,
+        tag: &str,
+        labels: Vec<(String, String)>,
+        cores: Cores,
+    ) -> Result<DockerBackend> {
         let path = socket.to_str().context("the path of the engine's socket is not valid UTF-8")?;
         let engine = Docker::connect_with_socket(path, LONGEST_WAIT.as_secs(), API_DEFAULT_VERSION)
             .with_context(|| format!("connect to the engine at {path}"))?;
@@ -73,12 +76,12 @@ impl DockerBackend {
     }
 
     /// The engine's socket.
-    pub fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// The cores that the jobs share.
-    pub fn cores(&self) -> &Cores {
+    pub(crate) fn cores(&self) -> &Cores {
         &self.cores
     }
 
@@ -86,7 +89,7 @@ impl DockerBackend {
     ///
     /// # Errors
     /// The engine does not reply or rejects an image.
-    pub async fn import_images(&self) -> Result<()> {
+    pub(crate) async fn import_images(&self) -> Result<()> {
         self.import(TRAININGS, image::root_file_system()?).await?;
         self.import(HOST, image::host_root()?).await
     }
@@ -101,12 +104,12 @@ impl DockerBackend {
     }
 
     /// The name of a job's container.
-    pub fn container_name(&self, job: &Job) -> String {
+    pub(crate) fn container_name(&self, job: &Job) -> String {
         format!("{}-{}", self.tag, job.name)
     }
 
     /// Creates and starts a container for `job`; returns its name.
-    pub async fn start(&self, job: &Job) -> Result<String> {
+    pub(crate) async fn start(&self, job: &Job) -> Result<String> {
         let name = self.container_name(job);
         let options = CreateContainerOptionsBuilder::new().name(&name).build();
         // Recorded first: if this future is dropped, the engine may create the container nevertheless.
@@ -151,14 +154,14 @@ impl DockerBackend {
     }
 
     /// Opens the cgroup of a running container; `None` if it is not visible here, as on an engine in a virtual machine.
-    pub async fn cgroup(&self, name: &str) -> Option<Cgroup> {
+    pub(crate) async fn cgroup(&self, name: &str) -> Option<Cgroup> {
         let found = self.engine.inspect_container(name, None).await.ok()?;
         let pid = found.state?.pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0)?;
         Cgroup::of_container(pid, &found.id?).ok()
     }
 
     /// Waits until a container exits; passes its output to `on_output`.
-    pub async fn wait(&self, name: &str, mut on_output: impl FnMut(&[u8])) -> Result<Ended> {
+    pub(crate) async fn wait(&self, name: &str, mut on_output: impl FnMut(&[u8])) -> Result<Ended> {
         let options = LogsOptionsBuilder::new().follow(true).stdout(true).stderr(true).build();
         let mut pieces = Box::pin(self.engine.logs(name, Some(options)));
         let mut output = Box::pin(async {
@@ -198,7 +201,7 @@ impl DockerBackend {
     }
 
     /// Removes the containers started so far, running or not.
-    pub async fn clear(&self) {
+    pub(crate) async fn clear(&self) {
         // A name is kept until its container is removed: this future may be dropped in between.
         while let Some(name) = self.newest() {
             if let Err(error) = self.remove(&name).await {
@@ -223,7 +226,7 @@ impl DockerBackend {
     }
 
     /// Removes the containers and the images.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         self.clear().await;
         for variant in [TRAININGS, HOST] {
             let name = format!("{}:{variant}", self.tag);
@@ -259,7 +262,7 @@ fn discards_cores(warning: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::workload::{Amount, Kind};
+    use crate::workload::{Amount, Kind};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixListener;
     use tokio::time::timeout;

@@ -1,6 +1,4 @@
 //! Builds an image that contains this program and its shared libraries, so that nothing is pulled.
-//!
-//! Imports: tar and std only.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -8,15 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Path of the program in the image.
-pub const PROGRAM: &str = "/flowctl";
+pub(crate) const PROGRAM: &str = "/flowctl";
 /// Environment variable with which the loader finds the libraries.
-pub const ENVIRONMENT: &str = "LD_LIBRARY_PATH=/lib";
+pub(crate) const ENVIRONMENT: &str = "LD_LIBRARY_PATH=/lib";
 
 /// Builds a root file system as a tar: [`PROGRAM`], its libraries in `/lib`, its loader also in `/lib64`.
 ///
 /// # Errors
 /// The running program or one of its libraries cannot be read.
-pub fn root_file_system() -> Result<Vec<u8>> {
+pub(crate) fn root_file_system() -> Result<Vec<u8>> {
     let program = std::env::current_exe().context("find the running program's file")?;
     let maps = fs::read_to_string("/proc/self/maps").context("read /proc/self/maps to find the shared libraries")?;
     let mut tar = tar::Builder::new(Vec::new());
@@ -36,7 +34,7 @@ pub fn root_file_system() -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// None in practice: nothing is read.
-pub fn host_root() -> Result<Vec<u8>> {
+pub(crate) fn host_root() -> Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
     for folder in ["usr", "etc", "tmp", "opt"] {
         let mut header = entry_header(tar::EntryType::Directory, 0);

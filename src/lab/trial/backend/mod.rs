@@ -1,29 +1,27 @@
 //! Backends that run jobs: containers of an engine, or commands in separate cgroups.
-//!
-//! Imports: the two backends in this folder, host's cgroups and engine address, rustix.
 
 mod docker;
-pub mod image;
+pub(crate) mod image;
 mod scope;
 
 use super::confine::Cores;
 use super::job::Job;
 use super::temp_dir::TempDir;
-use crate::host::cgroup::Cgroup;
-use crate::host::docker::EngineAddress;
-use crate::term::exit::{Exit, Failure};
+use ::docker::EngineAddress;
 use anyhow::Result;
+use cgroup::Cgroup;
 use clap::ValueEnum;
-pub use docker::DockerBackend;
-pub use scope::ScopeBackend;
+pub(crate) use docker::DockerBackend;
+pub(crate) use scope::ScopeBackend;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
+use term::exit::{Exit, Failure};
 
 /// The requested runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum RuntimeChoice {
+pub(crate) enum RuntimeChoice {
     /// A container engine if one is available, otherwise scopes
     #[default]
     Auto,
@@ -35,7 +33,7 @@ pub enum RuntimeChoice {
 
 /// A runtime that is ready to start jobs.
 #[derive(Clone)]
-pub enum Backend {
+pub(crate) enum Backend {
     /// An engine.
     Docker(DockerBackend),
     /// `flowctl run`.
@@ -43,7 +41,7 @@ pub enum Backend {
 }
 
 /// A job's end.
-pub struct Ended {
+pub(crate) struct Ended {
     /// Exit code; 128 + signal if a signal killed it.
     pub exit_code: i32,
     /// When it ended.
@@ -51,7 +49,7 @@ pub struct Ended {
 }
 
 /// Where the cgroup of a job can be found while it runs.
-pub enum Whereabouts {
+pub(crate) enum Whereabouts {
     /// A container, by name.
     Container(DockerBackend, String),
     /// The process that started a command, and the scope's name.
@@ -64,7 +62,7 @@ const LAST_IMPORT: Duration = Duration::from_secs(10);
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// A started job.
-pub enum Started {
+pub(crate) enum Started {
     /// The container's name, on its engine.
     Docker(DockerBackend, String),
     /// The command.
@@ -77,7 +75,7 @@ impl Backend {
     ///
     /// # Errors
     /// The runtime is not available; the message says what is missing and what to do. Or it was interrupted.
-    pub async fn open(
+    pub(crate) async fn open(
         choice: RuntimeChoice,
         temp_dir: &TempDir,
         cores: &Cores,
@@ -123,7 +121,7 @@ impl Backend {
     }
 
     /// Its name in the JSON output.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Backend::Docker(_) => "docker",
             Backend::Scope(_) => "scope",
@@ -131,7 +129,7 @@ impl Backend {
     }
 
     /// The cores that the jobs share.
-    pub fn cores(&self) -> &Cores {
+    pub(crate) fn cores(&self) -> &Cores {
         match self {
             Backend::Docker(backend) => backend.cores(),
             Backend::Scope(backend) => backend.cores(),
@@ -139,7 +137,7 @@ impl Backend {
     }
 
     /// The name of a job in the governor's status.
-    pub fn container_name(&self, job: &Job) -> String {
+    pub(crate) fn container_name(&self, job: &Job) -> String {
         match self {
             Backend::Docker(backend) => backend.container_name(job),
             Backend::Scope(backend) => backend.container_name(job),
@@ -147,7 +145,7 @@ impl Backend {
     }
 
     /// Starts a job.
-    pub async fn start(&self, job: &Job) -> Result<Started> {
+    pub(crate) async fn start(&self, job: &Job) -> Result<Started> {
         match self {
             Backend::Docker(backend) => Ok(Started::Docker(backend.clone(), backend.start(job).await?)),
             Backend::Scope(backend) => Ok(Started::Scope(backend.start(job)?)),
@@ -155,7 +153,7 @@ impl Backend {
     }
 
     /// Stops and removes every job started so far.
-    pub async fn clear(&self) {
+    pub(crate) async fn clear(&self) {
         match self {
             Backend::Docker(backend) => backend.clear().await,
             Backend::Scope(backend) => backend.clear().await,
@@ -163,7 +161,7 @@ impl Backend {
     }
 
     /// Removes everything that the backend created.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         match self {
             Backend::Docker(backend) => backend.close().await,
             Backend::Scope(backend) => backend.close().await,
@@ -227,7 +225,7 @@ fn with_sudo() -> String {
 
 impl Whereabouts {
     /// Opens the job's cgroup; `None` before the job is in it, after its end, or if it is not visible here.
-    pub async fn cgroup(&self) -> Option<Cgroup> {
+    pub(crate) async fn cgroup(&self) -> Option<Cgroup> {
         match self {
             Whereabouts::Container(backend, name) => backend.cgroup(name).await,
             Whereabouts::Scope(starter, name) => scope::cgroup(*starter, name),
@@ -237,7 +235,7 @@ impl Whereabouts {
 
 impl Started {
     /// Where the job's cgroup can be found; `None` if the job has already ended.
-    pub fn whereabouts(&self) -> Option<Whereabouts> {
+    pub(crate) fn whereabouts(&self) -> Option<Whereabouts> {
         match self {
             Started::Docker(backend, name) => Some(Whereabouts::Container(backend.clone(), name.clone())),
             Started::Scope(command) => Some(Whereabouts::Scope(command.starter()?, command.name().to_owned())),
@@ -248,7 +246,7 @@ impl Started {
     ///
     /// # Errors
     /// The engine or the operating system does not report the end. Missing output is not an error.
-    pub async fn wait(self, on_output: impl FnMut(&[u8])) -> Result<Ended> {
+    pub(crate) async fn wait(self, on_output: impl FnMut(&[u8])) -> Result<Ended> {
         match self {
             Started::Docker(backend, name) => backend.wait(&name, on_output).await,
             Started::Scope(command) => command.wait(on_output).await,

@@ -1,14 +1,12 @@
 //! Runs jobs as commands of `flowctl run`, each in a separate cgroup, exactly as an operator would start them.
-//!
-//! Imports: host's cgroups and scope names, tokio, rustix.
 
 use super::super::confine::Cores;
 use super::super::job::Job;
 use super::{Ended, LAST_OUTPUT};
-use crate::host::cgroup::Cgroup;
-use crate::host::scope::ScopeName;
 use anyhow::{Context, Result, bail};
+use cgroup::Cgroup;
 use rustix::process::{Pid, Signal, kill_process};
+use scope::ScopeName;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -26,7 +24,7 @@ const MAX_STDERR: usize = 4096;
 
 /// Starts commands on this machine.
 #[derive(Clone)]
-pub struct ScopeBackend {
+pub(crate) struct ScopeBackend {
     program: PathBuf,
     /// Prefix of the scopes' names.
     tag: String,
@@ -39,7 +37,7 @@ pub struct ScopeBackend {
 }
 
 /// A started command.
-pub struct Command {
+pub(crate) struct Command {
     name: String,
     /// The process of `flowctl run`.
     starter: Option<u32>,
@@ -60,19 +58,24 @@ impl ScopeBackend {
     ///
     /// # Errors
     /// The path of the running program is unknown.
-    pub fn open(tag: &str, socket: PathBuf, labels: Vec<(String, String)>, cores: Cores) -> Result<ScopeBackend> {
+    pub(crate) fn open(
+        tag: &str,
+        socket: PathBuf,
+        labels: Vec<(String, String)>,
+        cores: Cores,
+    ) -> Result<ScopeBackend> {
         let program = std::env::current_exe().context("find the running program's file")?;
         let stop = Arc::new(watch::Sender::new(false));
         Ok(ScopeBackend { program, tag: tag.to_owned(), socket, labels, cores, stop })
     }
 
     /// The name of a job's scope.
-    pub fn container_name(&self, job: &Job) -> String {
+    pub(crate) fn container_name(&self, job: &Job) -> String {
         format!("{}-{}", self.tag, job.name)
     }
 
     /// The cores that the jobs share.
-    pub fn cores(&self) -> &Cores {
+    pub(crate) fn cores(&self) -> &Cores {
         &self.cores
     }
 
@@ -80,7 +83,7 @@ impl ScopeBackend {
     ///
     /// # Errors
     /// The first line of the error output of `flowctl run`.
-    pub async fn check(&self) -> Result<()> {
+    pub(crate) async fn check(&self) -> Result<()> {
         let nothing = [self.program.to_string_lossy().into_owned(), "--version".to_owned()];
         let name = format!("{}-trial", self.tag);
         let command = self.command(&name, &[], &nothing);
@@ -95,7 +98,7 @@ impl ScopeBackend {
     }
 
     /// Starts the job.
-    pub fn start(&self, job: &Job) -> Result<Command> {
+    pub(crate) fn start(&self, job: &Job) -> Result<Command> {
         let name = self.container_name(job);
         let what = job.work.command_line(&self.program.to_string_lossy());
         let mut command = self.command(&name, &job.labels, &what);
@@ -137,13 +140,13 @@ impl ScopeBackend {
     }
 
     /// Stops all running commands and waits until they have exited.
-    pub async fn clear(&self) {
+    pub(crate) async fn clear(&self) {
         self.stop.send_replace(false);
         self.stop.closed().await;
     }
 
     /// Like [`ScopeBackend::clear`]; no other command is started.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         self.stop.send_replace(true);
         self.stop.closed().await;
     }
@@ -228,7 +231,7 @@ fn kill_processes(cgroup: &Cgroup) {
 }
 
 /// Opens the scope of the command that process `starter` runs; `None` before the command is in it and after its end.
-pub fn cgroup(starter: u32, name: &str) -> Option<Cgroup> {
+pub(super) fn cgroup(starter: u32, name: &str) -> Option<Cgroup> {
     let name = ScopeName::new(name).ok()?;
     let children = std::fs::read_to_string(format!("/proc/{starter}/task/{starter}/children")).ok()?;
     let pids: Vec<u32> = children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
@@ -239,17 +242,17 @@ pub fn cgroup(starter: u32, name: &str) -> Option<Cgroup> {
 
 impl Command {
     /// The name of its scope.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// The process that started it; `None` if that has ended.
-    pub fn starter(&self) -> Option<u32> {
+    pub(crate) fn starter(&self) -> Option<u32> {
         self.starter
     }
 
     /// Waits until the command exits; passes its output to `on_output`.
-    pub async fn wait(self, mut on_output: impl FnMut(&[u8])) -> Result<Ended> {
+    pub(crate) async fn wait(self, mut on_output: impl FnMut(&[u8])) -> Result<Ended> {
         let Command { name, mut end, mut output, .. } = self;
         let ended = loop {
             tokio::select! {

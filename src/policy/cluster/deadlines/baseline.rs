@@ -3,7 +3,6 @@
 //! FIFO, EDF and priority: thesis §4.2, with the semantics of the published simulator. One job per node, never preempted; the first waiting
 //! job takes the first free node. Its setup is the cheapest (price of the node times run time) that ends before the deadline if started
 //! now, else the fastest. Since they do not share nodes, a gain over them is mostly the gain of sharing. Packed EDF is EDF on shared nodes.
-//! Imports: nothing of this crate but the plan.
 
 use super::catalogue::Catalogue;
 use super::plan::{Job, Place, Plan, Situation};

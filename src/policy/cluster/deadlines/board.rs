@@ -6,7 +6,6 @@
 //!
 //! A waiting job costs what it would cost alone now, plus its weight for each second until the present work has drained, so no job waits
 //! while there is room. An idle GPU costs the scarcity price for the same time, because unfinished work delays later jobs.
-//! Imports: nothing of this crate but its siblings.
 
 use super::draft::Draft;
 use super::plan::{Cell, Place, Plan, Situation};

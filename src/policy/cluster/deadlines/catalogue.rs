@@ -1,6 +1,4 @@
 //! Node types that can be rented, and run times of jobs on them.
-//!
-//! Imports: nothing of this crate.
 
 const SECONDS_AN_HOUR: f64 = 3600.0;
 

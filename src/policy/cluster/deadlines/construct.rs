@@ -3,7 +3,6 @@
 //! Source: thesis §3.1.3 (pre-processing, scheduling, post-processing) and §3.1.4 (jobs swapped in the order, restricted candidate
 //! lists for the configuration and the node). In the order of pressure, each job takes its preferred way on the open node that it fills
 //! best, else on a new node, else the next way that fits. Finally, idle GPUs of rented nodes go to the jobs that they help most.
-//! Imports: nothing of this crate but its siblings.
 
 use super::board::{Board, Choice};
 use super::draft::Draft;

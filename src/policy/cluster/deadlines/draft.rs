@@ -1,6 +1,4 @@
 //! An unfinished plan: the GPU type of each node and the place of each job.
-//!
-//! Imports: nothing of this crate but the plan.
 
 use super::plan::Place;
 

@@ -1,14 +1,13 @@
 //! Random numbers that depend only on a seed and a stream number.
 //!
 //! SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), implemented here so that a seed gives the same plans with all versions of libraries.
-//! Imports: nothing.
 
 /// A stream of random numbers.
-pub struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
     /// Creates stream `number` of `seed`.
-    pub fn new(seed: u64, number: u64) -> Draw {
+    pub(crate) fn new(seed: u64, number: u64) -> Draw {
         let mut draw = Draw(seed);
         let mixed = draw.next();
         Draw(mixed ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03))
@@ -23,12 +22,12 @@ impl Draw {
     }
 
     /// Draws a number uniformly from [0, 1).
-    pub fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Draws an index with a probability proportional to its weight. Weights must not be negative.
-    pub fn weighted(&mut self, weights: &[f64]) -> usize {
+    pub(crate) fn weighted(&mut self, weights: &[f64]) -> usize {
         let mut left = self.uniform() * weights.iter().sum::<f64>();
         for (at, weight) in weights.iter().enumerate() {
             left -= weight;

@@ -3,7 +3,6 @@
 //! The cost of a plan is a sum over its nodes, and a node's cost depends only on its jobs and how they share its GPUs. The best sharing of
 //! each set of jobs is computed once; dynamic programming over sets then distributes the jobs among the nodes. This is as exact as the
 //! thesis's mixed integer program (§3.1.1), without a solver. Time grows as 3^jobs times nodes.
-//! Imports: nothing of this crate but its siblings.
 
 use super::board::Board;
 use super::draft::Draft;

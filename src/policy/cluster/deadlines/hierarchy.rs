@@ -1,7 +1,6 @@
 //! The hierarchical method: K controllers, each with a part of the jobs and nodes.
 //!
 //! Source: thesis §3.1.2. Jobs and nodes are assigned round robin; a job is assigned by its number, so it keeps its controller.
-//! Imports: nothing of this crate but the plan.
 
 use super::plan::{Job, Place, Plan, Situation};
 

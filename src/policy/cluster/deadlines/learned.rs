@@ -1,6 +1,6 @@
 //! Run times t(job, node type, GPUs) learned from the nodes' histories: the runs of each class of jobs.
 //!
-//! Only observed times are returned: nothing is extrapolated to another number of GPUs or another type. Imports: nothing.
+//! Only observed times are returned: nothing is extrapolated to another number of GPUs or another type.
 
 use std::collections::BTreeMap;
 

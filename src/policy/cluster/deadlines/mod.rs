@@ -10,7 +10,6 @@
 //! - [`exact`] finds the optimum of one step for a few jobs.
 //!
 //! Units: seconds; prices per hour in the input and per second internally; costs in the currency of the prices.
-//! Imports: nothing of this crate.
 
 mod baseline;
 mod board;

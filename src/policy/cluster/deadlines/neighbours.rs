@@ -4,7 +4,6 @@
 //! most expensive running jobs complete the list (in the thesis they do not: a plan without lateness is not changed). The eighth moves one
 //! job and redistributes the GPUs of the nodes concerned. Without it no neighbourhood empties a node, opens one or starts a waiting job, and
 //! plans cost up to three times the optimum. Each round makes the best change of all, until none makes the plan cheaper.
-//! Imports: nothing of this crate but its siblings.
 
 use super::board::Board;
 use super::draft::Draft;

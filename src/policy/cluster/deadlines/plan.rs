@@ -1,6 +1,4 @@
 //! Input and output of a decision, and the invariants of every plan.
-//!
-//! Imports: nothing of this crate but the catalogue.
 
 use super::catalogue::{Catalogue, RunTimes};
 

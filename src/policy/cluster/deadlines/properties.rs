@@ -1,6 +1,4 @@
 //! Properties of the plans of all methods on random situations, and the methods' distance from the optimum.
-//!
-//! Imports: nothing of this crate but its siblings.
 
 use super::testing::World;
 use super::{Board, Draft, Place, Plan, Queue, Rule, Situation, baseline, check, exact, merge, split};

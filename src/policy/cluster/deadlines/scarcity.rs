@@ -4,7 +4,6 @@
 //! else the fastest) ignores the seven, and a slightly overloaded cluster falls behind for ever. Here each way to run a job pays for its
 //! GPU-seconds, at the lowest price at which the jobs together want no more GPUs than there are: zero if there are enough. It is the
 //! Lagrange multiplier of the capacity constraint in the relaxed step, found by bisection.
-//! Imports: nothing of this crate but the plan.
 
 use super::plan::Situation;
 
@@ -38,12 +37,12 @@ pub(super) struct Bids {
 
 impl Bids {
     /// Creates an empty list with capacity for `jobs` jobs.
-    pub fn with_capacity(jobs: usize) -> Bids {
+    pub(super) fn with_capacity(jobs: usize) -> Bids {
         Bids { lines: Vec::with_capacity(jobs * 8), ends: Vec::with_capacity(jobs) }
     }
 
     /// Adds the next job, from its ways to start in ascending order of GPU-seconds.
-    pub fn push(&mut self, ways: &[Way]) {
+    pub(super) fn push(&mut self, ways: &[Way]) {
         envelope(&mut self.lines, ways.iter().map(|way| Line { cost: way.now, gpu_s: way.gpu_s, gpus: way.gpus }));
         let now = self.lines.len();
         envelope(&mut self.lines, ways.iter().map(|way| Line { cost: way.later, gpu_s: way.gpu_s, gpus: way.gpus }));
@@ -61,7 +60,7 @@ impl Bids {
     }
 
     /// Returns the cost of waiting of each job at a price.
-    pub fn waiting(&self, price: f64) -> impl Iterator<Item = f64> {
+    pub(super) fn waiting(&self, price: f64) -> impl Iterator<Item = f64> {
         self.jobs().map(move |(_, later)| waiting(later, price))
     }
 
@@ -76,7 +75,7 @@ impl Bids {
     }
 
     /// Returns the lowest price at which the bids fit on the GPUs; [`MOST`] if they never fit.
-    pub fn clearing(&self, gpus: usize) -> f64 {
+    pub(super) fn clearing(&self, gpus: usize) -> f64 {
         if self.fits(0.0, gpus) {
             return 0.0;
         }

@@ -1,13 +1,11 @@
 //! Situations for tests: drawn from a seed, or built by hand.
-//!
-//! Imports: nothing of this crate but its siblings.
 
 use super::catalogue::{Catalogue, RunTimes};
 use super::draw::Draw;
 use super::plan::{Job, Place, Situation};
 
 /// Owned data of a situation.
-pub struct World {
+pub(super) struct World {
     pub catalogue: Catalogue,
     pub times: Vec<RunTimes>,
     pub nodes: Vec<Option<usize>>,
@@ -16,7 +14,7 @@ pub struct World {
 }
 
 /// A job without its run times.
-pub struct Drawn {
+pub(super) struct Drawn {
     pub left: f64,
     pub deadline_s: f64,
     pub weight: f64,
@@ -25,7 +23,7 @@ pub struct Drawn {
 
 impl World {
     /// Returns the jobs in the order of their numbers.
-    pub fn job_list(&self) -> Vec<Job<'_>> {
+    pub(super) fn job_list(&self) -> Vec<Job<'_>> {
         let job = |(number, (drawn, times))| {
             let drawn: &Drawn = drawn;
             Job {
@@ -42,13 +40,13 @@ impl World {
         self.jobs.iter().zip(&self.times).enumerate().map(job).collect()
     }
 
-    pub fn situation<'a>(&'a self, jobs: &'a [Job<'a>]) -> Situation<'a> {
+    pub(super) fn situation<'a>(&'a self, jobs: &'a [Job<'a>]) -> Situation<'a> {
         Situation { now_s: 0.0, catalogue: &self.catalogue, nodes: &self.nodes, jobs, restart_s: self.restart_s }
     }
 
     /// Draws a world like those of the evaluation: two GPU types on nodes of 1, 2, 4 and 8 GPUs, sublinear speed-ups, half of the deadlines
     /// not feasible on one GPU. With `running`, nodes are open and run some of the jobs.
-    pub fn drawn(seed: u64, nodes: usize, jobs: usize, running: bool, restart_s: f64) -> World {
+    pub(super) fn drawn(seed: u64, nodes: usize, jobs: usize, running: bool, restart_s: f64) -> World {
         let mut draw = Draw::new(seed, 0);
         let rows: Vec<(String, &str, usize, f64)> = [("K", 0.56), ("M", 0.62)]
             .iter()

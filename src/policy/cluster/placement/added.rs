@@ -4,12 +4,12 @@
 //! jobs, and delay longer jobs by its own work: it would add `(w + Σ min(w, w_j)) / cores` seconds in total. With plain sharing the sum would
 //! count twice. A governor is between the two: it also serves young jobs and lets none fall far behind. The work left of a running job is an
 //! interval. That of a new job is often unknown: its expectation is used, with an exponential distribution around the usual work. On a node
-//! with spare CPU a job delays no other. Imports: model.
+//! with spare CPU a job delays no other.
 
 use super::load::{Load, usual_work, work_of};
-use crate::model::Estimate;
-use crate::model::cluster::{ClusterObservation, ClusterReason, Phase};
-use crate::policy::cluster::ranked::Ranked;
+use crate::cluster::ranked::Ranked;
+use model::Estimate;
+use model::cluster::{ClusterObservation, ClusterReason, Phase};
 use std::collections::BTreeMap;
 
 /// Fraction of a node's cores that must be unused for it to have spare CPU, besides as many cores as a job uses: a full node looks slightly
@@ -32,7 +32,7 @@ struct Loaded {
 }
 
 /// Nodes ranked by the seconds that a job would add there, for each class of work.
-pub(in crate::policy::cluster) struct Added {
+pub(in crate::cluster) struct Added {
     nodes: Vec<Loaded>,
     usual: f64,
     /// By class; `None` = the work of the new job is unknown.
@@ -40,7 +40,7 @@ pub(in crate::policy::cluster) struct Added {
 }
 
 impl Added {
-    pub(in crate::policy::cluster) fn new(observation: &ClusterObservation) -> Added {
+    pub(in crate::cluster) fn new(observation: &ClusterObservation) -> Added {
         let usual = usual_work(observation);
         let empty = observation.nodes.iter().map(|node| Loaded {
             cores: node.capacity.cores.max(f64::MIN_POSITIVE),
@@ -64,7 +64,7 @@ impl Added {
     }
 
     /// Returns the first acceptable node among the `most` best for a job with this work (CPU-seconds; `None` = unknown).
-    pub(in crate::policy::cluster) fn choose(
+    pub(in crate::cluster) fn choose(
         &mut self,
         work: Option<f64>,
         most: usize,
@@ -88,7 +88,7 @@ impl Added {
     }
 
     /// Records that an observed job moves from one node to another.
-    pub(in crate::policy::cluster) fn relocate(&mut self, job: usize, from: usize, to: usize) {
+    pub(in crate::cluster) fn relocate(&mut self, job: usize, from: usize, to: usize) {
         let Some(at) = self.nodes[from].loads.iter().position(|(known, _)| *known == Some(job)) else { return };
         let load = self.nodes[from].loads.swap_remove(at);
         self.nodes[to].loads.push(load);
@@ -98,12 +98,12 @@ impl Added {
     }
 
     /// Whether the node has spare CPU, so that jobs there do not delay each other.
-    pub(in crate::policy::cluster) fn has_spare_cpu(&self, node: usize) -> bool {
+    pub(in crate::cluster) fn has_spare_cpu(&self, node: usize) -> bool {
         self.nodes[node].has_spare_cpu
     }
 
     /// Returns the seconds that an observed job with this work adds, or would add, to the sum of completion times on the node.
-    pub(in crate::policy::cluster) fn seconds(&self, node: usize, job: usize, work: f64) -> f64 {
+    pub(in crate::cluster) fn seconds(&self, node: usize, job: usize, work: f64) -> f64 {
         let Loaded { cores, loads, has_spare_cpu } = &self.nodes[node];
         let others = loads.iter().filter(|(other, _)| *other != Some(job) && !has_spare_cpu);
         (work + COMPETITION * others.map(|(_, load)| load.shared_with(work)).sum::<f64>()) / cores

@@ -1,9 +1,7 @@
 //! The work left of a job, and how long two jobs compete for the CPU.
-//!
-//! Imports: model.
 
-use crate::model::Estimate;
-use crate::model::cluster::{ClusterJob, ClusterObservation, Worker};
+use model::Estimate;
+use model::cluster::{ClusterJob, ClusterObservation, Worker};
 
 /// Assumed work of a training if no work is known at all, in CPU-seconds. The value does not matter then: all jobs share it.
 const UNKNOWN_WORK: f64 = 1000.0;
@@ -56,7 +54,7 @@ fn least_of(mean: f64, work: f64) -> f64 {
 }
 
 /// Returns the known work of one of a job's workers.
-pub(in crate::policy::cluster) fn work_of(job: &ClusterJob, workers: u32) -> Option<f64> {
+pub(in crate::cluster) fn work_of(job: &ClusterJob, workers: u32) -> Option<f64> {
     job.work.map(|work| work / f64::from(workers.max(1)))
 }
 

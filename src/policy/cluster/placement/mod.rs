@@ -1,14 +1,14 @@
 //! Placement of a waiting job: the best node with room, by one of several rules.
 //!
 //! A [`Placer`] keeps the nodes' scores and updates them as workers are placed. Choosing and placing take O(log nodes) as long as the best
-//! nodes have room. Imports: model.
+//! nodes have room.
 
 mod added;
 mod load;
 mod procon;
 
 use super::ranked::Ranked;
-use crate::model::cluster::{ClusterObservation, ClusterReason, PlacementRule, Worker};
+use model::cluster::{ClusterObservation, ClusterReason, PlacementRule, Worker};
 use procon::ProCon;
 
 pub(super) use added::Added;

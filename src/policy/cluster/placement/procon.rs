@@ -6,10 +6,9 @@
 //! Σ i − max i. Nodes with spare CPU come first; if there is none, the rate is computed again with u = 1 / (jobs + 1).
 //!
 //! Not specified by the source: a job that has not reported twice counts with the mean indicator of those that have.
-//! Imports: model.
 
-use crate::model::cluster::{ClusterObservation, ClusterReason, Report, Worker};
-use crate::policy::cluster::ranked::Ranked;
+use crate::cluster::ranked::Ranked;
+use model::cluster::{ClusterObservation, ClusterReason, Report, Worker};
 
 /// [L(W)] A node that uses less than this fraction of its cores has spare CPU.
 const SPARE_BELOW: f64 = 0.95;
@@ -28,7 +27,7 @@ struct Contention {
 }
 
 /// Nodes ranked by their contention rates.
-pub(in crate::policy::cluster) struct ProCon {
+pub(in crate::cluster) struct ProCon {
     nodes: Vec<Contention>,
     /// The indicator of a job that has not reported.
     usual: f64,
@@ -115,7 +114,7 @@ fn contention(indicators: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::cluster::testing::{cluster, worker};
+    use crate::cluster::testing::{cluster, worker};
 
     #[test]
     fn the_closed_form_is_the_sum_over_seconds() {

@@ -1,7 +1,7 @@
 //! Tests of the node that each rule chooses.
 
 use super::*;
-use crate::policy::cluster::testing::{cluster, exactly, worker};
+use crate::cluster::testing::{cluster, exactly, worker};
 
 fn chosen(observation: &ClusterObservation, rule: PlacementRule, work: Option<f64>) -> Option<usize> {
     Placer::new(observation, rule).choose(work, |_| true).map(|(node, _)| node)

@@ -1,10 +1,10 @@
 //! Algorithm 1: categorises a job by its evaluation function.
 //!
 //! E is normalised by the range of the values seen so far and averaged over the interval. An interval without a value changes nothing:
-//! missing data is not convergence. Imports: model.
+//! missing data is not convergence.
 
-use crate::model::Millis;
-use crate::model::cluster::{Category, Convergence};
+use model::Millis;
+use model::cluster::{Category, Convergence};
 use serde::{Deserialize, Serialize};
 
 /// Tracks the evaluation function of one job.

@@ -1,10 +1,10 @@
 //! Algorithms 2 and 3: the target of a converged job, and the rebalancing of nodes.
 //!
-//! A job moves at most once because it converged, and once more to rebalance nodes. Imports: model.
+//! A job moves at most once because it converged, and once more to rebalance nodes.
 
-use crate::model::Millis;
-use crate::model::cluster::{Category, ClusterObservation, ClusterReason, Move, NodeState, Phase, Worker};
-use crate::policy::cluster::ranked::Score;
+use crate::cluster::ranked::Score;
+use model::Millis;
+use model::cluster::{Category, ClusterObservation, ClusterReason, Move, NodeState, Phase, Worker};
 use std::collections::BTreeSet;
 
 /// [w_pc, w_wc, w_cc]
@@ -24,7 +24,7 @@ struct Node {
 }
 
 /// Returns the moves, and the jobs that asked for a move but stay: these are also marked as moved.
-pub(in crate::policy::cluster) fn moves(
+pub(in crate::cluster) fn moves(
     observation: &ClusterObservation,
     mut accepts: impl FnMut(usize, usize) -> bool,
 ) -> (Vec<Move>, Vec<usize>) {
@@ -147,8 +147,8 @@ fn single(observation: &ClusterObservation) -> impl Iterator<Item = (usize, &Wor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::cluster::{ClusterJob, Convergence};
-    use crate::policy::cluster::testing::{cluster, worker};
+    use crate::cluster::testing::{cluster, worker};
+    use model::cluster::{ClusterJob, Convergence};
 
     fn job(node: usize, category: Category, since: u64) -> ClusterJob {
         let asks = category == Category::Converged;

@@ -8,18 +8,15 @@
 //! help it; it is ranked by GPU work among the jobs on the same GPU. The decision uses work, not current usage, so it does not change while
 //! a job is frozen or delayed.
 //!
-//! This module only plans parts of the GPU's time; they are enforced elsewhere. Imports: the policy's milestones, work, reliability and
-//! pool, model.
+//! This module only plans parts of the GPU's time; they are enforced elsewhere.
 
 use super::milestone::{self, Prospect};
 use super::reliability::Reliability;
 use super::work::{Work, WorkMeter};
 use super::{Candidate, Entry, LOOK_AGAIN, pool};
-use crate::model::{
-    ContainerObservation, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share,
-};
-use crate::policy::node::gpu_time::GpuUsed;
-use crate::policy::node::importance;
+use crate::node::gpu_time::GpuUsed;
+use crate::node::importance;
+use model::{ContainerObservation, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -145,8 +142,8 @@ pub(super) fn reason(candidate: &Candidate, plans: &[GpuPlan]) -> Reason {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::{ContainerObservation, CpuTime, GpuUse, Millis, Reason};
-    use crate::policy::node::balanced::testing::{Bench, job};
+    use crate::node::balanced::testing::{Bench, job};
+    use model::{ContainerObservation, CpuTime, GpuUse, Millis, Reason};
 
     /// A job that uses nine tenths of a GPU's time and does 20 units per interval.
     fn on_gpu(id: &str, done: f64, total: f64, gpu: u32) -> ContainerObservation {

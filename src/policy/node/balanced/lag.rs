@@ -3,7 +3,7 @@
 //! Plain sharing gives each running job a part of the node by its owner's weight, here its equal share. A job that uses less, for whatever
 //! reason, falls behind; one that uses more gets ahead. Time in which the job is frozen does not count.
 
-use crate::model::{ContainerObservation, CpuTime, Millis, RunState};
+use model::{ContainerObservation, CpuTime, Millis, RunState};
 use serde::{Deserialize, Serialize};
 
 /// Lag of one container.

@@ -1,8 +1,8 @@
 //! Milestones ahead of a job, with their credit and work: the index of Smith's rule.
 
 use super::work::Work;
-use crate::model::{ContainerObservation, Estimate, Objective, Phase, TotalClaim};
-use crate::policy::node::importance;
+use crate::node::importance;
+use model::{ContainerObservation, Estimate, Objective, Phase, TotalClaim};
 
 /// Part of the whole work at which a typical job reaches 95 % quality. Used until the job's own curve shows that point; and to estimate the
 /// whole work from that point, where the log does not say it.

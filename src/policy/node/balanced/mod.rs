@@ -88,11 +88,9 @@ use super::domain::Domain;
 use super::gpu_time::GpuUsed;
 use super::importance;
 use super::memory::MemoryRole;
-use crate::model::{
-    ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast,
-};
 use lag::Lag;
 use milestone::{Milestone, Prospect};
+use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast};
 use parallelism::Parallelism;
 use reliability::Reliability;
 use serde::{Deserialize, Serialize};

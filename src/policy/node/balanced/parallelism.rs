@@ -6,7 +6,7 @@
 //!
 //! A job that imports and loads uses one core, whatever its training uses later, so its first report of progress ends this estimate.
 
-use crate::model::{ContainerObservation, CpuTime, Millis, RunState};
+use model::{ContainerObservation, CpuTime, Millis, RunState};
 use serde::{Deserialize, Serialize};
 
 /// A job that used less than this part of its offer cannot use more.
@@ -106,7 +106,7 @@ impl Parallelism {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Progress, ProgressUnit};
+    use model::{Progress, ProgressUnit};
 
     /// The estimate after these offers and uses, in cores, one pair per second.
     fn after(history: &[(f64, f64)]) -> Option<f64> {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn old_pressure_does_not_hide_that_a_job_has_one_thread() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         job.usage.pressure.cpu = Some(0.6); // the job waited for most of the last ten seconds
         let mut parallelism = Parallelism::default();
         let mut tick = |second: u64, cores_used: f64, offered: f64| {
@@ -143,7 +143,7 @@ mod tests {
 
         // Offered the same for long, and kept waiting by an ungoverned neighbour: this does not show the parallelism.
         let mut parallelism = Parallelism::default();
-        let mut outsider = crate::policy::node::testing::container("b");
+        let mut outsider = crate::node::testing::container("b");
         outsider.usage.pressure.cpu = Some(0.6);
         for second in [0, 20, 40, 60] {
             outsider.usage.cpu = Some(CpuTime(second * 300_000));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_one_core_of_a_start_says_nothing_about_the_training() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         job.usage.pressure.cpu = Some(0.0);
         let mut parallelism = Parallelism::default();
         let mut tick = |second: u64, cpu_seconds: f64, reports: bool| {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_higher_offer_is_measured_from_its_start() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         job.usage.pressure.cpu = None;
         let mut parallelism = Parallelism::default();
         let mut tick = |at: Millis, cpu_seconds: f64, offered: f64| {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_offer_without_a_cpu_counter_is_not_measured_from_an_earlier_tick() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         let mut parallelism = Parallelism::default();
         let mut tick = |second: u64, cpu_seconds: Option<u64>, offered: f64| {
             job.usage.cpu = cpu_seconds.map(|seconds| CpuTime(seconds * 1_000_000));

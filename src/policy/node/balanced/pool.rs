@@ -1,10 +1,10 @@
 //! From ranks to cores: the contribution of each job to a common pool, and what it draws from it.
 //!
 //! Each atom of a domain (processors that the same jobs may use) is divided separately, the least contended first: what a job gets there it
-//! need not draw from the others. Imports: the domain.
+//! need not draw from the others.
 
 use super::Candidate;
-use crate::policy::node::domain::{Atom, Domain};
+use crate::node::domain::{Atom, Domain};
 
 /// Exponent on the index: twice the index gets 2⁸ times the share.
 const SHARPNESS: f64 = 8.0;

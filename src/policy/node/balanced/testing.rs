@@ -1,11 +1,11 @@
 //! Test fixture: a node under the default policy, with jobs set one by one.
 
-use crate::model::{
+use crate::node::testing::{container, node};
+use crate::{Governor, check};
+use model::{
     ClaimOrigin, ContainerObservation, CpuTime, Curve, Estimate, Millis, NodeObservation, NodePlan, Objective, Phase,
     PolicyName, PolicySettings, Progress, ProgressUnit, Reason, Share, TotalClaim,
 };
-use crate::policy::node::testing::{container, node};
-use crate::policy::{Governor, check};
 
 pub(super) const INTERVAL: Millis = Millis::from_secs(20);
 

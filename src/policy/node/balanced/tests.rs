@@ -2,9 +2,9 @@
 
 use super::testing::{Bench, INTERVAL, claiming, job, ranked};
 use super::*;
-use crate::model::{CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress};
-use crate::policy::Governor;
-use crate::policy::node::testing::{container, node};
+use crate::Governor;
+use crate::node::testing::{container, node};
+use model::{CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress};
 
 #[test]
 fn the_job_with_the_least_work_comes_first_and_the_others_keep_the_floor() {
@@ -356,14 +356,14 @@ fn an_equal_share_in_a_control_period_does_not_lower_the_parallelism() {
 #[test]
 fn a_training_with_prior_runs_is_ranked_before_its_first_line() {
     let mut silent = job("silent", 20.0, Some(60.0), Some(0.0));
-    silent.learning = crate::model::Learning {
+    silent.learning = model::Learning {
         units_to_completion: Some(Estimate::exactly(60.0)),
         curve: Some(Curve { phase: Phase::Unknown, quality: 0.0, units_to_quality: Some(Estimate::exactly(30.0)) }),
         prior_runs: 1,
         prior_cost_per_unit: Some(1.0),
-        ..crate::model::Learning::default()
+        ..model::Learning::default()
     };
-    let unknown = ContainerObservation { learning: crate::model::Learning::default(), ..silent.clone() };
+    let unknown = ContainerObservation { learning: model::Learning::default(), ..silent.clone() };
     let long = || job("long", 100.0, Some(1000.0), Some(500.0));
     let mut bench = Bench::new(0.5, vec![silent.clone(), long()]);
     // It has used 20 of the 30 CPU-seconds that a good model took the last time; its first line is 19 CPU-seconds late.

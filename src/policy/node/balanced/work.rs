@@ -12,7 +12,7 @@
 //! end of the start. So it ranks high at first, until its first report or until the claim amounts to long work. The same applies to a job
 //! that reports zero units done, as with the heading `Epoch 1/40` or a count from 0: its start ends there.
 
-use crate::model::{ContainerObservation, CpuTime, Millis, Progress};
+use model::{ContainerObservation, CpuTime, Millis, Progress};
 use serde::{Deserialize, Serialize};
 
 /// Decay of older reports in the mean, per report.
@@ -151,11 +151,11 @@ fn cpu_at(at: Millis, previous: Option<CpuMark>, present: CpuMark) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClaimOrigin, Learning, ProgressUnit, TotalClaim};
+    use model::{ClaimOrigin, Learning, ProgressUnit, TotalClaim};
 
     #[test]
     fn a_claimed_unit_costs_at_least_the_cpu_used_since_the_end_of_the_start() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         let mut work = |seconds: u64, claims: bool| {
             let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
             job.learning.claim = claims.then_some(TotalClaim { total: 10.0, key, origin, confidence: 0.9 });
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_start_of_a_job_is_no_part_of_the_unit_that_a_heading_announced() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         let mut meter = WorkMeter::default();
         let mut work = |second: u64, current: f64| {
             let at = Millis::from_secs(second);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn cpu_used_to_restart_on_another_node_is_not_part_of_the_cost_per_unit() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         job.learning = Learning {
             progress: Some(Progress { unit: ProgressUnit::Epoch, current: 40.0, total: Some(100.0), at: Millis(0) }),
             evaluations: 40,
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn an_earlier_cost_is_used_until_evaluations_without_units_appear() {
-        let mut job = crate::policy::node::testing::container("a");
+        let mut job = crate::node::testing::container("a");
         job.usage.cpu = Some(CpuTime(3_000_000));
         job.learning.prior_cost_per_unit = Some(2.0);
         let mut meter = WorkMeter::default();

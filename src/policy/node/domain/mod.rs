@@ -22,7 +22,7 @@
 
 mod plain_sharing;
 
-use crate::model::{ContainerObservation, NodeObservation, Numbers, Place, Quota, RunState};
+use model::{ContainerObservation, NodeObservation, Numbers, Place, Quota, RunState};
 
 /// Shorter intervals do not show the capacity.
 const LEAST_SECONDS: f64 = 0.5;
@@ -246,7 +246,7 @@ impl Domain {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::policy::node::testing::{container, node};
+    use crate::node::testing::{container, node};
     use std::sync::Arc;
 
     /// A node with containers on these processors and below these cgroups.

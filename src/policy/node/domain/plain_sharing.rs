@@ -2,11 +2,11 @@
 //!
 //! Containers of the same weight that may use the same atoms get the same, so each such kind is computed once. Where there are several
 //! atoms, each kind spreads its weight over them in proportion to what it gets there, repeatedly until this settles: like the kernel's load
-//! balancing, it moves away from contended atoms. Imports: the domain, model.
+//! balancing, it moves away from contended atoms.
 
 use super::{Atom, Domain};
-use crate::model::{NodeObservation, RunState};
-use crate::policy::node::importance;
+use crate::node::importance;
+use model::{NodeObservation, RunState};
 use std::collections::BTreeMap;
 
 /// Iterations until plain sharing over several atoms has settled.
@@ -24,7 +24,7 @@ struct Kind {
 impl Domain {
     /// Returns the cores of each atom that plain sharing gives each of its members, in the order of [`Atom::members`]. A frozen container
     /// has the part that it would get if it thawed.
-    pub(in crate::policy::node) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
+    pub(in crate::node) fn plain_sharing(&self, node: &NodeObservation) -> Vec<Vec<f64>> {
         let (mut kinds, kind_of) = self.kinds(node);
         let given = settle(&self.atoms, &mut kinds);
         let each =
@@ -104,8 +104,8 @@ fn divided(cores: f64, kinds: &[Kind], atom: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::node::domain::domains;
-    use crate::policy::node::domain::tests::placed;
+    use crate::node::domain::domains;
+    use crate::node::domain::tests::placed;
 
     #[test]
     fn plain_sharing_is_equal_where_the_cpu_sets_allow_it() {
@@ -147,7 +147,7 @@ mod tests {
             (6, false, false),
             "the last two are alike"
         );
-        let single = |(container, kind): (&crate::model::ContainerObservation, &usize)| Kind {
+        let single = |(container, kind): (&model::ContainerObservation, &usize)| Kind {
             running: f64::from(u8::from(container.state == RunState::Running)),
             spread: kinds[*kind].spread.clone(),
             ..kinds[*kind]

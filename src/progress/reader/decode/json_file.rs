@@ -4,7 +4,7 @@
 //! entries, of which only the last ends with a newline. Approach: decode the escapes of the first member as bytes arrive, and skip the
 //! rest of the entry. The engine writes `log` first; a line that begins otherwise is skipped. An entry that is cut in its text ends the
 //! line of the container, because the next entry does not continue it. Line numbers are those of the file. Properties: no entry is
-//! buffered, so that its length does not matter; the result does not depend on how the input is cut. Imports: its siblings.
+//! buffered, so that its length does not matter; the result does not depend on how the input is cut.
 
 use super::lines::{LineDecoder, Rendering};
 use memchr::{memchr, memchr3};
@@ -13,10 +13,10 @@ use memchr::{memchr, memchr3};
 const BEGINNING: &[u8] = b"{\"log\":\"";
 
 /// Bytes needed to recognise such a log.
-pub const RECOGNISE: usize = BEGINNING.len();
+pub(crate) const RECOGNISE: usize = BEGINNING.len();
 
 /// Whether the first bytes of a stream can be such a log.
-pub fn may_begin(bytes: &[u8]) -> bool {
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     let length = bytes.len().min(RECOGNISE);
     bytes[..length] == BEGINNING[..length]
 }
@@ -152,7 +152,7 @@ impl JsonFile {
 
 /// Reads the lines in such a log.
 #[derive(Debug)]
-pub struct JsonFileDecoder {
+pub(crate) struct JsonFileDecoder {
     file: JsonFile,
     /// Line of the entry whose text was read last.
     line: u64,
@@ -160,12 +160,12 @@ pub struct JsonFileDecoder {
 }
 
 impl JsonFileDecoder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         JsonFileDecoder { file: JsonFile::default(), line: 0, inner: LineDecoder::new() }
     }
 
     /// Reads the next bytes and reports each rendering that they complete.
-    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
+    pub(crate) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
         let JsonFileDecoder { file, line, inner } = self;
         file.push(bytes, |entry, text| {
             // Only at its first piece: lines within an entry are counted from there.
@@ -177,7 +177,7 @@ impl JsonFileDecoder {
     }
 
     /// Reports an unfinished last line.
-    pub fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
+    pub(crate) fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
         self.inner.finish(each);
     }
 }

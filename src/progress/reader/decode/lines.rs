@@ -2,12 +2,12 @@
 //!
 //! Problem: a progress bar redraws itself with `\r`, backspaces or cursor movement, colour codes split words, and a write may end
 //! anywhere. Approach: the text of a line when it is overwritten is a *rendering*; its text at `\n` is the last rendering. Properties: the
-//! renderings do not depend on how the input is cut; memory is at most [`LINE_MAX`]. Imports: nothing.
+//! renderings do not depend on how the input is cut; memory is at most [`LINE_MAX`].
 
 use memchr::{memchr, memchr3};
 
 /// Maximum bytes of a buffered line; a longer line is read in pieces that are split at a blank. Engines split lines at the same 16 KiB.
-pub const LINE_MAX: usize = 16 * 1024;
+pub(crate) const LINE_MAX: usize = 16 * 1024;
 
 /// Maximum bytes of a control sequence; the rest of a longer one is text.
 const ESCAPE_MAX: u8 = 64;
@@ -17,7 +17,7 @@ const BACKSPACES_THAT_REDRAW: usize = 8;
 
 /// One visible state of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rendering<'a> {
+pub(crate) struct Rendering<'a> {
     /// Line number, from 1.
     pub line: u64,
     /// The text without control characters and trailing blanks; blank renderings are not reported.
@@ -38,7 +38,7 @@ enum Escape {
 
 /// Turns bytes into renderings; see the module.
 #[derive(Debug)]
-pub struct LineDecoder {
+pub(crate) struct LineDecoder {
     line: u64,
     text: Vec<u8>,
     returned: bool,
@@ -47,19 +47,19 @@ pub struct LineDecoder {
 }
 
 impl LineDecoder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         LineDecoder { line: 1, text: Vec::new(), returned: false, backspaces: 0, escape: Escape::None }
     }
 
     /// Sets the line number of the next bytes, unless they continue an unfinished line.
-    pub fn begin_at(&mut self, line: u64) {
+    pub(crate) fn begin_at(&mut self, line: u64) {
         if self.is_clean() {
             self.line = line;
         }
     }
 
     /// Reads the next bytes and reports each rendering that they complete.
-    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
+    pub(crate) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Rendering<'_>)) {
         let mut at = 0;
         let mut control = next_control(bytes, 0);
         while at < bytes.len() {
@@ -78,7 +78,7 @@ impl LineDecoder {
     }
 
     /// Reports an unfinished last line.
-    pub fn finish(&mut self, mut each: impl FnMut(Rendering<'_>)) {
+    pub(crate) fn finish(&mut self, mut each: impl FnMut(Rendering<'_>)) {
         self.resolve_backspaces();
         emit(&mut each, self.line, &self.text, true);
         self.text.clear();

@@ -1,10 +1,8 @@
 //! Splits bytes into lines, log entries and records.
-//!
-//! Imports: its files.
 
-pub mod json_file;
-pub mod lines;
-pub mod tensorboard;
-pub mod utf16;
+pub(super) mod json_file;
+pub(super) mod lines;
+pub(super) mod tensorboard;
+pub(super) mod utf16;
 
-pub use lines::Rendering;
+pub(crate) use lines::Rendering;

@@ -3,7 +3,7 @@
 //! A record is a length (u64, little endian), the checksum of the length, the data, and the checksum of the data. The data is a protobuf
 //! `Event`, of which only step, tag and scalar are read. The checksum is CRC-32C, masked as in TensorFlow (rotate right by 15, add a
 //! constant). Properties: an incomplete record waits for the rest; a large record (an image, a graph) is skipped without being buffered; a
-//! damaged length ends the reading of the file, because the start of the next record is unknown. Imports: nothing.
+//! damaged length ends the reading of the file, because the start of the next record is unknown.
 
 /// Maximum bytes of a record that is read; scalars are far smaller.
 const RECORD_MAX: u64 = 16 * 1024;
@@ -12,7 +12,7 @@ const RECORD_MAX: u64 = 16 * 1024;
 const HEAD: usize = 12;
 
 /// Bytes needed to recognise an event file.
-pub const RECOGNISE: usize = HEAD;
+pub(crate) const RECOGNISE: usize = HEAD;
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
@@ -42,7 +42,7 @@ fn masked_crc(data: &[u8]) -> u32 {
 }
 
 /// Whether the first bytes of a stream can be an event file. Text is ruled out from its fifth byte on.
-pub fn may_begin(bytes: &[u8]) -> bool {
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     bytes.iter().skip(4).take(4).all(|byte| *byte == 0) && (bytes.len() < HEAD || head(bytes).is_some())
 }
 
@@ -55,7 +55,7 @@ fn head(bytes: &[u8]) -> Option<u64> {
 
 /// One scalar of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scalar<'a> {
+pub(crate) struct Scalar<'a> {
     pub record: u64,
     pub step: i64,
     pub tag: &'a [u8],
@@ -64,7 +64,7 @@ pub struct Scalar<'a> {
 
 /// Splits a stream into records.
 #[derive(Debug, Default)]
-pub struct TensorboardDecoder {
+pub(crate) struct TensorboardDecoder {
     buffer: Vec<u8>,
     /// Bytes of a large record that are still to be skipped.
     skip: u64,
@@ -74,7 +74,7 @@ pub struct TensorboardDecoder {
 
 impl TensorboardDecoder {
     /// Reads the next bytes and reports each scalar that they complete.
-    pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(Scalar<'_>)) {
+    pub(crate) fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(Scalar<'_>)) {
         while !bytes.is_empty() && !self.damaged {
             if self.skip > 0 {
                 let passed = self.skip.min(bytes.len() as u64);
@@ -220,7 +220,7 @@ fn scalar_tensor(tensor: &[u8]) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn field(number: u64, wire: u64, payload: &[u8]) -> Vec<u8> {
@@ -233,7 +233,7 @@ pub mod tests {
     }
 
     /// Returns a record as written by TensorFlow.
-    pub fn record(step: u8, tag: &str, value: f32, as_tensor: bool) -> Vec<u8> {
+    pub(crate) fn record(step: u8, tag: &str, value: f32, as_tensor: bool) -> Vec<u8> {
         let scalar = if as_tensor {
             field(8, 2, &[field(1, 0, &[1]), field(4, 2, &value.to_le_bytes())].concat())
         } else {
@@ -245,7 +245,7 @@ pub mod tests {
         framed(&event)
     }
 
-    pub fn framed(data: &[u8]) -> Vec<u8> {
+    pub(crate) fn framed(data: &[u8]) -> Vec<u8> {
         let length = (data.len() as u64).to_le_bytes();
         [&length[..], &masked_crc(&length).to_le_bytes(), data, &masked_crc(data).to_le_bytes()].concat()
     }

@@ -1,24 +1,24 @@
 //! Decodes UTF-16 with a byte order mark, as written by output redirection in PowerShell.
 //!
-//! The result does not depend on how the input is cut. Invalid characters become the replacement character. Imports: its siblings.
+//! The result does not depend on how the input is cut. Invalid characters become the replacement character.
 
 use super::lines::{LineDecoder, Rendering};
 
 /// Bytes needed to recognise such a log.
-pub const RECOGNISE: usize = 2;
+pub(crate) const RECOGNISE: usize = 2;
 
 /// Byte order marks of little and big endian.
 const MARKS: [[u8; 2]; 2] = [[0xFF, 0xFE], [0xFE, 0xFF]];
 
 /// Whether the first bytes of a stream can be such a log.
-pub fn may_begin(bytes: &[u8]) -> bool {
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     let length = bytes.len().min(RECOGNISE);
     MARKS.iter().any(|mark| bytes[..length] == mark[..length])
 }
 
 /// Turns UTF-16 into lines; see the module.
 #[derive(Debug)]
-pub struct Utf16Decoder {
+pub(crate) struct Utf16Decoder {
     /// Decodes a code unit in the byte order of the mark.
     unit_of: fn([u8; 2]) -> u16,
     /// The first byte of an incomplete code unit.
@@ -29,12 +29,12 @@ pub struct Utf16Decoder {
 }
 
 impl Utf16Decoder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Utf16Decoder { unit_of: u16::from_le_bytes, odd: None, half: None, inner: LineDecoder::new() }
     }
 
     /// Reads the next bytes and reports each rendering that they complete.
-    pub fn push(&mut self, bytes: &[u8], each: impl FnMut(Rendering<'_>)) {
+    pub(crate) fn push(&mut self, bytes: &[u8], each: impl FnMut(Rendering<'_>)) {
         let mut text = String::new();
         for &byte in bytes {
             let Some(first) = self.odd.take() else {
@@ -55,7 +55,7 @@ impl Utf16Decoder {
     }
 
     /// Reports an unfinished last line.
-    pub fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
+    pub(crate) fn finish(&mut self, each: impl FnMut(Rendering<'_>)) {
         self.inner.finish(each);
     }
 }

@@ -1,13 +1,11 @@
 //! Classifies bytes by a table, and provides constants for handling eight bytes at once.
-//!
-//! Imports: nothing.
 
 /// A one in each byte.
-pub const EACH: u64 = 0x0101_0101_0101_0101;
+pub(super) const EACH: u64 = 0x0101_0101_0101_0101;
 
 /// The class of a byte: the kind of token that it may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub(super) enum Class {
     Blank,
     Letter,
     Digit,
@@ -20,7 +18,7 @@ const CLASS: [Class; 256] = classes();
 
 impl Class {
     #[inline]
-    pub fn of(byte: u8) -> Class {
+    pub(super) fn of(byte: u8) -> Class {
         CLASS[usize::from(byte)]
     }
 }

@@ -1,12 +1,12 @@
 //! Splits a line of a table into cells.
 //!
 //! Cells are separated by bars, tabs, commas or blanks. Box-drawing characters count as blanks or bars. All offsets are byte offsets in the
-//! line. Imports: `numeral`.
+//! line.
 
 use super::numeral::is_not_finite;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ruled {
+pub(super) enum Ruled {
     Bars,
     Tabs,
     Commas,
@@ -14,13 +14,13 @@ pub enum Ruled {
 }
 
 /// Returns the offset of the blanks before the message, which give the position of the first cells.
-pub fn indented(line: &[u8], from: usize) -> usize {
+pub(super) fn indented(line: &[u8], from: usize) -> usize {
     let before = line.get(..from).unwrap_or_default();
     before.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)
 }
 
 /// Replaces frames by blanks and vertical lines by `|`, without changing byte offsets.
-pub fn plain(line: &[u8]) -> String {
+pub(super) fn plain(line: &[u8]) -> String {
     let mut text = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -41,7 +41,7 @@ fn unframed(text: String) -> String {
     if inner.len() == text.trim().len() || inner.contains('|') { text } else { text.replace('|', " ") }
 }
 
-pub fn ruled(text: &str) -> Ruled {
+pub(super) fn ruled(text: &str) -> Ruled {
     let inner = text.trim().trim_matches('|');
     if inner.contains('|') {
         Ruled::Bars
@@ -54,7 +54,7 @@ pub fn ruled(text: &str) -> Ruled {
     }
 }
 
-pub fn cells(text: &str, ruled: Ruled) -> Vec<(usize, &str)> {
+pub(super) fn cells(text: &str, ruled: Ruled) -> Vec<(usize, &str)> {
     match ruled {
         Ruled::Bars => {
             let inner = text.trim().trim_start_matches('|').trim_end_matches('|');
@@ -78,7 +78,7 @@ fn divided(text: &str, mark: char, offset: usize) -> Vec<(usize, &str)> {
     cells
 }
 
-pub fn words(text: &str) -> Vec<(usize, &str)> {
+pub(super) fn words(text: &str) -> Vec<(usize, &str)> {
     text.split_ascii_whitespace().map(|word| (word.as_ptr() as usize - text.as_ptr() as usize, word)).collect()
 }
 
@@ -94,7 +94,7 @@ fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Whether most cells are numbers, possibly with a unit; the first cell may name the row.
-pub fn looks_like_row(row: &[(usize, &str)]) -> bool {
+pub(super) fn looks_like_row(row: &[(usize, &str)]) -> bool {
     let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();
     let numeric = |cell: &str| {
         let cell = cell.trim_start_matches(['-', '+', '.', '[', '(', '"']);

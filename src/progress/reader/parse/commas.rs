@@ -2,14 +2,14 @@
 //!
 //! Problem: `1,234` is a loss of 1.234 in Germany and a step in America. Approach: `0,531` and `12,5 %` have decimal commas, `1,234.5` and
 //! `1,234,567` have thousands. Once two lines of a log have decimal commas and none has thousands, every comma in a number is a decimal
-//! point. Properties: until then `1,234` is a thousand; if the log shows both, it stays one. Imports: nothing.
+//! point. Properties: until then `1,234` is a thousand; if the log shows both, it stays one.
 
 /// Lines with decimal commas after which all commas are decimal points.
 const CERTAIN: u32 = 2;
 
 /// What commas in numbers mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Commas {
+pub(crate) enum Commas {
     /// Each number decides for itself.
     #[default]
     Guessed,
@@ -20,7 +20,7 @@ pub enum Commas {
 
 /// What the commas of a line show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub(crate) struct Shown {
     decimal: bool,
     thousands: bool,
     ambiguous: bool,
@@ -28,7 +28,7 @@ pub struct Shown {
 
 impl Shown {
     /// Adds a number without its sign.
-    pub fn add(&mut self, number: &[u8]) {
+    pub(crate) fn add(&mut self, number: &[u8]) {
         let mut parts = number.split(|byte| *byte == b',');
         let (Some(whole), Some(behind)) = (parts.next(), parts.next()) else { return };
         let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -44,20 +44,20 @@ impl Shown {
 
 /// What the commas of a log have shown so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CommaEvidence {
+pub(crate) struct CommaEvidence {
     decimal: u32,
     thousands: bool,
     ambiguous: bool,
 }
 
 impl CommaEvidence {
-    pub fn commas(&self) -> Commas {
+    pub(crate) fn commas(&self) -> Commas {
         if self.decimal >= CERTAIN && !self.thousands { Commas::Decimal } else { Commas::Guessed }
     }
 
     /// Adds a line. Returns whether numbers of earlier lines were read with another meaning of their commas.
     #[inline]
-    pub fn add(&mut self, shown: Shown) -> bool {
+    pub(crate) fn add(&mut self, shown: Shown) -> bool {
         if shown == Shown::default() || self.commas() == Commas::Decimal {
             return false;
         }

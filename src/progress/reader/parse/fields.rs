@@ -2,19 +2,18 @@
 //!
 //! Problem: `loss: 0.5`, `loss=0.5`, `loss 0.5`, `0.5 loss`, `{'loss': 0.5}`, `Cost after iteration 3: 0.5`, `Loss 0.5 (0.6)`. Approach:
 //! the words between a number and the nearest boundary on its left name it. Without such words, its name is that before a bracket, that on
-//! its right, or the rest of an earlier counter's phrase. This is slow; the result is cached for all lines of the same shape. Imports:
-//! model, its siblings.
+//! its right, or the rest of an earlier counter's phrase. This is slow; the result is cached for all lines of the same shape.
 
 use super::gap::{self, Left};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
 use super::number::Span;
 use super::phrases;
-use crate::model::Direction;
+use model::Direction;
 
 /// The finding for one number of a line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub(crate) struct Found {
     /// Index among the numbers of the line.
     pub number: usize,
     /// Index of the number that is the total.
@@ -23,7 +22,7 @@ pub struct Found {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub(crate) enum What {
     /// A value of a named series; `weight` is 0 for an unknown name.
     Series { name: String, direction: Option<Direction>, weight: f32, split: Split },
     /// A progress counter; the label distinguishes counters of one kind.
@@ -33,7 +32,7 @@ pub enum What {
 }
 
 /// Returns the findings of a line. `counting`: whether earlier lines count epochs.
-pub fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec<Found> {
+pub(crate) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool) -> Vec<Found> {
     let mut reader = LineReader {
         line,
         from,
@@ -69,13 +68,13 @@ const PATH_MAX: usize = 96;
 const OF_A_PART: f32 = 0.75;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Role {
+pub(crate) enum Role {
     Free,
     /// Part of a time, a date, a total, or a repetition.
     Taken,
 }
 
-pub struct LineReader<'a> {
+pub(crate) struct LineReader<'a> {
     pub line: &'a [u8],
     pub from: usize,
     pub numbers: &'a [Span],
@@ -92,7 +91,7 @@ pub struct LineReader<'a> {
 }
 
 impl<'a> LineReader<'a> {
-    pub fn start(&self, number: usize) -> usize {
+    pub(crate) fn start(&self, number: usize) -> usize {
         usize::from(self.numbers[number].start)
     }
 
@@ -102,23 +101,23 @@ impl<'a> LineReader<'a> {
         end + gap::unit(&self.line[end..]).len()
     }
 
-    pub fn unit(&self, number: usize) -> &'a [u8] {
+    pub(crate) fn unit(&self, number: usize) -> &'a [u8] {
         gap::unit(&self.line[usize::from(self.numbers[number].end)..])
     }
 
     /// The text between the previous number and this one.
-    pub fn gap(&self, number: usize) -> &'a [u8] {
+    pub(crate) fn gap(&self, number: usize) -> &'a [u8] {
         let begin = if number == 0 { self.from } else { self.end(number - 1).max(self.from) };
         self.line.get(begin..self.start(number)).unwrap_or_default()
     }
 
     /// The text between this number and the next one, or the end.
-    pub fn right(&self, number: usize) -> &'a [u8] {
+    pub(crate) fn right(&self, number: usize) -> &'a [u8] {
         let end = if number + 1 < self.numbers.len() { self.start(number + 1) } else { self.line.len() };
         self.line.get(self.end(number)..end).unwrap_or_default()
     }
 
-    pub fn length(&self, number: usize) -> usize {
+    pub(crate) fn length(&self, number: usize) -> usize {
         usize::from(self.numbers[number].end - self.numbers[number].start)
     }
 

@@ -1,6 +1,4 @@
 //! Decides which findings of a line are kept, given its other findings.
-//!
-//! Imports: its siblings.
 
 use super::fields::{Found, LineReader, What};
 use super::meaning::Count;
@@ -17,7 +15,7 @@ const OF_A_FOLD: f32 = 0.55;
 impl LineReader<'_> {
     /// Returns the findings to keep. Values with unknown names are kept only beside a counter, or if earlier lines count epochs
     /// (`counting`); elsewhere they are settings or noise.
-    pub fn finish(self, counting: bool) -> Vec<Found> {
+    pub(crate) fn finish(self, counting: bool) -> Vec<Found> {
         let counts = |found: &Found| match found.what {
             What::Counter(counted) => counted.count != Count::Tally,
             What::Declared(_) => true,

@@ -1,6 +1,4 @@
 //! The text between two numbers: names, boundaries and units. Parts of the grammar of `fields`.
-//!
-//! Imports: `phrases`, `lexicon`, `meaning`.
 
 use super::lexicon;
 use super::meaning::Meaning;
@@ -12,7 +10,7 @@ const NAME_MAX: usize = 64;
 
 /// The text before a number.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Left {
+pub(super) enum Left {
     /// The name of the number, and the other words of the gap.
     Named { name: String, context: String },
     /// No words. `opened`: directly after a bracket; `separated`: after a colon, `=` or "is".
@@ -22,7 +20,7 @@ pub enum Left {
 }
 
 /// Returns the unit attached to a number: `ms/step` of `3ms/step`, `%`.
-pub fn unit(text: &[u8]) -> &[u8] {
+pub(super) fn unit(text: &[u8]) -> &[u8] {
     let mut end = 0;
     while let Some(byte) = text.get(end) {
         let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
@@ -44,12 +42,12 @@ pub fn unit(text: &[u8]) -> &[u8] {
 }
 
 /// Whether a unit does not change the meaning of a number.
-pub fn is_plain_unit(unit: &[u8]) -> bool {
+pub(super) fn is_plain_unit(unit: &[u8]) -> bool {
     matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts")
 }
 
 /// Whether the gap makes the next number the total of the one before.
-pub fn divides(gap: &[u8]) -> bool {
+pub(super) fn divides(gap: &[u8]) -> bool {
     const OF: [&[u8]; 12] = [
         b"/",
         b"of",
@@ -78,7 +76,7 @@ pub fn divides(gap: &[u8]) -> bool {
 }
 
 /// Returns the name of a number from the text before it.
-pub fn left(gap: &[u8]) -> Left {
+pub(super) fn left(gap: &[u8]) -> Left {
     let lossy = String::from_utf8_lossy(gap);
     let text = if gap.contains(&0xE2) { Cow::Owned(lossy.replace(['│', '┃', '║'], "|")) } else { lossy };
     let mut rest = text.trim_end();
@@ -258,7 +256,7 @@ fn cleaned(text: &str) -> String {
 }
 
 /// Whether the words after a number make it a time, a size or a speed.
-pub fn is_measured(right: &[u8]) -> bool {
+pub(super) fn is_measured(right: &[u8]) -> bool {
     const UNITS: [&str; 14] =
         ["us", "min", "mins", "h", "MB", "GB", "KB", "MiB", "GiB", "kB", "bytes", "it", "params", "M"];
     let text = String::from_utf8_lossy(right);
@@ -267,7 +265,7 @@ pub fn is_measured(right: &[u8]) -> bool {
 }
 
 /// Whether the words after a number make it a time, regardless of its name: `Cost: 715.7 sec`.
-pub fn is_timed(right: &[u8]) -> bool {
+pub(super) fn is_timed(right: &[u8]) -> bool {
     const TIMES: [&str; 8] = ["s", "sec", "secs", "second", "seconds", "ms", "minutes", "hours"];
     let text = String::from_utf8_lossy(right);
     text.starts_with(' ') && TIMES.contains(&unit_word(&text))
@@ -279,7 +277,7 @@ fn unit_word(right: &str) -> &str {
 }
 
 /// Whether a whole number at the beginning of a line is a counter: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
-pub fn leads(before: &[u8], after: &[u8]) -> bool {
+pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
     let opens = before.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'[' | b'(' | b'#' | b'|'));
     let trimmed = after.trim_ascii_start();
     let spaced = after.len() - trimmed.len() >= 2;
@@ -288,7 +286,7 @@ pub fn leads(before: &[u8], after: &[u8]) -> bool {
 }
 
 /// Whether a number is alone in a drawn rule: `-----3------`, `=== 3 ===`.
-pub fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
+pub(super) fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
     let is_drawn = |text: &[u8]| {
         let marks = text.trim_ascii();
         marks.len() >= 3
@@ -299,19 +297,19 @@ pub fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
 }
 
 /// Whether the next number is in the same or a following bracket: `[1,  2000]`, `[0][20]`, `(3) [40]`.
-pub fn continues_bracket(gap: &[u8]) -> bool {
+pub(super) fn continues_bracket(gap: &[u8]) -> bool {
     gap.iter().all(|byte| matches!(byte, b' ' | b',' | b'[' | b']' | b'(' | b')' | b':'))
         && gap.iter().any(|byte| matches!(byte, b',' | b'[' | b'('))
 }
 
 /// Whether a message is about a checkpoint.
-pub fn saves(message: &[u8]) -> bool {
+pub(super) fn saves(message: &[u8]) -> bool {
     let word = message.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     ["saving", "saved", "save"].iter().any(|saves| message[..word].eq_ignore_ascii_case(saves.as_bytes()))
 }
 
 /// Returns the string under `key`, `name`, `metric` or `tag` in the open object at the end of `before`.
-pub fn key_before(before: &[u8]) -> Option<String> {
+pub(super) fn key_before(before: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(before);
     let object = &text[text.rfind('{')?..];
     ["\"key\": \"", "\"name\": \"", "\"metric\": \"", "\"tag\": \""].iter().find_map(|key| {
@@ -322,7 +320,7 @@ pub fn key_before(before: &[u8]) -> Option<String> {
 }
 
 /// Returns the words after a number that name it, if a boundary and not another number follows.
-pub fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
+pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     let text = String::from_utf8_lossy(right);
     if !text.starts_with(' ') || is_measured(right) {
         return None;
@@ -348,14 +346,14 @@ pub fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
 }
 
 /// Returns the first word after a number.
-pub fn first_word(right: &[u8]) -> Option<String> {
+pub(super) fn first_word(right: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(right);
     let word = text.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty())?;
     text.trim_start().starts_with(word).then(|| word.to_owned())
 }
 
 /// Whether a number is whole but printed with decimals: `4.0`.
-pub fn is_whole_decimal(number: &[u8]) -> bool {
+pub(super) fn is_whole_decimal(number: &[u8]) -> bool {
     let mut parts = number.split(|byte| *byte == b'.');
     let whole = parts.next().is_some_and(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit));
     whole && parts.next().is_some_and(|part| part.iter().all(|byte| *byte == b'0'))

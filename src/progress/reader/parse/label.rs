@@ -1,20 +1,18 @@
 //! The numbers that the pattern of a job's label finds.
-//!
-//! Imports: model, `notation`.
 
 use super::notation::parse;
-use crate::model::Pattern;
+use model::Pattern;
 
 /// The numbers of a line that matches `flowcon.pattern`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Matched {
+pub(crate) struct Matched {
     pub value: f64,
     pub current: Option<f64>,
     pub total: Option<f64>,
 }
 
 /// Returns the numbers that the pattern finds on a line.
-pub fn matched(pattern: &Pattern, line: &[u8]) -> Option<Matched> {
+pub(crate) fn matched(pattern: &Pattern, line: &[u8]) -> Option<Matched> {
     let found = pattern.find(line)?;
     let number = |text: &[u8]| parse(text.trim_ascii());
     Some(Matched {

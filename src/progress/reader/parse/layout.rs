@@ -2,7 +2,7 @@
 //!
 //! Problem: most lines of a log come from few templates, and most of these differ only in digits. Approach: a *layout* is a line with every
 //! digit replaced by zero; its hash costs a fraction of a scan. The few significant digits (`top5`, `0,531`) are kept with the layout and
-//! compared. Properties: a line of a known layout has the shape and the numbers that a scan would find. Imports: its siblings.
+//! compared. Properties: a line of a known layout has the shape and the numbers that a scan would find.
 
 use super::bytes::EACH;
 use super::commas::{Commas, Shown};
@@ -11,7 +11,7 @@ use super::number::Span;
 /// Ways of a set: eight keys fill a cache line.
 const WAYS: usize = 8;
 const SETS_FIRST: usize = 2;
-pub const SETS: usize = 16;
+pub(crate) const SETS: usize = 16;
 /// Growth factor of a full table.
 const GROWTH: usize = 2;
 
@@ -19,28 +19,28 @@ const GROWTH: usize = 2;
 const NUMBERS: usize = 20;
 
 /// Maximum significant digits of a cached line.
-pub const SIGNIFICANT: usize = 10;
+pub(crate) const SIGNIFICANT: usize = 10;
 
 /// The multiplier of FxHash.
 const MIXER: u64 = 0x517c_c1b7_2722_0a95;
 
 /// A significant digit and its position.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Digit {
+pub(crate) struct Digit {
     pub at: u16,
     pub digit: u8,
 }
 
 /// The layouts of recent lines.
 #[derive(Debug)]
-pub struct Layouts {
+pub(crate) struct Layouts {
     keys: Vec<[u64; WAYS]>,
     known: Vec<[Layout; WAYS]>,
     dice: Dice,
 }
 
 /// The shape of a line, whether it is in plain notation, and what its commas show.
-pub type Known = (u64, bool, Shown);
+pub(crate) type Known = (u64, bool, Shown);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
@@ -65,7 +65,7 @@ impl Layouts {
 
     /// Returns what is known of a line with this key and writes its numbers to `numbers`, if the layout is known.
     #[inline]
-    pub fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<Known> {
+    pub(crate) fn recall(&self, key: u64, line: &[u8], numbers: &mut Vec<Span>) -> Option<Known> {
         let set = self.set_of(key);
         let way = self.keys[set].iter().position(|known| *known == key)?;
         let layout = &self.known[set][way];
@@ -80,7 +80,7 @@ impl Layouts {
     }
 
     /// Caches the result of a scan of `line` with this key.
-    pub fn keep(&mut self, key: u64, line: &[u8], known: Known, numbers: &[Span], significant: &[Digit]) {
+    pub(crate) fn keep(&mut self, key: u64, line: &[u8], known: Known, numbers: &[Span], significant: &[Digit]) {
         let Ok(length) = u16::try_from(line.len()) else { return };
         if numbers.len() > NUMBERS || significant.len() > SIGNIFICANT {
             return;
@@ -111,17 +111,17 @@ impl Layouts {
 }
 
 /// Returns the set of a key in a set-associative cache.
-pub fn set_of(key: u64, sets: usize) -> usize {
+pub(crate) fn set_of(key: u64, sets: usize) -> usize {
     ((key >> 32) as usize * sets) >> 32
 }
 
 /// Chooses the entries of a cache to evict, pseudo-randomly and the same in each run (Knuth's linear congruential generator).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     /// Returns a number below `sides`.
-    pub fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
     }
@@ -135,7 +135,7 @@ impl Default for Dice {
 
 /// Returns a hash of `line` and the meaning of commas that does not depend on the digits; never zero.
 #[inline]
-pub fn key(line: &[u8], commas: Commas) -> u64 {
+pub(crate) fn key(line: &[u8], commas: Commas) -> u64 {
     let (pairs, _) = line.as_chunks::<16>();
     // Two independent hashes, because each step depends on the step before.
     // The length is multiplied first: otherwise a difference in the first byte could cancel it.

@@ -2,11 +2,11 @@
 //!
 //! Problem: there are thousands of names, but few words. Approach: split a name into words (`train_loss`, `TrainDeviance`, `ep_rew_mean`)
 //! and look up the words, in the common languages of training scripts. A word for a time, a size, a setting or a spread outweighs any word
-//! for an evaluation. Imports: model, `meaning`, `vocabulary`.
+//! for an evaluation.
 
 use super::meaning::{Count, Meaning, Split};
 use super::vocabulary::{FNV_OFFSET, METRICS_WITHIN, Word, fnv1a, word as known};
-use crate::model::Direction::{self, Down, Up};
+use model::Direction::{self, Down, Up};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const PAIR_MAX: usize = 40;
 type Decided = (Direction, f32, Range<usize>);
 
 /// Splits a name into lower-case words: at marks, at `lowUp`, and between an acronym and a word (`CELoss`).
-pub fn words(name: &str) -> Vec<Cow<'_, str>> {
+pub(crate) fn words(name: &str) -> Vec<Cow<'_, str>> {
     let mut words = Vec::new();
     for part in name.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
         // Fast path for lower-case names.
@@ -53,7 +53,7 @@ fn is_unspaced(c: char) -> bool {
 }
 
 /// Returns the meaning of `name`; see the module.
-pub fn meaning(name: &str) -> Meaning {
+pub(crate) fn meaning(name: &str) -> Meaning {
     let words = words(name);
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
@@ -71,7 +71,7 @@ pub fn meaning(name: &str) -> Meaning {
 
 /// Returns a hash of the name of a counter: equal for names of the same counter (`Train Epoch`, `cur_epoch`), different for `global step`
 /// and `step`.
-pub fn label_of(name: &str) -> u16 {
+pub(crate) fn label_of(name: &str) -> u16 {
     const OTHERS: [&str; 16] = [
         "global",
         "valid",
@@ -102,7 +102,7 @@ pub fn label_of(name: &str) -> u16 {
 }
 
 /// Returns the data split that the words name.
-pub fn split_of(words: &[Cow<'_, str>]) -> Split {
+pub(crate) fn split_of(words: &[Cow<'_, str>]) -> Split {
     let found = words.iter().rev().find_map(|word| match &**word {
         "trn" | "learn" => Some(Split::Train),
         "val" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
@@ -119,7 +119,7 @@ pub fn split_of(words: &[Cow<'_, str>]) -> Split {
 }
 
 /// Whether a name consists of a data split: `Train`, `validation`.
-pub fn names_a_split(name: &str) -> bool {
+pub(crate) fn names_a_split(name: &str) -> bool {
     let words = words(name);
     let splits = |word: &Cow<'_, str>| known(word).neutral && split_of(std::slice::from_ref(word)) != Split::Unsaid;
     !words.is_empty() && words.iter().all(splits)
@@ -242,7 +242,7 @@ fn known_metric(word: &str) -> Option<(Direction, f32)> {
 }
 
 /// Whether a word does not turn a phrase into a setting, a time or a reference to an earlier value.
-pub fn is_plain(word: &str) -> bool {
+pub(crate) fn is_plain(word: &str) -> bool {
     let known = known(word);
     !(known.other || known.secondary || known.declares)
 }

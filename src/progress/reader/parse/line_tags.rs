@@ -2,14 +2,14 @@
 //!
 //! Problem: a tag has no distinctive form; `149: 0.53` and `loss: 0.53` look alike and are meaningful. Approach: watch the first lines. A
 //! text is a tag if it precedes the first colon of *every* line, is one of few words without a meaning, and the lines after it have
-//! several templates. The watched lines are kept and read again without their tags. Imports: its siblings, `decode`.
+//! several templates. The watched lines are kept and read again without their tags.
 
 use super::commas::Commas;
 use super::lexicon;
 use super::meaning::{Meaning, Split};
 use super::prefix;
 use super::scan::Scan;
-use crate::progress::reader::decode::Rendering;
+use crate::reader::decode::Rendering;
 use std::collections::BTreeSet;
 
 /// Maximum bytes of a tag.
@@ -29,7 +29,7 @@ const TEMPLATES_MIN: usize = 3;
 
 /// Whether the lines of a stream have tags.
 #[derive(Debug)]
-pub enum LineTags {
+pub(crate) enum LineTags {
     Watching(Vec<Kept>),
     None,
     /// Every line has a tag.
@@ -38,25 +38,25 @@ pub enum LineTags {
 
 /// A line that was read and may be read again.
 #[derive(Debug)]
-pub struct Kept {
+pub(crate) struct Kept {
     line: u64,
     last: bool,
     text: Box<[u8]>,
 }
 
 impl Kept {
-    pub fn rendering(&self) -> Rendering<'_> {
+    pub(crate) fn rendering(&self) -> Rendering<'_> {
         Rendering { line: self.line, text: &self.text, printed: &self.text, last: self.last }
     }
 }
 
 impl LineTags {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         LineTags::Watching(Vec::new())
     }
 
     /// Returns the line without its tag.
-    pub fn without<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn without<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         match self {
             LineTags::Present => tag(text).map_or(text, |(_, rest)| rest),
             LineTags::Watching(_) | LineTags::None => text,
@@ -65,7 +65,7 @@ impl LineTags {
 
     /// Watches a line that was read. Returns the lines to read again once tags are detected.
     #[inline]
-    pub fn watch(&mut self, rendering: Rendering<'_>) -> Option<Vec<Kept>> {
+    pub(crate) fn watch(&mut self, rendering: Rendering<'_>) -> Option<Vec<Kept>> {
         if let LineTags::Watching(_) = self { self.look_at(rendering) } else { None }
     }
 

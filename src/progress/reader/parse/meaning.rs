@@ -1,13 +1,11 @@
 //! Meanings of printed names and numbers.
-//!
-//! Imports: model.
 
-use crate::model::Direction;
+use model::Direction;
 use serde::{Deserialize, Serialize};
 
 /// The data split on which a value was measured, if the line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Split {
+pub(crate) enum Split {
     Unsaid,
     Train,
     Valid,
@@ -16,7 +14,7 @@ pub enum Split {
 
 /// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Meaning {
+pub(crate) enum Meaning {
     /// An evaluation function; `weight` is how typical the name is, 0 ..= 1.
     Metric { direction: Option<Direction>, weight: f32, split: Split },
     /// A progress counter.
@@ -31,7 +29,7 @@ pub enum Meaning {
 
 /// The kind of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Count {
+pub(crate) enum Count {
     Epoch,
     Step,
     Iteration,
@@ -58,7 +56,7 @@ pub enum Count {
 
 /// A counter as a line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub(crate) struct Counted {
     pub count: Count,
     /// Differs between names of one kind: `step` and `global step`.
     pub label: u16,

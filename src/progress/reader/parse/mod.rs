@@ -3,27 +3,25 @@
 //! ```text
 //! notation, line tags, prefix → message → scan (shape, numbers) → fields | table, with the words of the lexicon
 //! ```
-//!
-//! Imports: model, and the rendering of a line from `decode`.
 
 mod bytes;
 mod columns;
-pub mod commas;
-pub mod fields;
+pub(super) mod commas;
+pub(super) mod fields;
 mod filter;
 mod gap;
-pub mod label;
-pub mod layout;
-pub mod lexicon;
-pub mod line_tags;
-pub mod meaning;
-pub mod notation;
-pub mod number;
+pub(super) mod label;
+pub(super) mod layout;
+pub(super) mod lexicon;
+pub(super) mod line_tags;
+pub(super) mod meaning;
+pub(super) mod notation;
+pub(super) mod number;
 mod numeral;
 mod phrases;
-pub mod prefix;
-pub mod records;
+pub(super) mod prefix;
+pub(super) mod records;
 mod roles;
-pub mod scan;
-pub mod table;
+pub(super) mod scan;
+pub(super) mod table;
 mod vocabulary;

@@ -1,7 +1,7 @@
 //! Parses printed numbers.
 //!
 //! Supports `3.2e-4`, `1.e-05`, Fortran's `1.2D+00`, Julia's `0.847f0`, `1,234.5`, a decimal comma, `nan`, `inf`, leading zeros. Other
-//! forms are rewritten before, by `notation`. Imports: nothing.
+//! forms are rewritten before, by `notation`.
 
 /// Powers of ten that an `f64` represents exactly. Dividing an exact integer by one of them rounds once and is therefore correct.
 const EXACT_POWERS: [f64; 23] = [
@@ -10,11 +10,11 @@ const EXACT_POWERS: [f64; 23] = [
 ];
 
 /// Maximum bytes of a number; a longer one is a hash or a dump.
-pub const NUMBER_MAX: usize = 40;
+pub(crate) const NUMBER_MAX: usize = 40;
 
 /// Position of a number in its line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Span {
+pub(crate) struct Span {
     pub start: u16,
     pub end: u16,
 }
@@ -22,18 +22,18 @@ pub struct Span {
 impl Span {
     /// Returns the span of a number; `None` if it is too long, or too far from the start of the line.
     #[inline]
-    pub fn of_number(start: usize, end: usize) -> Option<Span> {
+    pub(crate) fn of_number(start: usize, end: usize) -> Option<Span> {
         (end <= usize::from(u16::MAX) && end - start <= NUMBER_MAX)
             .then_some(Span { start: start as u16, end: end as u16 })
     }
 
-    pub fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn of<'a>(&self, line: &'a [u8]) -> &'a [u8] {
         &line[usize::from(self.start)..usize::from(self.end)]
     }
 }
 
 /// Parses a number found by the scanner; `None` if it is not a number.
-pub fn parse(text: &[u8]) -> Option<f64> {
+pub(crate) fn parse(text: &[u8]) -> Option<f64> {
     plain(text).or_else(|| general(text))
 }
 

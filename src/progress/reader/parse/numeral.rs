@@ -1,13 +1,12 @@
 //! Finds the end of a number, and its beginning after a sign or a point.
 //!
 //! Problem: `1,234.5`, `0,531`, `3.2e-4`, `1.e-05`, `1.2.3`, `0x7f22` and lists such as `3,4,5` all begin with digits; `-inf` has none.
-//! Imports: `bytes`.
 
 use super::bytes::{Class, EACH};
 
 /// Returns the offset of the digits if the sign or point at `start` begins a number.
 #[inline]
-pub fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
+pub(super) fn number_behind_mark(line: &[u8], start: usize) -> Option<usize> {
     let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
     match line[start] {
         b'-' | b'+' if may_have_sign(line, start) => {
@@ -30,7 +29,7 @@ fn may_have_sign(line: &[u8], start: usize) -> bool {
 
 /// Returns the end of the signed infinity or NaN that begins with the sign at `start`: `-inf`, `+Infinity`.
 #[inline]
-pub fn signed_not_finite(line: &[u8], start: usize) -> Option<usize> {
+pub(super) fn signed_not_finite(line: &[u8], start: usize) -> Option<usize> {
     let is_signed = matches!(line[start], b'-' | b'+') && may_have_sign(line, start);
     if is_signed { not_finite_end(line, start + 1) } else { None }
 }
@@ -43,17 +42,17 @@ fn not_finite_end(line: &[u8], start: usize) -> Option<usize> {
 }
 
 /// Whether the digits at `start` are the seconds of a time: `05,123` of `17:05,123`.
-pub fn follows_clock(line: &[u8], start: usize) -> bool {
+pub(super) fn follows_clock(line: &[u8], start: usize) -> bool {
     matches!(line[..start], [.., b'0'..=b'9', b':'])
 }
 
 /// Whether a word is a number that is not finite.
-pub fn is_not_finite(word: &[u8]) -> bool {
+pub(super) fn is_not_finite(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
 }
 
 /// Returns the end of the plain number at `start`, which may have a sign. A comma is no part of it.
-pub fn number_end(line: &[u8], start: usize) -> Option<usize> {
+pub(super) fn number_end(line: &[u8], start: usize) -> Option<usize> {
     let begin = start + usize::from(matches!(line.get(start)?, b'-' | b'+'));
     let pointed = usize::from(line.get(begin) == Some(&b'.'));
     if !line.get(begin + pointed).is_some_and(u8::is_ascii_digit) {
@@ -64,11 +63,11 @@ pub fn number_end(line: &[u8], start: usize) -> Option<usize> {
 }
 
 /// The kind of a plain number, as opposed to a version or a hexadecimal address.
-pub const PLAIN: u8 = b'#';
+pub(super) const PLAIN: u8 = b'#';
 
 /// Returns the end of the number whose digits begin at `digits`, and its kind.
 #[inline]
-pub fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
+pub(super) fn numeral(line: &[u8], digits: usize, commas_divide: bool) -> (usize, u8) {
     // Fast path: a few digits, possibly with a point.
     let Some(chunk) = line.get(digits..).and_then(<[u8]>::first_chunk::<8>) else {
         return other_numeral(line, digits, commas_divide);

@@ -1,13 +1,11 @@
 //! Phrases around a counter: names of counters, values reported after a count, announcements of a total.
-//!
-//! Imports: its siblings.
 
 use super::lexicon;
 use super::meaning::{Count, Meaning};
 
 /// Returns the counter of a phrase whose last word is a counter directly before its number: `pretrain epoch 3`. `None` if another word
 /// makes it a setting or a reference to an earlier count (`warmup step 3`, `best epoch 5`).
-pub fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
+pub(super) fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
     if !gap.trim_ascii_end().last().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'#') {
         return None;
     }
@@ -20,7 +18,7 @@ pub fn counting_phrase(gap: &[u8], name: &str) -> Option<Count> {
 }
 
 /// Splits `Cost after iteration` into `Cost` and the counter.
-pub fn counter_with_rest(name: &str) -> Option<(String, Count)> {
+pub(super) fn counter_with_rest(name: &str) -> Option<(String, Count)> {
     const BETWEEN: [&str; 7] = ["after", "at", "for", "on", "in", "@", "of"];
     let words: Vec<&str> = name.split_whitespace().collect();
     let at = words.iter().rposition(|word| BETWEEN.contains(word))?;
@@ -35,25 +33,25 @@ pub fn counter_with_rest(name: &str) -> Option<(String, Count)> {
 }
 
 /// Returns the metric of `loss after` before a count.
-pub fn head_of_a_count(name: &str) -> Option<String> {
+pub(super) fn head_of_a_count(name: &str) -> Option<String> {
     let head = name.strip_suffix(" after")?;
     matches!(lexicon::meaning(head), Meaning::Metric { .. }).then(|| head.to_owned())
 }
 
 /// Whether the text after a number names its unit and a value follows: `3 epochs: 0.5`.
-pub fn is_unit_before_value(gap: &[u8]) -> bool {
+pub(super) fn is_unit_before_value(gap: &[u8]) -> bool {
     let Some(word) = gap.trim_ascii().strip_suffix(b":") else { return false };
     let is_word = word.iter().all(u8::is_ascii_alphabetic);
     is_word && matches!(lexicon::meaning(&String::from_utf8_lossy(word)), Meaning::Counter(_) | Meaning::Declared(_))
 }
 
 /// Whether the last word of a name is an index: `t_idx`, `block no`.
-pub fn indexes(name: &str) -> bool {
+pub(super) fn indexes(name: &str) -> bool {
     lexicon::words(name).last().is_some_and(|word| matches!(&**word, "idx" | "index" | "no" | "nr" | "number"))
 }
 
 /// Returns the counter that is attached to its number as a unit: `3epoch`, `第3轮`.
-pub fn counter_unit(unit: &[u8]) -> Option<Count> {
+pub(super) fn counter_unit(unit: &[u8]) -> Option<Count> {
     if unit.first().is_some_and(|byte| !byte.is_ascii()) {
         return match lexicon::meaning(&String::from_utf8_lossy(unit)) {
             Meaning::Counter(count) => Some(count),
@@ -70,14 +68,14 @@ pub fn counter_unit(unit: &[u8]) -> Option<Count> {
 }
 
 /// Whether words beside a count are about an early stop: `No improvement for 2/10 epochs`, `waiting 3/10 epochs before stopping`.
-pub fn is_about_a_stop(text: &str) -> bool {
+pub(super) fn is_about_a_stop(text: &str) -> bool {
     const STEMS: [&str; 4] = ["improv", "patien", "stop", "wait"];
     let stops = |word: &str| word == "without" || STEMS.iter().any(|stem| word.starts_with(stem));
     lexicon::words(text).iter().any(|word| stops(word))
 }
 
 /// Whether a name before a number of epochs announces a total.
-pub fn announces(name: &str) -> bool {
+pub(super) fn announces(name: &str) -> bool {
     let words = lexicon::words(name);
     let repeats = words.iter().any(|word| matches!(&**word, "consecutive" | "every" | "after"));
     !repeats

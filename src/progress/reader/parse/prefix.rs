@@ -2,7 +2,6 @@
 //!
 //! Problem: `I0821 09:22:27.1 5405 solver.cpp:222] `, `[1,0]<stdout>:`, `2022-04-12 17:05:16,552 - INFO - ` are full of irrelevant
 //! numbers. Approach: strip atoms while the line begins with one; each atom is recognised by its form, not by the program that writes it.
-//! Imports: its siblings.
 
 use super::lexicon;
 use super::meaning::{Meaning, Split};
@@ -11,7 +10,7 @@ use super::meaning::{Meaning, Split};
 const ATOMS_MAX: usize = 12;
 
 /// Returns the offset of the message.
-pub fn end(line: &[u8]) -> usize {
+pub(crate) fn end(line: &[u8]) -> usize {
     let mut at = skip(line, 0, b" \t");
     let mut stripped = false;
     for _ in 0..ATOMS_MAX {

@@ -1,8 +1,7 @@
 //! Splits a whole run on one line into records.
 //!
 //! Problem: `print(..., end=" ")` or a compact JSON history prints many reports without a newline. Approach: a long line that repeats its
-//! first word is split before each repetition. A long line of another kind (a configuration) does not repeat its first word. Imports:
-//! nothing.
+//! first word is split before each repetition. A long line of another kind (a configuration) does not repeat its first word.
 
 use memchr::memmem;
 
@@ -14,7 +13,7 @@ const RECURRENCES: usize = 4;
 
 /// Returns the offsets of the records of a line, if it holds several.
 #[inline]
-pub fn beginnings(line: &[u8], from: usize) -> Option<Vec<usize>> {
+pub(crate) fn beginnings(line: &[u8], from: usize) -> Option<Vec<usize>> {
     if line.len() < LONG { None } else { of_long(line, from) }
 }
 

@@ -1,6 +1,4 @@
 //! Roles of numbers: whole numbers, counts, and numbers that are part of a time, a date, a range or a total.
-//!
-//! Imports: its siblings.
 
 use super::fields::{Found, LineReader, Role, What};
 use super::gap::{self, Left};
@@ -9,18 +7,18 @@ use super::meaning::{Count, Counted, Meaning};
 use super::phrases;
 
 impl LineReader<'_> {
-    pub fn is_whole(&self, number: usize) -> bool {
+    pub(crate) fn is_whole(&self, number: usize) -> bool {
         self.numbers[number].of(self.line).iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
     }
 
     /// Whether `number` is a possible value of such a counter: most counters are whole.
-    pub fn may_count(&self, number: usize, count: Count) -> bool {
+    pub(crate) fn may_count(&self, number: usize, count: Count) -> bool {
         let has_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
         has_parts || self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line))
     }
 
     /// Whether the words between `number` and the next one name a metric: `0 Train total loss: 32440.1`, `94 train 6.12`.
-    pub fn heads_a_metric(&self, number: usize) -> bool {
+    pub(crate) fn heads_a_metric(&self, number: usize) -> bool {
         let words = self.right(number);
         let names = |name: &str| matches!(lexicon::meaning(name), Meaning::Metric { .. });
         // Whether the value ends the line.
@@ -34,7 +32,7 @@ impl LineReader<'_> {
     }
 
     /// Whether a number is named only by a data split, and a count in brackets follows: `Train: 0 [ 100/1251`, `Train: [0/300][100/1251]`.
-    pub fn is_around_a_count(&self, number: usize, total: Option<usize>, name: &str) -> bool {
+    pub(crate) fn is_around_a_count(&self, number: usize, total: Option<usize>, name: &str) -> bool {
         let last = total.unwrap_or(number);
         let inner = last + 1;
         let is_followed = match self.right(last).trim_ascii() {
@@ -50,7 +48,7 @@ impl LineReader<'_> {
     }
 
     /// Returns the kind of counter that the word after a number names.
-    pub fn counter_on_right(&self, number: usize) -> Option<Count> {
+    pub(crate) fn counter_on_right(&self, number: usize) -> Option<Count> {
         let word = gap::first_word(self.right(number))?;
         match lexicon::meaning(&word) {
             Meaning::Counter(count) | Meaning::Declared(count) => Some(count),
@@ -59,7 +57,7 @@ impl LineReader<'_> {
     }
 
     /// Whether a count with this total and name ends in an early stop: `No improvement for 2/10 epochs`.
-    pub fn awaits_a_stop(&self, name: &str, total: usize) -> bool {
+    pub(crate) fn awaits_a_stop(&self, name: &str, total: usize) -> bool {
         let behind = String::from_utf8_lossy(self.right(total));
         self.counter_on_right(total).is_some() && [name, &*behind].iter().any(|text| phrases::is_about_a_stop(text))
     }
@@ -70,7 +68,7 @@ impl LineReader<'_> {
     }
 
     /// Marks numbers that are part of a time or a date: `1:28:35`, `00:29<1`, `2022-04-12`, `06/21/18`.
-    pub fn mark_times_and_dates(&mut self) {
+    pub(crate) fn mark_times_and_dates(&mut self) {
         let mut at = 0;
         while at < self.numbers.len() {
             if self.start(at) < self.from {
@@ -94,7 +92,7 @@ impl LineReader<'_> {
     }
 
     /// Marks totals, which belong to the number before: `3/40`, `3 / 40`, `3 of 40`.
-    pub fn mark_totals(&mut self) {
+    pub(crate) fn mark_totals(&mut self) {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
             let unit = self.unit(number - 1);
@@ -121,7 +119,7 @@ impl LineReader<'_> {
     }
 
     /// Marks the ends of ranges, which are the counts: `minibatches 10-19`.
-    pub fn mark_ranges(&mut self) {
+    pub(crate) fn mark_ranges(&mut self) {
         for number in 1..self.numbers.len() {
             let free = self.role[number] == Role::Free && self.role[number - 1] == Role::Free;
             let value = |n: usize| super::number::parse(self.numbers[n].of(self.line));
@@ -133,7 +131,7 @@ impl LineReader<'_> {
     }
 
     /// Returns the end of the range that `number` begins, or `number`.
-    pub fn range_end(&self, number: usize) -> usize {
+    pub(crate) fn range_end(&self, number: usize) -> usize {
         let next = number + 1;
         let joined = |number: usize, mark: u8| {
             number + 1 < self.numbers.len() && self.role[number + 1] == Role::Taken && self.joined_by(number, mark)
@@ -145,7 +143,7 @@ impl LineReader<'_> {
         }
     }
 
-    pub fn total_of(&self, number: usize) -> Option<usize> {
+    pub(crate) fn total_of(&self, number: usize) -> Option<usize> {
         let next = number + 1;
         let taken = next < self.numbers.len()
             && self.role[next] == Role::Taken
@@ -155,7 +153,7 @@ impl LineReader<'_> {
     }
 
     /// Returns the full name of a numbered part: `Style 2 loss`.
-    pub fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
+    pub(crate) fn numbered(&mut self, number: usize, name: &str) -> Option<String> {
         let before = number.checked_sub(1)?;
         let part = matches!(self.found.last()?, Found { number, what: What::Series { weight: 0.0, .. }, .. } if *number == before);
         let text = String::from_utf8_lossy(self.gap(before)).into_owned();
@@ -170,7 +168,7 @@ impl LineReader<'_> {
     }
 
     /// Returns the value after a count between it and its name, and takes the count: `Train loss 40 0.853`, `Validation loss 40: 0.9`.
-    pub fn value_after_count(&mut self, number: usize, total: Option<usize>, name: &str) -> Option<usize> {
+    pub(crate) fn value_after_count(&mut self, number: usize, total: Option<usize>, name: &str) -> Option<usize> {
         let value = number + 1;
         let is_counted = total.is_some() || self.found.iter().any(|found| matches!(found.what, What::Counter(_)));
         if is_counted || value >= self.numbers.len() || self.role[value] != Role::Free {
@@ -188,7 +186,7 @@ impl LineReader<'_> {
     }
 
     /// Returns the percentage after a ratio, which is the value: `Accuracy: 9500/10000 (95%)`.
-    pub fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
+    pub(crate) fn percent_of_ratio(&mut self, number: usize, total: Option<usize>) -> Option<usize> {
         let percent = total? + 1;
         let is_percent =
             percent < self.numbers.len() && self.unit(percent) == b"%" && self.gap(percent).trim_ascii() == b"(";

@@ -2,7 +2,7 @@
 //!
 //! Problem: lines of a log come from few templates, and analysing a line costs far more than reading it. Approach: numbers, blanks and the
 //! cells of bars collapse, so that all lines of a template have the same hash; the plan of the template is then looked up. Digits inside
-//! words (`top5`, `s0.loss`) belong to names and do not collapse. Imports: its siblings.
+//! words (`top5`, `s0.loss`) belong to names and do not collapse.
 
 use super::bytes::{Class, EACH};
 use super::commas::{Commas, Shown};
@@ -13,11 +13,11 @@ use super::numeral::{PLAIN, follows_clock, is_not_finite, number_behind_mark, nu
 use std::ops::Range;
 
 /// Maximum numbers read on one line; a line with more is a dump.
-pub const NUMBERS_MAX: usize = 192;
+pub(crate) const NUMBERS_MAX: usize = 192;
 
 /// Result of a scan; reused from line to line.
 #[derive(Debug, Default)]
-pub struct Scan {
+pub(crate) struct Scan {
     /// Equal for all lines of a template.
     pub shape: u64,
     /// The numbers, in order.
@@ -68,7 +68,7 @@ impl Shape {
 
 impl Scan {
     /// Scans `line`. If commas divide, `1,234` is two numbers.
-    pub fn read(&mut self, line: &[u8], commas: Commas) {
+    pub(crate) fn read(&mut self, line: &[u8], commas: Commas) {
         let key = layout::key(line, commas);
         if let Some(known) = self.layouts.recall(key, line, &mut self.numbers) {
             (self.shape, self.is_plain, self.shown) = known;
@@ -250,7 +250,7 @@ impl Scan {
 
 /// Whether a character is a cell of a bar or a frame, which may have any length.
 #[inline]
-pub fn is_cell(sign: &[u8]) -> bool {
+pub(crate) fn is_cell(sign: &[u8]) -> bool {
     let divides = matches!(sign, [0xE2, 0x94, 0x82 | 0x83] | [0xE2, 0x95, 0x91]);
     !divides && matches!(sign, [0xE2, 0x94..=0x97 | 0xA0..=0xA3, _])
 }

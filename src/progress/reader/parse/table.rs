@@ -2,7 +2,7 @@
 //!
 //! Problem: a header such as `epoch  train_loss  valid_loss` is printed once, or before each row. Cells are separated by blanks, tabs,
 //! bars or commas, and header cells may contain blanks. Approach: a line is a header if one of its cells has a known meaning. The columns
-//! of a row are assigned by index if their number matches, and by position otherwise. Imports: its siblings.
+//! of a row are assigned by index if their number matches, and by position otherwise.
 
 use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
 use super::fields::{Found, What};
@@ -21,7 +21,7 @@ const HEADLESS_MAX: usize = 5;
 
 /// A header line.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub(crate) struct Header {
     text: String,
     ruled: Ruled,
     /// Hash of the header, which distinguishes rows of one shape under different headers.
@@ -30,7 +30,7 @@ pub struct Header {
 
 impl Header {
     /// Reads a line as a header; `None` if none of its columns has a known meaning.
-    pub fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
+    pub(crate) fn read(line: &[u8], from: usize, numbers: &[Span], hash: u64) -> Option<Header> {
         let from = indented(line, from);
         let bar = || line.contains(&b'%');
         let line = line.get(from..)?;
@@ -71,7 +71,7 @@ impl Header {
     }
 
     /// Joins this header with the line below if both together form the names: `Mini-batch` over `Loss`.
-    pub fn over(&self, below: &Header) -> Option<Header> {
+    pub(crate) fn over(&self, below: &Header) -> Option<Header> {
         let (above, names) = (self.cells(), below.cells());
         let is_filled = |cells: &[(usize, &str)]| cells.iter().all(|(_, cell)| !cell.is_empty());
         let completes = self.ruled == Ruled::Bars && below.ruled == Ruled::Bars && above.len() == names.len();
@@ -87,12 +87,12 @@ impl Header {
     }
 
     /// The header line.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Whether columns are separated by commas, so that a comma is never part of a number.
-    pub fn has_commas(&self) -> bool {
+    pub(crate) fn has_commas(&self) -> bool {
         self.ruled == Ruled::Commas
     }
 
@@ -121,7 +121,7 @@ impl Header {
     }
 
     /// Whether a line has as many cells as the header has columns, most of them numbers.
-    pub fn fits(&self, line: &[u8], from: usize) -> bool {
+    pub(crate) fn fits(&self, line: &[u8], from: usize) -> bool {
         let message = self.without_bar(line.get(from..).unwrap_or_default());
         let digits = message.iter().filter(|byte| byte.is_ascii_digit()).count();
         if message.iter().filter(|byte| byte.is_ascii_alphabetic()).count() > digits {
@@ -139,7 +139,7 @@ impl Header {
     }
 
     /// Returns the findings in a row; `None` if the line is no row of this table.
-    pub fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
+    pub(crate) fn row(&self, line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
         let from = indented(line, from);
         let text = plain(self.without_bar(line.get(from..)?));
         let row = match self.ruled {
@@ -222,7 +222,7 @@ fn before_bar(mut text: String) -> String {
 }
 
 /// Whether a line could be a row of a table.
-pub fn is_row(line: &[u8], from: usize) -> bool {
+pub(crate) fn is_row(line: &[u8], from: usize) -> bool {
     let text = plain(line.get(from..).unwrap_or_default());
     let ruled = ruled(&text);
     let row = if ruled == Ruled::Blanks { words(&text) } else { cells(&text, ruled) };
@@ -231,7 +231,7 @@ pub fn is_row(line: &[u8], from: usize) -> bool {
 
 /// Reads columns without a header: the first or last number is the counter if it is whole, and the others are unnamed series. `None` for
 /// other lines.
-pub fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
+pub(crate) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec<Found>> {
     let text = plain(line.get(from..).unwrap_or_default());
     let other = |c: char| {
         !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, '.' | ',' | '-' | '+' | 'e' | 'E' | '|' | ';'))

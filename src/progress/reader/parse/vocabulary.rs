@@ -2,10 +2,10 @@
 //!
 //! A loss is minimised by training, so it ranks highest; scores are derived from it and rank slightly lower; words that also have other
 //! uses rank lower still. Besides English, the lists contain German, French, Spanish, Italian, Portuguese, Dutch, Polish, Swedish,
-//! Russian, Turkish, Chinese, Japanese and Korean words. Imports: model, `meaning`.
+//! Russian, Turkish, Chinese, Japanese and Korean words.
 
 use super::meaning::Count;
-use crate::model::Direction::{self, Down, Up};
+use model::Direction::{self, Down, Up};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -57,7 +57,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
 ];
 
 /// Words of evaluations in languages without blanks between words: searched anywhere in a name.
-pub const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
+pub(super) const METRICS_WITHIN: &[(Direction, f32, &str)] = &[
     (Down, 1.0, "损失 損失 ロス 손실"),
     (Down, 0.85, "误差 誤差 오차"),
     (Up, 0.75, "准确 準確 正确 正解率 精度 정확도"),
@@ -151,7 +151,7 @@ const DECLARES: &str = "max num n total nb train training maximum scheduled of n
 
 /// The meanings of one word.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Word {
+pub(super) struct Word {
     pub metric: Option<(Direction, f32)>,
     pub bare: Option<(Option<Direction>, f32)>,
     pub counter: Option<Count>,
@@ -172,7 +172,7 @@ const SLOTS: usize = 4096;
 static WORDS: OnceLock<Vec<Option<(&'static str, Word)>>> = OnceLock::new();
 
 /// Returns the meanings of `word`, in lower case; the default for an unknown word.
-pub fn word(word: &str) -> Word {
+pub(super) fn word(word: &str) -> Word {
     let words = WORDS.get_or_init(table);
     let mut slot = slot(word);
     while let Some((known, meaning)) = &words[slot] {
@@ -185,10 +185,10 @@ pub fn word(word: &str) -> Word {
 }
 
 /// The initial value of [`fnv1a`].
-pub const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+pub(super) const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// Returns the FNV-1a hash of a text that continues the hashed one.
-pub fn fnv1a(hash: u64, word: &str) -> u64 {
+pub(super) fn fnv1a(hash: u64, word: &str) -> u64 {
     word.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

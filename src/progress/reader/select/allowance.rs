@@ -3,10 +3,10 @@
 //! Problem: an analysis costs as much as reading a hundred known lines, and some logs keep printing new templates: samples of text, file
 //! names, many programs in one log. Approach: until the evaluation is settled, every line is analysed. From then on each line read earns a
 //! part of an analysis: a small one for shapes seen for the first time, a larger one for repeated shapes, because an evaluation repeats
-//! and a sample of text does not. Imports: nothing.
+//! and a sample of text does not.
 
 /// Number of values after which the evaluation function is settled.
-pub const SETTLED: u32 = 64;
+pub(crate) const SETTLED: u32 = 64;
 
 /// Budget of a kind of shapes: the lines that earn one analysis, and the maximum number of saved analyses.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ const AGAIN: Rate = Rate { lines: 256, saved_at_most: 512 };
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Allowance {
+pub(crate) struct Allowance {
     lines: u64,
     /// Lines spent on analyses of new and of repeated shapes.
     spent: [u64; 2],
@@ -29,12 +29,12 @@ pub struct Allowance {
 impl Allowance {
     /// Counts a line that was read.
     #[inline]
-    pub fn earn(&mut self) {
+    pub(crate) fn earn(&mut self) {
         self.lines += 1;
     }
 
     /// Whether one more line may be analysed; if so, spends the budget for it.
-    pub fn spend(&mut self, is_repeated: bool) -> bool {
+    pub(crate) fn spend(&mut self, is_repeated: bool) -> bool {
         let (rate, spent) = if is_repeated { (AGAIN, &mut self.spent[1]) } else { (NEW, &mut self.spent[0]) };
         // The budget starts full.
         let earned = self.lines + rate.lines * rate.saved_at_most;

@@ -1,17 +1,15 @@
 //! The ranked candidate series of a log. A weak, rarely seen series is evicted for a new one.
-//!
-//! Imports: model, its siblings.
 
 use super::series::{Named, Series, SeriesKey, SeriesState, recurrence};
 use super::validation;
-use crate::model::Direction;
+use model::Direction;
 
 /// Maximum number of series.
-pub const SERIES_MAX: usize = 88;
+pub(crate) const SERIES_MAX: usize = 88;
 
 /// All candidates.
 #[derive(Clone, Debug, Default)]
-pub struct Candidates {
+pub(crate) struct Candidates {
     series: Vec<Series>,
     generation: u16,
     /// The current line.
@@ -20,17 +18,17 @@ pub struct Candidates {
 
 impl Candidates {
     /// Forgets all series; keys of them become invalid.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.series.clear();
     }
 
     /// Sets the current line.
-    pub fn at_line(&mut self, line: u64) {
+    pub(crate) fn at_line(&mut self, line: u64) {
         self.line = line;
     }
 
     /// Returns the slot and generation of a series; adds the series if it is new.
-    pub fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
+    pub(crate) fn intern(&mut self, named: &Named<'_>) -> (u16, u16) {
         if let Some(slot) = self.series.iter().position(|series| series.is(named)) {
             return (slot as u16, self.series[slot].generation);
         }
@@ -51,7 +49,7 @@ impl Candidates {
     }
 
     /// Returns the series without a counter that `named`, with a counter, continues.
-    pub fn beginning_of(&self, named: &Named<'_>) -> Option<SeriesKey> {
+    pub(crate) fn beginning_of(&self, named: &Named<'_>) -> Option<SeriesKey> {
         let slot = self.begun(named)?;
         Some(SeriesKey { slot: slot as u16, generation: self.series[slot].generation })
     }
@@ -62,7 +60,7 @@ impl Candidates {
     }
 
     /// Restores a series of an earlier reader.
-    pub fn restore(&mut self, state: &SeriesState) -> (u16, u16) {
+    pub(crate) fn restore(&mut self, state: &SeriesState) -> (u16, u16) {
         let (slot, generation) = self.intern(&state.named());
         if let Some(series) = self.get_mut(slot, generation) {
             series.resume(state);
@@ -70,20 +68,20 @@ impl Candidates {
         (slot, generation)
     }
 
-    pub fn get(&self, slot: u16, generation: u16) -> Option<&Series> {
+    pub(crate) fn get(&self, slot: u16, generation: u16) -> Option<&Series> {
         self.series.get(usize::from(slot)).filter(|series| series.generation == generation)
     }
 
-    pub fn get_mut(&mut self, slot: u16, generation: u16) -> Option<&mut Series> {
+    pub(crate) fn get_mut(&mut self, slot: u16, generation: u16) -> Option<&mut Series> {
         self.series.get_mut(usize::from(slot)).filter(|series| series.generation == generation)
     }
 
-    pub fn all(&self) -> &[Series] {
+    pub(crate) fn all(&self) -> &[Series] {
         &self.series
     }
 
     /// Returns the possible evaluation functions with their scores, best first.
-    pub fn ranked(&self) -> Vec<(u16, f64)> {
+    pub(crate) fn ranked(&self) -> Vec<(u16, f64)> {
         let named = self.series.iter().filter(|series| series.weight > 0.0);
         let most = recurrence(named.map(|series| series.count).max().unwrap_or(1));
         let counted =
@@ -102,7 +100,7 @@ impl Candidates {
     }
 
     /// Returns the direction in which a series improves: by its name, by a printed best value, or by its trend.
-    pub fn direction(&self, series: &Series) -> Option<Direction> {
+    pub(crate) fn direction(&self, series: &Series) -> Option<Direction> {
         // Names such as `score` are ambiguous: DL4J's falls, a game's rises. The long-term trend decides.
         if series.contradicts() && series.is_softly_named() {
             return series

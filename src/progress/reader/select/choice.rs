@@ -1,14 +1,14 @@
 //! Chooses the evaluation function and the progress counter, following the labels, and rates the confidence.
 //!
 //! A choice may be revised later. A rival must be clearly better, so that two similar series do not alternate. Decisions on earlier values
-//! are not revised. Imports: model, its siblings, `parse`.
+//! are not revised.
 
 use super::candidates::Candidates;
 use super::counter::Counter;
 use super::counters::{Beside, Counters};
 use super::series::{Series, SeriesKey};
-use crate::model::{Direction, Directives, Pattern, ProgressUnit};
-use crate::progress::reader::parse::meaning::{Count, Split};
+use crate::reader::parse::meaning::{Count, Split};
+use model::{Direction, Directives, Pattern, ProgressUnit};
 use serde::{Deserialize, Serialize};
 
 /// Minimum ratio of a rival's score to that of the current choice.
@@ -16,7 +16,7 @@ const CLEARLY_BETTER: f64 = 1.04;
 
 /// The current choice of the evaluation function.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub(crate) struct Choice {
     pub key: SeriesKey,
     pub metric: String,
     pub direction: Direction,
@@ -26,7 +26,7 @@ pub struct Choice {
 
 /// A candidate, for display.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     pub metric: String,
     pub count: u32,
     pub score: f64,
@@ -34,7 +34,7 @@ pub struct Candidate {
 
 /// Reading of a progress counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CountReading {
+pub(crate) struct CountReading {
     pub unit: ProgressUnit,
     /// As printed.
     pub current: f64,
@@ -45,7 +45,7 @@ pub struct CountReading {
 
 /// Holds the current choice.
 #[derive(Clone, Debug)]
-pub struct Chooser {
+pub(crate) struct Chooser {
     directives: Directives,
     chosen: Option<SeriesKey>,
     /// The direction in which the chosen series improves, if it was known at the latest update.
@@ -55,27 +55,27 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    pub fn new(directives: Directives) -> Self {
+    pub(crate) fn new(directives: Directives) -> Self {
         let direction = directives.direction;
         Chooser { directives, chosen: None, direction, lines: 0, next_update: 1 }
     }
 
     /// Forgets everything except the labels.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Chooser::new(std::mem::take(&mut self.directives));
     }
 
-    pub fn chosen(&self) -> Option<SeriesKey> {
+    pub(crate) fn chosen(&self) -> Option<SeriesKey> {
         self.chosen
     }
 
     /// Continues with the choice of an earlier reader.
-    pub fn choose(&mut self, key: SeriesKey) {
+    pub(crate) fn choose(&mut self, key: SeriesKey) {
         self.chosen = Some(key);
     }
 
     /// Called after each line with findings. Updates the choice after each of the first lines, later at growing intervals.
-    pub fn after_line(&mut self, candidates: &Candidates) {
+    pub(crate) fn after_line(&mut self, candidates: &Candidates) {
         self.lines = self.lines.saturating_add(1);
         if self.lines < self.next_update || self.directives.pattern.is_some() {
             return;
@@ -87,13 +87,13 @@ impl Chooser {
     }
 
     /// Updates the choice from all candidates.
-    pub fn update(&mut self, candidates: &Candidates) {
+    pub(crate) fn update(&mut self, candidates: &Candidates) {
         self.chosen = self.best(candidates);
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         self.direction = series.and_then(|series| self.direction_of(series, candidates));
     }
 
-    pub fn direction(&self) -> Option<Direction> {
+    pub(crate) fn direction(&self) -> Option<Direction> {
         self.direction
     }
 
@@ -101,17 +101,17 @@ impl Chooser {
         self.directives.direction.or_else(|| candidates.direction(series))
     }
 
-    pub fn pattern(&self) -> Option<&Pattern> {
+    pub(crate) fn pattern(&self) -> Option<&Pattern> {
         self.directives.pattern.as_ref()
     }
 
     /// Returns the name of the series that the pattern reads.
-    pub fn pattern_name(&self) -> String {
+    pub(crate) fn pattern_name(&self) -> String {
         self.directives.metric.clone().unwrap_or_else(|| "value".to_owned())
     }
 
     /// Returns the counter for the unit of the label; steps by default.
-    pub fn requested_count(&self) -> Count {
+    pub(crate) fn requested_count(&self) -> Count {
         match self.directives.unit {
             Some(ProgressUnit::Epoch) => Count::Epoch,
             Some(ProgressUnit::Iteration) => Count::Iteration,
@@ -163,7 +163,7 @@ impl Chooser {
         ranked.into_iter().filter(|(slot, _)| !ignored(*slot)).map(|(slot, score)| (key(slot), score)).collect()
     }
 
-    pub fn choice(&self, candidates: &Candidates) -> Option<Choice> {
+    pub(crate) fn choice(&self, candidates: &Candidates) -> Option<Choice> {
         let key = self.chosen?;
         let series = candidates.get(key.slot, key.generation)?;
         let known = self.direction_of(series, candidates);
@@ -172,7 +172,7 @@ impl Chooser {
         Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })
     }
 
-    pub fn progress(&self, candidates: &Candidates, counters: &Counters) -> Option<CountReading> {
+    pub(crate) fn progress(&self, candidates: &Candidates, counters: &Counters) -> Option<CountReading> {
         let series = self.chosen.and_then(|key| candidates.get(key.slot, key.generation));
         let beside = series
             .map_or(Beside::default(), |series| Beside { first_line: series.first_line, counters: series.beside });
@@ -182,7 +182,7 @@ impl Chooser {
         Some(reading(counter, counters, total))
     }
 
-    pub fn candidates(&self, candidates: &Candidates) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self, candidates: &Candidates) -> Vec<Candidate> {
         let ranked = self.ranked(candidates);
         let again = |series: &Series| candidates.all().iter().filter(|other| other.name == series.name).count() > 1;
         ranked

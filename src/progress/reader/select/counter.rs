@@ -1,14 +1,12 @@
 //! One progress counter: its updates, its nesting, and how likely it is the counter of the job.
-//!
-//! Imports: plausible numbers, model, `parse`.
 
-use crate::model::ProgressUnit;
-use crate::progress::plausible;
-use crate::progress::reader::parse::meaning::{Count, Counted};
+use crate::plausible;
+use crate::reader::parse::meaning::{Count, Counted};
+use model::ProgressUnit;
 use serde::{Deserialize, Serialize};
 
 /// Number of distinct values above which more make no difference.
-pub const DISTINCT_MAX: u32 = 8;
+pub(super) const DISTINCT_MAX: u32 = 8;
 
 /// Number of equal values after a fall that make it a restart.
 const REPEATS_THAT_RESTART: u8 = 3;
@@ -24,7 +22,7 @@ const ADVANCES_INSIDE: u32 = 2;
 
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counter {
+pub(crate) struct Counter {
     pub count: Count,
     #[serde(default)]
     pub label: u16,
@@ -69,7 +67,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    pub fn new(counted: Counted, total: Option<f64>, value: f64, line: u64, outer_advances: u32) -> Counter {
+    pub(crate) fn new(counted: Counted, total: Option<f64>, value: f64, line: u64, outer_advances: u32) -> Counter {
         Counter {
             count: counted.count,
             label: counted.label,
@@ -97,7 +95,7 @@ impl Counter {
     }
 
     /// Whether all values are plausible.
-    pub fn is_plausible(&self) -> bool {
+    pub(crate) fn is_plausible(&self) -> bool {
         let counts = [
             self.distinct,
             self.updates,
@@ -116,12 +114,12 @@ impl Counter {
             && self.fallen.is_none_or(|(value, repeats)| plausible::number(value) && repeats < REPEATS_THAT_RESTART)
     }
 
-    pub fn is(&self, counted: Counted) -> bool {
+    pub(crate) fn is(&self, counted: Counted) -> bool {
         self.count == counted.count && self.label == counted.label
     }
 
     /// Takes a value; returns whether the counter advanced.
-    pub fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
+    pub(crate) fn take(&mut self, value: f64, line: u64, outer_advances: u32) -> bool {
         if value > self.current {
             let stride = value - self.current;
             (self.regular, self.irregular) = match stride == self.stride {
@@ -157,7 +155,7 @@ impl Counter {
     }
 
     /// Whether it counts parts of a unit of `outer`.
-    pub fn is_within(&self, outer: &Counter) -> bool {
+    pub(crate) fn is_within(&self, outer: &Counter) -> bool {
         let restarted = self.restarts + u32::from(self.fallen.is_some());
         let restarts = restarted > 0 && restarted + 2 >= outer.distinct;
         // Before the first restart, a counter of batches or pairs that moves within an epoch is inside.
@@ -167,44 +165,44 @@ impl Counter {
     }
 
     /// Whether it counts batches on a line that also counts epochs.
-    pub fn is_part_of_line(&self) -> bool {
+    pub(crate) fn is_part_of_line(&self) -> bool {
         matches!(self.count, Count::Pair | Count::Batch | Count::Nested) && self.inside * 2 > self.updates
     }
 
     /// Whether it counts several steps of an epoch on lines that also count epochs.
-    pub fn moves_inside(&self) -> bool {
+    pub(crate) fn moves_inside(&self) -> bool {
         matches!(self.count, Count::Step | Count::Iteration | Count::Batch)
             && self.advances_inside >= ADVANCES_INSIDE
             && self.inside * 2 > self.updates
     }
 
     /// Whether it counts large parts of the job and has not reached its printed total, so that it is no preparation that ended.
-    pub fn is_unfinished(&self) -> bool {
+    pub(crate) fn is_unfinished(&self) -> bool {
         let is_large = matches!(self.count, Count::Epoch | Count::Fold | Count::Round | Count::Trial | Count::Episode);
         is_large && self.total.is_some_and(|total| self.current < total)
     }
 
     /// Whether it counts within rounds of equal length, such as `[950/1000]` in each epoch of a log that does not count epochs: its total
     /// is that of a round, and a job has any number of rounds.
-    pub fn is_of_rounds(&self) -> bool {
+    pub(crate) fn is_of_rounds(&self) -> bool {
         !self.count.is_outer() && self.count != Count::Percent && self.restarts >= ROUNDS && self.total.is_some()
     }
 
     /// Whether it is a full progress bar, and a longer one has moved since: a check before the training, drawn on the same line.
-    pub fn is_followed_by(&self, other: &Counter) -> bool {
+    pub(crate) fn is_followed_by(&self, other: &Counter) -> bool {
         let is_full = self.count == Count::Pair && self.total.is_some_and(|total| self.current >= total);
         is_full && other.count == Count::Pair && other.turn > self.turn && other.total > self.total && other.moves()
     }
 
     /// Whether it restarts about whenever `other` advances, and `other` restarts far less often: `iteration:3 step:40/100`.
-    pub fn restarts_with(&self, other: &Counter) -> bool {
+    pub(crate) fn restarts_with(&self, other: &Counter) -> bool {
         let counts =
             matches!(other.count, Count::Iteration | Count::Step | Count::Round | Count::Episode | Count::Trial);
         counts && self.restarts >= 3 && self.restarts * 2 >= other.distinct && other.restarts * 4 < self.restarts
     }
 
     /// Returns a coarse summary of the inputs of the rank, which is unchanged while the counter only advances.
-    pub fn rank_inputs(&self) -> u32 {
+    pub(crate) fn rank_inputs(&self) -> u32 {
         let flags = [
             self.exceeded > 0,
             self.total.is_some(),
@@ -218,7 +216,7 @@ impl Counter {
     }
 
     /// Whether it has had more than one value.
-    pub fn moves(&self) -> bool {
+    pub(crate) fn moves(&self) -> bool {
         self.distinct >= 2
     }
 
@@ -226,7 +224,7 @@ impl Counter {
         self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
     }
 
-    pub fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64, is_over: bool) -> f64 {
+    pub(crate) fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64, is_over: bool) -> f64 {
         let kind = match self.count {
             Count::Fold => 1.1,
             Count::Epoch => 1.0,
@@ -259,12 +257,12 @@ impl Counter {
 
 impl Count {
     /// Whether other counters restart when it advances.
-    pub fn is_outer(self) -> bool {
+    pub(crate) fn is_outer(self) -> bool {
         matches!(self, Count::Epoch | Count::Fold)
     }
 
     /// Returns the corresponding unit of the model.
-    pub fn unit(self) -> ProgressUnit {
+    pub(crate) fn unit(self) -> ProgressUnit {
         match self {
             Count::Epoch => ProgressUnit::Epoch,
             Count::Step | Count::Batch | Count::Pair | Count::Nested | Count::Tally => ProgressUnit::Step,

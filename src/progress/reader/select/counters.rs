@@ -4,12 +4,12 @@
 //! in a second fit, or that run past their total. Approach: a counter is identified by its name; each keeps its latest value, its total
 //! and its number of restarts. The job's counter is the outermost one that still moves: a counter that restarts whenever another advances
 //! is inside of it, and so is initially a counter without further evidence. Among the rest, a total, a place beside the evaluation, and a
-//! larger unit are preferred. Imports: plausible numbers, model, `counter`, `parse`.
+//! larger unit are preferred.
 
 use super::counter::{Counter, DISTINCT_MAX};
-use crate::model::ProgressUnit;
-use crate::progress::plausible;
-use crate::progress::reader::parse::meaning::{Count, Counted};
+use crate::plausible;
+use crate::reader::parse::meaning::{Count, Counted};
+use model::ProgressUnit;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
@@ -24,7 +24,7 @@ const COUNT_MAX: f64 = 1e12;
 
 /// All counters of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Counters {
+pub(crate) struct Counters {
     counters: Vec<Counter>,
     declared: Vec<Declared>,
     /// Number of advances of counters of epochs or folds.
@@ -46,7 +46,7 @@ pub struct Counters {
 
 /// Position of the evaluation: counters that stopped before its first line belong to preparation, and counters on its lines measure it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Beside {
+pub(crate) struct Beside {
     pub first_line: u64,
     /// Counters on its lines, one bit each.
     pub counters: u16,
@@ -61,7 +61,14 @@ struct Declared {
 
 impl Counters {
     /// Takes a printed counter; returns its bit. `beside_epoch`: whether the line also counts epochs.
-    pub fn advance(&mut self, counted: Counted, value: f64, total: Option<f64>, line: u64, beside_epoch: bool) -> u16 {
+    pub(crate) fn advance(
+        &mut self,
+        counted: Counted,
+        value: f64,
+        total: Option<f64>,
+        line: u64,
+        beside_epoch: bool,
+    ) -> u16 {
         if !(0.0..=COUNT_MAX).contains(&value) {
             return 0;
         }
@@ -87,29 +94,29 @@ impl Counters {
     }
 
     /// Number of advances of counters of epochs or folds.
-    pub fn outer_advances(&self) -> u32 {
+    pub(crate) fn outer_advances(&self) -> u32 {
         self.outer_advances
     }
 
     /// Records that an epoch was announced by a heading, or that a value or another count of epochs was printed since.
-    pub fn set_announced(&mut self, is_announced: bool) {
+    pub(crate) fn set_announced(&mut self, is_announced: bool) {
         self.is_announced = is_announced;
     }
 
     /// Whether there is a counter of epochs or folds.
-    pub fn has_outer(&self) -> bool {
+    pub(crate) fn has_outer(&self) -> bool {
         self.counters.iter().any(|counter| counter.count.is_outer())
     }
 
     /// Whether `value` continues a known counter with the same total.
-    pub fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
+    pub(crate) fn would_advance(&self, counted: Counted, value: f64, total: Option<f64>) -> bool {
         let nested =
             matches!(counted.count, Count::Pair | Count::Batch | Count::Nested | Count::Percent | Count::Tally);
         !nested && self.counters.iter().any(|known| known.is(counted) && known.total == total && value > known.current)
     }
 
     /// Takes a possible total from a configuration or an announcement.
-    pub fn declare(&mut self, count: Count, value: f64, line: u64) {
+    pub(crate) fn declare(&mut self, count: Count, value: f64, line: u64) {
         if value > COUNT_MAX {
             return;
         }
@@ -167,7 +174,7 @@ impl Counters {
     }
 
     /// Returns the counter of the whole job.
-    pub fn outermost(&self, beside: Beside) -> Option<&Counter> {
+    pub(crate) fn outermost(&self, beside: Beside) -> Option<&Counter> {
         if let Some((known, slot)) = self.outer.get()
             && known == beside
         {
@@ -198,12 +205,12 @@ impl Counters {
     }
 
     /// Returns the latest counter in `unit`, as requested by a label.
-    pub fn of_unit(&self, unit: ProgressUnit) -> Option<&Counter> {
+    pub(crate) fn of_unit(&self, unit: ProgressUnit) -> Option<&Counter> {
         self.counters.iter().filter(|counter| counter.count.unit() == unit).max_by_key(|counter| counter.last_line)
     }
 
     /// Returns the total of a counter: the printed one if the counter does not exceed it, or else a declared one without contradiction.
-    pub fn total_of(&self, counter: &Counter) -> Option<f64> {
+    pub(crate) fn total_of(&self, counter: &Counter) -> Option<f64> {
         if counter.count == Count::Percent {
             return Some(100.0);
         }
@@ -229,7 +236,7 @@ impl Counters {
     }
 
     /// Returns the units done, including the fraction from an inner counter: epoch 3 of 10 and batch 50 of 100 is 2.5.
-    pub fn folded(&self, counter: &Counter) -> f64 {
+    pub(crate) fn folded(&self, counter: &Counter) -> f64 {
         if counter.is_of_rounds() {
             return f64::from(counter.restarts) * counter.total.unwrap_or_default() + counter.current;
         }
@@ -256,7 +263,7 @@ impl Counters {
     }
 
     /// Whether all values are plausible.
-    pub fn is_plausible(&self) -> bool {
+    pub(crate) fn is_plausible(&self) -> bool {
         self.counters.len() <= COUNTERS_MAX
             && self.declared.len() <= DECLARED_MAX
             && plausible::small_count(self.outer_advances)
@@ -265,7 +272,7 @@ impl Counters {
     }
 
     /// Resets line numbers for a new reader.
-    pub fn forget_lines(&mut self) {
+    pub(crate) fn forget_lines(&mut self) {
         for counter in &mut self.counters {
             (counter.last_line, counter.last_advance) = (0, 0);
         }

@@ -1,12 +1,10 @@
 //! Selects the series that measures learning and the counter that measures progress, and caches how to find them.
-//!
-//! Imports: model, and `parse` for the meanings of numbers.
 
-pub mod allowance;
-pub mod candidates;
-pub mod choice;
+pub(super) mod allowance;
+pub(super) mod candidates;
+pub(super) mod choice;
 mod counter;
-pub mod counters;
-pub mod plans;
-pub mod series;
+pub(super) mod counters;
+pub(super) mod plans;
+pub(super) mod series;
 mod validation;

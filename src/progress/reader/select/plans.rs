@@ -3,11 +3,11 @@
 //! There are two tables of bounded size: plans of shapes with values, and fingerprints of shapes without values or not yet analysed. A
 //! collision of fingerprints (32 equal bits) loses only the values of one template. Both tables start small, because most logs have few
 //! templates and a node has many logs, and grow to their bound. Then entries are replaced at random: otherwise a log that cycles through
-//! more templates than fit would always evict the next one. Imports: `series`, `parse`.
+//! more templates than fit would always evict the next one.
 
 use super::series::SeriesKey;
-use crate::progress::reader::parse::layout::{Dice, set_of};
-use crate::progress::reader::parse::meaning::{Count, Counted};
+use crate::reader::parse::layout::{Dice, set_of};
+use crate::reader::parse::meaning::{Count, Counted};
 
 /// Ways of a set: eight keys fill a cache line.
 const WAYS: usize = 8;
@@ -23,7 +23,7 @@ const FIELDS_MAX: usize = 768;
 
 /// One number to read on a line of a known shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Field {
+pub(crate) struct Field {
     pub number: u8,
     /// Index of the counter's total, or [`NO_TOTAL`].
     pub total: u8,
@@ -31,11 +31,11 @@ pub struct Field {
 }
 
 /// Value of [`Field::total`] without a total.
-pub const NO_TOTAL: u8 = u8::MAX;
+pub(crate) const NO_TOTAL: u8 = u8::MAX;
 
 /// Use of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Use {
+pub(crate) enum Use {
     Series { slot: u16, generation: u16 },
     Counter(Counted),
     Declared(Count),
@@ -43,7 +43,7 @@ pub enum Use {
 
 /// How a line counts epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Epochs {
+pub(crate) enum Epochs {
     NotCounted,
     Counted,
     /// `Epoch 3/40` alone on its line: the heading of an epoch that begins.
@@ -52,7 +52,7 @@ pub enum Epochs {
 
 /// How to read a line of a known shape.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// Read these numbers.
     Fields { fields: Box<[Field]>, epochs: Epochs },
     /// A row of a table: look up the shape combined with the header's hash.
@@ -65,7 +65,7 @@ pub enum Plan {
 
 /// State of a shape without a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub(crate) enum Known {
     New,
     /// Seen, but not analysed.
     Seen,
@@ -74,10 +74,10 @@ pub enum Known {
 }
 
 /// Position of a plan, valid until the next insertion.
-pub type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 #[derive(Debug)]
-pub struct Cache {
+pub(crate) struct Cache {
     keys: Vec<[u64; WAYS]>,
     plans: Vec<[Option<Plan>; WAYS]>,
     fields: usize,
@@ -86,7 +86,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Cache {
             keys: vec![[0; WAYS]; SETS_FIRST],
             plans: empty_plans(SETS_FIRST),
@@ -97,7 +97,7 @@ impl Cache {
     }
 
     /// Returns the state of a shape without a plan.
-    pub fn known(&self, key: u64) -> Known {
+    pub(crate) fn known(&self, key: u64) -> Known {
         let set = &self.nothing[set_of(key, self.nothing.len())];
         match fingerprint(key) {
             nothing if set.contains(&nothing) => Known::Nothing,
@@ -107,12 +107,12 @@ impl Cache {
     }
 
     /// Records that lines of this shape have no values.
-    pub fn set_nothing(&mut self, key: u64) {
+    pub(crate) fn set_nothing(&mut self, key: u64) {
         self.note(key, fingerprint(key));
     }
 
     /// Records that a line of this shape was seen and not analysed.
-    pub fn set_seen(&mut self, key: u64) {
+    pub(crate) fn set_seen(&mut self, key: u64) {
         self.note(key, fingerprint(key) & !ANALYSED);
     }
 
@@ -131,29 +131,29 @@ impl Cache {
     }
 
     /// Returns the position of a shape's plan.
-    pub fn find(&self, key: u64) -> Option<Place> {
+    pub(crate) fn find(&self, key: u64) -> Option<Place> {
         let set = set_of(key, self.keys.len());
         let way = self.keys[set].iter().position(|known| *known == key)?;
         self.plans[set][way].is_some().then_some((set, way))
     }
 
-    pub fn plan(&self, (set, way): Place) -> Option<&Plan> {
+    pub(crate) fn plan(&self, (set, way): Place) -> Option<&Plan> {
         self.plans[set][way].as_ref()
     }
 
     /// Removes a plan for use. Return it with [`Cache::put_back`]; otherwise the shape is analysed again.
-    pub fn take(&mut self, (set, way): Place) -> Option<Plan> {
+    pub(crate) fn take(&mut self, (set, way): Place) -> Option<Plan> {
         let plan = self.plans[set][way].take();
         self.fields -= fields_of(plan.as_ref());
         plan
     }
 
-    pub fn put_back(&mut self, (set, way): Place, plan: Plan) {
+    pub(crate) fn put_back(&mut self, (set, way): Place, plan: Plan) {
         self.fields += fields_of(Some(&plan));
         self.plans[set][way] = Some(plan);
     }
 
-    pub fn insert(&mut self, key: u64, plan: Plan) {
+    pub(crate) fn insert(&mut self, key: u64, plan: Plan) {
         self.make_room(fields_of(Some(&plan)));
         let roll = self.dice.roll(WAYS);
         while self.keys.len() < SETS && self.is_full_for(key) {
@@ -169,7 +169,7 @@ impl Cache {
     }
 
     /// Forgets the plans that read this series.
-    pub fn forget(&mut self, series: SeriesKey) {
+    pub(crate) fn forget(&mut self, series: SeriesKey) {
         let SeriesKey { slot, generation } = series;
         let reads = |field: &Field| field.use_as == Use::Series { slot, generation };
         for plan in self.plans.iter_mut().flatten() {

@@ -1,12 +1,12 @@
 //! One candidate series: its trend, its score as the evaluation function, and the confidence.
 //!
 //! Problem: a log prints dozens of quantities; one of them measures learning. Approach: score a series by its name, its frequency and its
-//! trend. A constant is a setting, and a "loss" that only grows is probably a sum. Imports: plausible numbers, model, `parse`.
+//! trend. A constant is a setting, and a "loss" that only grows is probably a sum.
 
-use crate::model::Direction;
-use crate::progress::plausible;
-use crate::progress::reader::parse::lexicon;
-use crate::progress::reader::parse::meaning::Split;
+use crate::plausible;
+use crate::reader::parse::lexicon;
+use crate::reader::parse::meaning::Split;
+use model::Direction;
 use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -35,14 +35,14 @@ const MAX_WEIGHT: f32 = 100.0;
 
 /// Key of a series, invalid after its eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SeriesKey {
+pub(crate) struct SeriesKey {
     pub slot: u16,
     pub generation: u16,
 }
 
 /// One candidate.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub(crate) struct Series {
     pub name: String,
     pub split: Split,
     /// Kinds of counters on its line, one bit each: a value per epoch is not the value per step of the same name.
@@ -79,7 +79,7 @@ pub struct Series {
 
 /// The stored state of a series. Only finite numbers, because JSON has no others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SeriesState {
+pub(crate) struct SeriesState {
     name: String,
     split: Split,
     signature: u16,
@@ -97,7 +97,7 @@ pub struct SeriesState {
 
 impl SeriesState {
     /// Whether all values are plausible.
-    pub fn is_plausible(&self) -> bool {
+    pub(crate) fn is_plausible(&self) -> bool {
         let (low, high) = self.range.unwrap_or_default();
         self.name.len() <= MAX_NAME
             && (0.0..=MAX_WEIGHT).contains(&self.weight)
@@ -107,7 +107,7 @@ impl SeriesState {
     }
 
     /// Returns the name and position of the series.
-    pub fn named(&self) -> Named<'_> {
+    pub(crate) fn named(&self) -> Named<'_> {
         let SeriesState { name, split, signature, direction, weight, .. } = self;
         Named { place: 0, name, split: *split, signature: *signature, direction: *direction, weight: *weight }
     }
@@ -134,7 +134,7 @@ impl From<&Series> for SeriesState {
 }
 
 /// A series as found by line analysis.
-pub struct Named<'a> {
+pub(crate) struct Named<'a> {
     pub place: u8,
     pub name: &'a str,
     pub split: Split,
@@ -144,7 +144,7 @@ pub struct Named<'a> {
 }
 
 /// Returns the evidence from the number of values of a series.
-pub fn recurrence(count: u32) -> f64 {
+pub(crate) fn recurrence(count: u32) -> f64 {
     1.0 + f64::from(count.max(1)).ln()
 }
 
@@ -157,12 +157,12 @@ fn is_soft(name: &str, weight: f32) -> bool {
 
 impl Series {
     /// Returns the line until which the series should be kept: later for frequent series with a good name.
-    pub fn kept_until(&self) -> u64 {
+    pub(crate) fn kept_until(&self) -> u64 {
         let worth = f64::from(self.weight) * f64::from(self.count.min(100)) * 100.0;
         self.last_line + worth as u64
     }
 
-    pub fn new(named: &Named<'_>, generation: u16, line: u64) -> Series {
+    pub(crate) fn new(named: &Named<'_>, generation: u16, line: u64) -> Series {
         Series {
             name: named.name.to_owned(),
             split: named.split,
@@ -192,7 +192,7 @@ impl Series {
     }
 
     /// Continues from the state of an earlier reader.
-    pub fn resume(&mut self, state: &SeriesState) {
+    pub(crate) fn resume(&mut self, state: &SeriesState) {
         (self.count, self.whole, self.improved) = (state.count, state.whole, state.improved);
         (self.rises, self.falls) = state.moves;
         (self.early, self.late) = (state.early, state.late);
@@ -200,12 +200,12 @@ impl Series {
     }
 
     /// Whether `named` is this series.
-    pub fn is(&self, named: &Named<'_>) -> bool {
+    pub(crate) fn is(&self, named: &Named<'_>) -> bool {
         self.signature == named.signature && self.is_called(named)
     }
 
     /// Whether its only value was printed before the first count of the series `named`.
-    pub fn begins(&self, named: &Named<'_>) -> bool {
+    pub(crate) fn begins(&self, named: &Named<'_>) -> bool {
         self.signature == 0 && self.count == 1 && !self.whole && self.is_called(named)
     }
 
@@ -215,12 +215,12 @@ impl Series {
 
     /// Adds a value.
     /// Whether a progress bar is drawn again with the validation of the epoch before: on the same line, and no epoch has begun since.
-    pub fn is_redrawn(&self, value: f64, line: u64, pace: u32) -> bool {
+    pub(crate) fn is_redrawn(&self, value: f64, line: u64, pace: u32) -> bool {
         let is_same = value == self.last && line == self.last_line;
         is_same && self.split == Split::Valid && self.paces.is_some_and(|(_, last)| last == pace)
     }
 
-    pub fn take(&mut self, value: f64, line: u64) {
+    pub(crate) fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
         if self.count == 0 {
             (self.first_line, self.late, self.first) = (line, value, value);
@@ -242,7 +242,7 @@ impl Series {
     }
 
     /// Returns the confidence that this is the evaluation function, regardless of other series.
-    pub fn confidence(&self, direction_known: bool) -> f64 {
+    pub(crate) fn confidence(&self, direction_known: bool) -> f64 {
         let named = f64::from(self.weight).clamp(0.0, 1.0);
         let name = if named >= 0.55 { 0.6 + 0.38 * named } else { 0.3 + 0.5 * named };
         let seen = match self.count {
@@ -272,7 +272,7 @@ impl Series {
     }
 
     /// Returns the change from the first value to the end, as a fraction of the range, -1 ..= 1.
-    pub fn moved(&self) -> f64 {
+    pub(crate) fn moved(&self) -> f64 {
         let range = self.high - self.low;
         // From the first value, because most of the change is often in the first steps.
         let to = if self.count < SHORT { self.last } else { self.late };
@@ -287,7 +287,7 @@ impl Series {
             })
     }
 
-    pub fn is_softly_named(&self) -> bool {
+    pub(crate) fn is_softly_named(&self) -> bool {
         // This includes names of a data split alone: CatBoost's `learn`, a graph network's `Train: 0.81`.
         self.soft
     }
@@ -302,7 +302,7 @@ impl Series {
     }
 
     /// Whether it moves steadily against the direction of its name.
-    pub fn contradicts(&self) -> bool {
+    pub(crate) fn contradicts(&self) -> bool {
         let range = self.high - self.low;
         let worse = -self.expected_sign() * (self.late - self.early_mean());
         if self.is_softly_named() && self.named_direction.is_some() {
@@ -316,7 +316,7 @@ impl Series {
         self.count >= 10 && range > 0.0 && worse > range * 0.25 && f64::from(away) > STEADILY * f64::from(towards)
     }
 
-    pub fn score(&self, most: f64, nameless: usize, counted: bool) -> f64 {
+    pub(crate) fn score(&self, most: f64, nameless: usize, counted: bool) -> f64 {
         if self.count == 0 {
             return 0.0;
         }

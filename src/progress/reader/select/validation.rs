@@ -1,10 +1,9 @@
 //! Prefers the validation of a quantity over its training value, because held-out data measures the quality of the model.
 //!
-//! The training value is kept if the validation is rare, which would leave the curve with few points, or if it never improved. Imports:
-//! `series`, `parse`.
+//! The training value is kept if the validation is rare, which would leave the curve with few points, or if it never improved.
 
 use super::series::Series;
-use crate::progress::reader::parse::meaning::Split;
+use crate::reader::parse::meaning::Split;
 
 /// The training series may have at most this many times the values of the validation.
 const AS_OFTEN: u32 = 2;
@@ -13,7 +12,7 @@ const AS_OFTEN: u32 = 2;
 const OVER_TRAINING: f64 = 1.1;
 
 /// Raises the scores of validations above the training series of the same quantities.
-pub fn lift(all: &[Series], ranked: &mut [(u16, f64)]) {
+pub(super) fn lift(all: &[Series], ranked: &mut [(u16, f64)]) {
     let series = |slot: u16| &all[usize::from(slot)];
     for at in 0..ranked.len() {
         let held_out = series(ranked[at].0);

@@ -1,13 +1,13 @@
 //! Tests of jobs that share a GPU: against results computed by hand, and with the duty cycle.
 
 use super::{drawn, job, shape};
-use crate::model::PolicySettings;
-use crate::sim::compare::compare;
-use crate::sim::job::{GpuLoad, JobPlan};
-use crate::sim::node::{Keep, simulate};
-use crate::sim::outcome::JobOutcome;
-use crate::sim::scenario::Scenario;
-use crate::sim::variant::Variant;
+use crate::compare::compare;
+use crate::job::{GpuLoad, JobPlan};
+use crate::node::{Keep, simulate};
+use crate::outcome::JobOutcome;
+use crate::scenario::Scenario;
+use crate::variant::Variant;
+use model::PolicySettings;
 
 /// A training that takes this many seconds alone, 96 % of it in GPU kernels of 4 ms.
 fn training(start_s: f64, alone_s: f64, device: usize) -> JobPlan {

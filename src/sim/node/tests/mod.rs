@@ -1,13 +1,13 @@
 //! Tests of the node against results computed by hand and against single-server theory.
 
 use super::{Keep, simulate};
-use crate::model::{Bounds, Bytes, ContainerId, CpuWeight, Limits, Millis, PolicySettings, RecordedTick, Share};
-use crate::sim::curve::{LearningCurve, Shape};
-use crate::sim::job::{Job, JobPlan, Reports, Waits};
-use crate::sim::outcome::{JobOutcome, Outcome};
-use crate::sim::random::Stream;
-use crate::sim::scenario::{NodeShape, Scenario};
-use crate::sim::variant::Variant;
+use crate::curve::{LearningCurve, Shape};
+use crate::job::{Job, JobPlan, Reports, Waits};
+use crate::outcome::{JobOutcome, Outcome};
+use crate::random::Stream;
+use crate::scenario::{NodeShape, Scenario};
+use crate::variant::Variant;
+use model::{Bounds, Bytes, ContainerId, CpuWeight, Limits, Millis, PolicySettings, RecordedTick, Share};
 use proptest::prelude::*;
 
 fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {

@@ -1,10 +1,8 @@
 //! Validates values of a scenario file; errors have the form `FILE:LINE:COLUMN: problem; expected …`.
-//!
-//! Imports: model.
 
 use super::super::NodeShape;
 use super::text::{Amount, Number, Range};
-use crate::model::Numbers;
+use model::Numbers;
 use std::ops::Range as Place;
 use toml::Spanned;
 
@@ -22,7 +20,7 @@ const MOST: f64 = 1e9;
 
 impl Checker<'_> {
     /// Returns an error at `place` in the text.
-    pub fn at(&self, place: Place<usize>, what: &str) -> String {
+    pub(super) fn at(&self, place: Place<usize>, what: &str) -> String {
         let before = self.text.get(..place.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
@@ -30,15 +28,15 @@ impl Checker<'_> {
     }
 
     /// Converts an error of the TOML parser.
-    pub fn syntax(&self, error: &toml::de::Error) -> String {
+    pub(super) fn syntax(&self, error: &toml::de::Error) -> String {
         self.at(error.span().unwrap_or(0..0), error.message())
     }
 
-    pub fn at_least(&self, key: &str, value: &Spanned<Number>, least: f64) -> Result<f64, String> {
+    pub(super) fn at_least(&self, key: &str, value: &Spanned<Number>, least: f64) -> Result<f64, String> {
         self.within(key, value, least, MOST)
     }
 
-    pub fn within(&self, key: &str, value: &Spanned<Number>, least: f64, most: f64) -> Result<f64, String> {
+    pub(super) fn within(&self, key: &str, value: &Spanned<Number>, least: f64, most: f64) -> Result<f64, String> {
         let number = value.get_ref().0;
         if (least..=most).contains(&number) {
             return Ok(number);
@@ -46,7 +44,7 @@ impl Checker<'_> {
         Err(self.at(value.span(), &format!("{key} = {number}; expected a number from {least} to {most}")))
     }
 
-    pub fn positive(&self, key: &str, value: &Spanned<Number>) -> Result<f64, String> {
+    pub(super) fn positive(&self, key: &str, value: &Spanned<Number>) -> Result<f64, String> {
         let number = value.get_ref().0;
         if number > 0.0 && number <= MOST {
             return Ok(number);
@@ -55,7 +53,7 @@ impl Checker<'_> {
     }
 
     /// Parses processors of the node, as in `0-3,8`.
-    pub fn processors(&self, value: &Spanned<String>, node: &NodeShape) -> Result<Numbers, String> {
+    pub(super) fn processors(&self, value: &Spanned<String>, node: &NodeShape) -> Result<Numbers, String> {
         let cpus: Numbers =
             value.get_ref().parse().map_err(|error| self.at(value.span(), &format!("cpus: {error}")))?;
         let processors = node.cores.ceil() as usize;
@@ -68,7 +66,7 @@ impl Checker<'_> {
         Ok(cpus)
     }
 
-    pub fn count(&self, key: &str, value: &Spanned<Number>, most: usize) -> Result<usize, String> {
+    pub(super) fn count(&self, key: &str, value: &Spanned<Number>, most: usize) -> Result<usize, String> {
         let number = self.within(key, value, 1.0, most as f64)?;
         if number.fract() == 0.0 {
             return Ok(number as usize);
@@ -76,7 +74,7 @@ impl Checker<'_> {
         Err(self.at(value.span(), &format!("{key} = {number}; expected a whole number")))
     }
 
-    pub fn range(&self, key: &str, value: &Spanned<Range>, least: f64) -> Result<Range, String> {
+    pub(super) fn range(&self, key: &str, value: &Spanned<Range>, least: f64) -> Result<Range, String> {
         let range = *value.get_ref();
         if range.low >= least && range.low <= range.high && range.high <= MOST {
             return Ok(range);
@@ -85,7 +83,7 @@ impl Checker<'_> {
         Err(self.at(value.span(), &what))
     }
 
-    pub fn positive_range(&self, key: &str, value: &Spanned<Range>) -> Result<Range, String> {
+    pub(super) fn positive_range(&self, key: &str, value: &Spanned<Range>) -> Result<Range, String> {
         let range = *value.get_ref();
         if range.low > 0.0 && range.low <= range.high && range.high <= MOST {
             return Ok(range);
@@ -97,7 +95,7 @@ impl Checker<'_> {
     }
 
     /// Checks the progress units of each of `count` jobs.
-    pub fn units(&self, value: &Spanned<Range>, count: usize) -> Result<Range, String> {
+    pub(super) fn units(&self, value: &Spanned<Range>, count: usize) -> Result<Range, String> {
         let range = self.range("units", value, 1.0)?;
         if range.high * count as f64 <= MOST_UNITS {
             return Ok(range);
@@ -106,7 +104,7 @@ impl Checker<'_> {
         Err(self.at(value.span(), &what))
     }
 
-    pub fn bytes(&self, key: &str, value: &Spanned<Amount>) -> Result<u64, String> {
+    pub(super) fn bytes(&self, key: &str, value: &Spanned<Amount>) -> Result<u64, String> {
         let parsed = match value.get_ref() {
             Amount::Plain(bytes) => Some(*bytes),
             Amount::Text(text) => parse_bytes(text),

@@ -1,11 +1,9 @@
 //! Learning curves in scenario files: a formula, or measured points from a CSV file beside the scenario.
-//!
-//! Imports: nothing of this crate but the simulator's curves.
 
 use super::check::Checker;
 use super::text::{CurveText, Number};
-use crate::sim::curve::{LearningCurve, Shape, Stage};
-use crate::sim::table_file::TableFile;
+use crate::curve::{LearningCurve, Shape, Stage};
+use crate::table_file::TableFile;
 use std::path::Path;
 use toml::Spanned;
 
@@ -82,7 +80,7 @@ fn points(check: &Checker, text: &CurveText, table: &TableFile) -> Result<Vec<(f
         }
         None => None,
     };
-    let wanted = |row: &crate::sim::table_file::Row| only.as_ref().is_none_or(|(c, value)| row.text(*c) == value);
+    let wanted = |row: &crate::table_file::Row| only.as_ref().is_none_or(|(c, value)| row.text(*c) == value);
     table.rows().filter(wanted).map(|row| Ok((row.number(x)?, row.number(y)?))).collect()
 }
 

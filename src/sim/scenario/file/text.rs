@@ -1,8 +1,7 @@
 //! The TOML structure of a scenario file. Values keep their position in the file for error messages.
-//!
-//! Imports: model.
 
-use crate::model::ProgressUnit;
+use crate::scenario::NodeShape;
+use model::ProgressUnit;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range as Place;
@@ -29,7 +28,7 @@ pub(super) struct NodeText {
 
 impl Default for NodeText {
     fn default() -> Self {
-        let node = super::NodeShape::default();
+        let node = NodeShape::default();
         NodeText {
             cores: plain(node.cores),
             memory: amount(node.memory.0),

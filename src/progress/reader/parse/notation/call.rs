@@ -3,11 +3,10 @@
 //! Problem: `loss: tensor(0.5)` names its value `loss`, and `rho(0.5)` names it `rho`. Approach: a call is a wrapper if its name is a type
 //! of numbers, or if a name with a colon or `=` stands before it. Of its arguments exactly one is a number, a string of a number or a list
 //! of numbers; the others have keys or are strings. Properties: a call with two numbers stays, because neither is certainly the value.
-//! Imports: `form`, `lexicon`, `meaning`, `numeral`.
 
 use super::form::{Rewrite, With, after_blanks, assigned_name, identifier_end};
-use crate::progress::reader::parse::meaning::Meaning;
-use crate::progress::reader::parse::{lexicon, numeral};
+use crate::reader::parse::meaning::Meaning;
+use crate::reader::parse::{lexicon, numeral};
 use std::ops::Range;
 
 /// Endings of the names of types.
@@ -33,7 +32,7 @@ struct Value {
 }
 
 /// Whether the bracket at `open` may belong to a wrapper, to an uncertainty, or to the kind of a NaN: a quick look at the word before it.
-pub fn may_wrap(line: &[u8], open: usize) -> bool {
+pub(crate) fn may_wrap(line: &[u8], open: usize) -> bool {
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
     let start = open - line[..open].iter().rev().take_while(is_part).count();
     let name = &line[start..open];
@@ -48,12 +47,12 @@ pub fn may_wrap(line: &[u8], open: usize) -> bool {
 }
 
 /// Whether a value in angle brackets begins at `start`.
-pub fn begins_in_angles(line: &[u8], start: usize) -> bool {
+pub(crate) fn begins_in_angles(line: &[u8], start: usize) -> bool {
     of_angles(line, start).is_some()
 }
 
 /// Returns what becomes of the identifier if it calls a wrapper.
-pub fn rewrite(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
+pub(super) fn rewrite(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
     if line.get(end) != Some(&b'(') {
         return None;
     }
@@ -67,7 +66,7 @@ pub fn rewrite(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
 }
 
 /// Returns what becomes of `<Type: key=value, numpy=NUMBER>` at `start`.
-pub fn of_angles(line: &[u8], start: usize) -> Option<Rewrite> {
+pub(super) fn of_angles(line: &[u8], start: usize) -> Option<Rewrite> {
     let Value { part, end } = angles(&line[..line.len().min(start + CALL_MAX)], start, 0)?;
     Some(Rewrite { with: With::Part(part), end })
 }

@@ -1,14 +1,12 @@
 //! Digits in groups, and what stands directly behind digits: `1'234.5`, `2_050_346`, `12,34,567`, `1.234,56`, `1.#INF`, `0.345(12)`.
-//!
-//! Imports: `form`, `commas`, `lexicon`, `meaning`, `numeral`.
 
 use super::form::{Rewrite, With, assigned_name};
-use crate::progress::reader::parse::commas::Commas;
-use crate::progress::reader::parse::meaning::Meaning;
-use crate::progress::reader::parse::{lexicon, numeral};
+use crate::reader::parse::commas::Commas;
+use crate::reader::parse::meaning::Meaning;
+use crate::reader::parse::{lexicon, numeral};
 
 /// Separators of groups of three digits, other than the comma, which `numeral` reads.
-pub const GROUPING: [&str; 7] = ["_", "'", "\u{2019}", "\u{a0}", "\u{202f}", "\u{2009}", "\u{2007}"];
+pub(super) const GROUPING: [&str; 7] = ["_", "'", "\u{2019}", "\u{a0}", "\u{202f}", "\u{2009}", "\u{2007}"];
 
 /// Digits of a group.
 const GROUP: usize = 3;
@@ -17,7 +15,7 @@ const GROUP: usize = 3;
 const UNCERTAINTY_MAX: usize = 3;
 
 /// Reads the number at `start`; returns what becomes of it, and its end if it stays.
-pub fn rewrite(line: &[u8], start: usize, commas: Commas) -> (Option<Rewrite>, usize) {
+pub(super) fn rewrite(line: &[u8], start: usize, commas: Commas) -> (Option<Rewrite>, usize) {
     let (end, kind) = numeral::numeral(line, start, commas == Commas::Divide);
     // Most numbers are plain.
     if !matches!(line.get(start + digits(line, start)), Some(b'_' | b'\'' | b',' | b'.' | 0x80..)) {
@@ -48,7 +46,7 @@ pub fn rewrite(line: &[u8], start: usize, commas: Commas) -> (Option<Rewrite>, u
 }
 
 /// Writes the digits of a number without separators of groups.
-pub fn write_ungrouped(number: &[u8], point: Option<u8>, plain: &mut Vec<u8>) {
+pub(super) fn write_ungrouped(number: &[u8], point: Option<u8>, plain: &mut Vec<u8>) {
     for byte in number {
         match byte {
             b'0'..=b'9' => plain.push(*byte),

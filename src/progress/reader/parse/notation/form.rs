@@ -1,23 +1,21 @@
 //! What a part of a line becomes in plain notation, and the text around it.
-//!
-//! Imports: `lexicon`.
 
-use crate::progress::reader::parse::lexicon;
+use crate::reader::parse::lexicon;
 use std::ops::Range;
 
 /// Minus signs other than `-`.
-pub const MINUS: [&str; 3] = ["\u{2212}", "\u{ff0d}", "\u{fe63}"];
+pub(super) const MINUS: [&str; 3] = ["\u{2212}", "\u{ff0d}", "\u{fe63}"];
 
 /// A part of a line and what it becomes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rewrite {
+pub(super) struct Rewrite {
     pub with: With,
     /// Offset of the byte after the part.
     pub end: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum With {
+pub(super) enum With {
     Text(&'static str),
     /// This part of the line.
     Part(Range<usize>),
@@ -29,7 +27,7 @@ pub enum With {
 }
 
 /// Returns the end of the dotted identifier at `start`: `np.float32`, `decimal::Decimal`.
-pub fn identifier_end(line: &[u8], start: usize) -> usize {
+pub(super) fn identifier_end(line: &[u8], start: usize) -> usize {
     let begins = |at: usize| line.get(at).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
     let mut end = start;
     loop {
@@ -43,13 +41,13 @@ pub fn identifier_end(line: &[u8], start: usize) -> usize {
 }
 
 /// Returns the offset of the first byte at or after `at` that is no blank.
-pub fn after_blanks(line: &[u8], at: usize) -> usize {
+pub(super) fn after_blanks(line: &[u8], at: usize) -> usize {
     at + line.get(at..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count()
 }
 
 /// Returns the last word of the name before `start` and a sign, if a colon or `=` follows it: `loss: `, `'acc': "`. A number before the colon
 /// (`Epoch 3: `) and a data split (`train: `) name no value.
-pub fn assigned_name(line: &[u8], start: usize) -> Option<String> {
+pub(super) fn assigned_name(line: &[u8], start: usize) -> Option<String> {
     let quotes = |byte: &&u8| matches!(byte, b' ' | b'"' | b'\'' | b'<');
     let trimmed = |end: usize| end - line[..end].iter().rev().take_while(quotes).count();
     let sign = ["-", "+"].iter().chain(&MINUS).find(|sign| line[..start].ends_with(sign.as_bytes()));

@@ -1,19 +1,17 @@
 //! Rewrites a line in plain notation.
-//!
-//! Imports: its siblings, `commas`, `number`.
 
 use super::form::{Rewrite, With, identifier_end};
 use super::{call, digits, marks};
-use crate::progress::reader::parse::commas::Commas;
-use crate::progress::reader::parse::number;
+use crate::reader::parse::commas::Commas;
+use crate::reader::parse::number;
 
 /// Whether `line` is in plain notation.
-pub fn is_plain(line: &[u8], commas: Commas) -> bool {
+pub(crate) fn is_plain(line: &[u8], commas: Commas) -> bool {
     next(line, 0, commas).is_none()
 }
 
 /// Writes `line` in plain notation to `plain`.
-pub fn rewrite(line: &[u8], commas: Commas, plain: &mut Vec<u8>) {
+pub(crate) fn rewrite(line: &[u8], commas: Commas, plain: &mut Vec<u8>) {
     plain.clear();
     let mut copied = 0;
     while let Some((start, Rewrite { with, end })) = next(line, copied, commas) {
@@ -56,7 +54,7 @@ fn word(line: &[u8], start: usize) -> (Option<Rewrite>, usize) {
 }
 
 /// Parses a number in any notation, as captured by the pattern of a label.
-pub fn parse(text: &[u8]) -> Option<f64> {
+pub(crate) fn parse(text: &[u8]) -> Option<f64> {
     let mut plain = Vec::new();
     rewrite(text, Commas::Guessed, &mut plain);
     number::parse(&plain)

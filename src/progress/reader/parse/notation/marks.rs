@@ -1,6 +1,4 @@
 //! Signs, blanks and words of a number outside of ASCII or plain English: `−0.5`, `∞`, `NaN32`, `34,5 %` with a narrow blank.
-//!
-//! Imports: `digits`, `form`.
 
 use super::digits::GROUPING;
 use super::form::{MINUS, Rewrite, With, assigned_name};
@@ -17,7 +15,7 @@ const MISSING: [&[u8]; 3] = [b"None", b"null", b"NA"];
 const NOT_FINITE: [&str; 2] = ["nan", "inf"];
 
 /// Returns what becomes of the character at `at`, which is not ASCII.
-pub fn rewrite(line: &[u8], at: usize) -> Option<Rewrite> {
+pub(super) fn rewrite(line: &[u8], at: usize) -> Option<Rewrite> {
     let rest = &line[at..];
     // Bars consist of other characters.
     if !matches!(rest, [0xE2, 0x80 | 0x88, ..] | [0xEF | 0xC2, ..]) {
@@ -46,12 +44,12 @@ fn is_digit(byte: Option<&u8>) -> bool {
 }
 
 /// Whether a word stands for a missing value.
-pub fn is_missing(word: &[u8]) -> bool {
+pub(crate) fn is_missing(word: &[u8]) -> bool {
     MISSING.contains(&word)
 }
 
 /// Returns what becomes of a word, if it is a missing value or not finite: `NaN32`, `nan(ind)`, `loss=None`.
-pub fn word(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
+pub(super) fn word(line: &[u8], start: usize, end: usize) -> Option<Rewrite> {
     let word = &line[start..end];
     if is_missing(word) && assigned_name(line, start).is_some() {
         return Some(Rewrite { with: With::Text("-"), end });

@@ -4,7 +4,7 @@
 //! `1'234.5`, `1.234,5` or `−0.5`, and the name of a call is not the name of its value. Approach: a line is rewritten before it is
 //! scanned, so that all later stages read what a program would have printed plainly. Tables say which marks, words and keys belong to a
 //! number; no framework is known by name. What is ambiguous stays as it is. Properties: whether a line is rewritten does not depend on
-//! the values of its digits, so that it is part of the line's layout; a rewritten line is never longer. Imports: its siblings.
+//! the values of its digits, so that it is part of the line's layout; a rewritten line is never longer.
 
 mod call;
 mod digits;
@@ -14,6 +14,6 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
-pub use call::{begins_in_angles, may_wrap};
-pub use line::{is_plain, parse, rewrite};
-pub use marks::is_missing;
+pub(crate) use call::{begins_in_angles, may_wrap};
+pub(crate) use line::{is_plain, parse, rewrite};
+pub(crate) use marks::is_missing;

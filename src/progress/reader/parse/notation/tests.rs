@@ -1,8 +1,8 @@
 //! The forms of printed numbers and what they are in plain notation.
 
 use super::{is_plain, parse, rewrite};
-use crate::progress::reader::parse::commas::Commas;
-use crate::progress::reader::parse::scan::Scan;
+use crate::reader::parse::commas::Commas;
+use crate::reader::parse::scan::Scan;
 use proptest::prelude::*;
 
 fn plainly(line: &str) -> String {

@@ -1,0 +1,18 @@
+//! Turns files, environment and flags into valid settings, and the labels of a container into directives.
+//!
+//! One registry of keys ([`KEYS`]) is the source of the parser, `check-config`, `flowctl config` and the documented defaults. Errors name
+//! file, line and key, and what is expected there.
+
+mod entry;
+mod keys;
+pub mod labels;
+mod load;
+mod settings;
+mod value;
+
+pub use entry::{ConfigError, Entry, Origin};
+pub use keys::{KEYS, Key, shown};
+pub use labels::{LABEL_PREFIX, LABELS, Label, check_labels, directives};
+pub use load::{Sources, from_text, load, load_valid};
+pub use settings::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
+pub use value::bytes;

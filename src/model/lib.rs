@@ -1,0 +1,59 @@
+//! Plain immutable data shared by all modules: what was observed, what is planned, and why.
+//!
+//! Nothing here decides or acts. Units are types; a value that exists is valid.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
+
+mod change;
+pub mod cluster;
+mod container;
+mod event;
+mod forecast;
+mod gpu;
+mod gpu_memory;
+mod history;
+mod holdback;
+mod learning;
+mod number;
+mod observation;
+mod pattern;
+mod place;
+mod plan;
+mod reason;
+mod recording;
+mod refusal;
+mod settings;
+mod status;
+pub mod swarm;
+pub mod time;
+mod training;
+mod units;
+mod unlimited;
+mod word;
+
+pub use change::{LimitChange, LimitKind, Setting};
+pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
+pub use event::{Event, EventKind};
+pub use forecast::WorkForecast;
+pub use gpu::{Gpu, GpuInstance, GpuUse};
+pub use gpu_memory::{NoRoom, nearly_full, no_room};
+pub use history::{
+    BlockRecord, BlockWork, DecisionRecord, HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, NodeSample, Sample,
+    Span,
+};
+pub use holdback::HoldbackBlock;
+pub use learning::{
+    ClaimOrigin, Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, TotalClaim,
+};
+pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
+pub use pattern::{Found, Pattern};
+pub use place::{InvalidNumbers, Numbers, Place};
+pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodePlan};
+pub use reason::Reason;
+pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
+pub use refusal::Refusal;
+pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
+pub use status::{DriftBy, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
+pub use training::TrainingId;
+pub use units::{Bytes, CpuTime, CpuWeight, Millis, Quota, Share};
+pub use word::word;
