@@ -1,7 +1,7 @@
 //! Generates logs of invented training programs together with the expected readings, so that the reader cannot be fitted to them.
 //!
 //! A seed determines a program: its names, its layout, its loops and its other output. The program then runs, and each relevant
-//! number is recorded as it is printed. Used by `tests/reader_invented.rs` (fixed seeds) and `benches/reader_invented.rs` (new
+//! number is recorded as it is printed. Used by `tests/plain/reader_invented.rs` (fixed seeds) and `benches/reader_invented.rs` (new
 //! seeds). Imports: the library's public reader, random numbers.
 
 mod decoys;

@@ -1,5 +1,6 @@
 //! Support code shared by the tests with real engines.
 
+pub mod agents;
 pub mod cost;
 pub mod daemon;
 pub mod engine;

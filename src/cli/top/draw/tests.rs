@@ -26,10 +26,9 @@ fn screen(app: &mut App, width: u16, height: u16, now: Now) -> String {
 
 fn golden(name: &str, screen: &str) {
     let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(format!("top__{name}"), screen));
+    settings.bind(|| insta::assert_snapshot!(name, screen));
 }
 
 fn watching() -> App {
