@@ -166,7 +166,7 @@ impl Trials {
                 Some("running") => grows && running == 1,
                 // It was started where it cannot run, so it failed permanently, as it would have without FlowCon.
                 Some("failed") => self.live.lock().unwrap().get(&name) == Some(&Habit::CrashesOnThree) && running == 0,
-                Some("waiting" | "paused") => has_reason && running == 0 && !grows,
+                Some("waiting" | "suspended") => has_reason && running == 0 && !grows,
                 _ => false,
             };
             if !is_settled {

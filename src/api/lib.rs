@@ -20,9 +20,9 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Restore the original limits of one container (name, id or id prefix) or of all, and stop governing.
-    Pause(Option<String>),
+    Release(Option<String>),
     /// Govern one container, or all, again; also ends a hold after a foreign change.
-    Resume(Option<String>),
+    Govern(Option<String>),
     /// Fix the share of one container at this fraction of the node, or at its current share.
     Pin {
         /// Name, id or id prefix.
@@ -53,7 +53,7 @@ pub enum Command {
         /// The record from the other daemon, as JSON.
         record: String,
     },
-    /// Restore all original limits and pause everything.
+    /// Restore all original limits and release everything.
     Restore,
     /// Use another policy until the next reload.
     SetPolicy {

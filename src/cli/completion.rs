@@ -206,7 +206,7 @@ mod tests {
         let of = |cluster: bool| verbs.iter().filter(move |verb| verb.is_of_cluster == cluster);
         let words = |cluster: bool| of(cluster).map(|verb| verb.verb.as_str()).collect::<Vec<_>>();
         assert_eq!(words(false), ["explain", "history", "release", "govern", "pin", "unpin", "disown", "logs"]);
-        assert_eq!(words(true), ["explain", "move", "drain", "undrain", "pause", "resume", "node-is-off"]);
+        assert_eq!(words(true), ["explain", "move", "drain", "undrain", "suspend", "resume", "node-is-off"]);
         let plain = |shell: Shell| {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "flowctl", &mut script);

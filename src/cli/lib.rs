@@ -114,10 +114,8 @@ enum Verb {
     /// Write an HTML report of the gain from governing
     Report(report::ReportArgs),
     /// Restore the original limits of jobs and leave them alone; they keep running
-    #[command(alias = "pause")]
     Release(Target),
     /// Govern released jobs again; also ends a hold after an external change
-    #[command(alias = "resume")]
     Govern(Target),
     /// Fix the share of a job until it is unpinned or ends, or the daemon restarts
     Pin(commands::PinArgs),
@@ -259,8 +257,8 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Verb::Report(args) => block_on(report::report(&client, &args))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,
         Verb::Explain { job, repeat, .. } => block_on(commands::explain(&client, &job, repeat.watch, &screen))?,
-        Verb::Release(target) => block_on(commands::target(&client, "pause", &target, &screen))?,
-        Verb::Govern(target) => block_on(commands::target(&client, "resume", &target, &screen))?,
+        Verb::Release(target) => block_on(commands::target(&client, "release", &target, &screen))?,
+        Verb::Govern(target) => block_on(commands::target(&client, "govern", &target, &screen))?,
         Verb::Pin(args) => block_on(commands::pin(&client, &args, &screen))?,
         Verb::Unpin { job } => {
             let path = format!("/v1/containers/{}/unpin", segment(&job));

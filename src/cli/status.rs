@@ -48,7 +48,7 @@ fn header(node: &Node, look: &Look, now_unix_ms: u64) -> String {
         clean(&node.runtimes.join(", ")),
     ));
     let mut header = format!("{first}\n{second}\n");
-    if node.paused {
+    if node.released {
         let words = "RELEASED by an operator: original limits; `flowctl govern --all` governs again";
         let _ = writeln!(header, "{}", look.paint(Tone::Warn, words));
     } else if let Some(words) = control_period_notice(node) {
@@ -282,7 +282,6 @@ fn why(container: &Container, detail: Detail) -> Cell {
 
 fn hold_words(kind: &str) -> &str {
     match kind {
-        "operator" => "released",
         "foreign" => "external",
         other => other,
     }
@@ -342,7 +341,7 @@ mod tests {
             pressure: Pressure { cpu: Some(1.0), memory: Some(1.0), io: Some(1.0) },
             interval: Millis::from_secs(320),
             next_tick: Millis::from_secs(320),
-            paused: true,
+            released: true,
             runtimes: vec!["docker: connected (28.2.2)".to_owned(), "scope: ready".to_owned()],
             ..NodeStatus::default()
         };
@@ -355,7 +354,7 @@ mod tests {
         let widest = shown.lines().map(text::width).max();
         assert!(widest.is_some_and(|widest| widest <= 80), "{shown}");
         assert!(shown.starts_with("ip-10-20-"), "{shown}");
-        let in_a_block = Node { paused: false, plain_until_unix_ms: Some(1_700_000_300_000), ..status.node.clone() };
+        let in_a_block = Node { released: false, plain_until_unix_ms: Some(1_700_000_300_000), ..status.node.clone() };
         let words = control_period_notice(&in_a_block).unwrap_or_default();
         assert_eq!(words, "CONTROL PERIOD until 22:18:20: original limits, to measure the gain");
         assert!(text::width(&words) <= 80);

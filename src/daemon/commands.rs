@@ -21,8 +21,8 @@ impl Governing {
                 };
             }
             Command::Disown(name) => return self.send_limits_command(machine::Command::Disown(name), waiter),
-            Command::Pause(name) => return self.send_limits_command(machine::Command::Pause(name), waiter),
-            Command::Resume(name) => return self.send_limits_command(machine::Command::Resume(name), waiter),
+            Command::Release(name) => return self.send_limits_command(machine::Command::Release(name), waiter),
+            Command::Govern(name) => return self.send_limits_command(machine::Command::Govern(name), waiter),
             Command::Record { service } => {
                 let _ = waiter.reply.send(self.record_of(&service)); // the client hung up
                 return;

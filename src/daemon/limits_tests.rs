@@ -82,7 +82,7 @@ async fn a_restore_that_fails_for_one_job_forgets_only_the_others_and_is_tried_a
     // The cgroup of a scope is found by its processes. A folder has none, as if the scope had ended.
     let reply = refused(daemon.ask(Command::Restore).await);
     assert!(reply.contains("bad: ") && reply.contains("tried again") && !reply.contains("good"), "{reply}");
-    assert!(daemon.governing.limits.is_paused());
+    assert!(daemon.governing.limits.is_everything_released());
     assert!(!daemon.ledger(&id(1)).may_need_restore());
     assert_eq!(daemon.ledger(&id(2)).known(), [weight(40)], "it is still in force");
 
@@ -93,7 +93,7 @@ async fn a_restore_that_fails_for_one_job_forgets_only_the_others_and_is_tried_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_reports_restored_originals_only_when_they_are_and_tries_again_otherwise() {
+async fn a_release_reports_restored_originals_only_when_they_are_and_tries_again_otherwise() {
     let folder = FakeCgroup::new();
     let engine = ScriptedEngine::of(&[(1, &folder)]);
     let mut daemon = TestDaemon::new(Some(&engine.engine));
@@ -101,7 +101,7 @@ async fn a_pause_reports_restored_originals_only_when_they_are_and_tries_again_o
     daemon.write(&id(1), &[weight(40)]).await;
     engine.set_mode(REFUSES);
     for name in [None, Some("job".to_owned())] {
-        let reply = refused(daemon.ask(Command::Pause(name)).await);
+        let reply = refused(daemon.ask(Command::Release(name)).await);
         assert!(reply.contains("not restored yet") && reply.contains("job"), "{reply}");
     }
     assert_eq!(folder.text("cpu.weight"), "40");
@@ -111,12 +111,12 @@ async fn a_pause_reports_restored_originals_only_when_they_are_and_tries_again_o
     daemon.look(Millis::from_secs(400));
     daemon.settle().await;
     assert_eq!(folder.text("cpu.weight"), "100");
-    let reply = daemon.ask(Command::Pause(None)).await.unwrap();
+    let reply = daemon.ask(Command::Release(None)).await.unwrap();
     assert!(reply.contains("has its original limits"), "{reply}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resume_never_takes_a_limit_of_ours_that_was_not_restored_for_the_original() {
+async fn governing_again_never_takes_a_limit_of_ours_that_was_not_restored_for_the_original() {
     let folder = FakeCgroup::new();
     let engine = ScriptedEngine::of(&[(1, &folder)]);
     let mut daemon = TestDaemon::new(Some(&engine.engine));
@@ -129,12 +129,12 @@ async fn a_resume_never_takes_a_limit_of_ours_that_was_not_restored_for_the_orig
     daemon.settle().await;
     assert!(daemon.ledger(&id(1)).holds().foreign.is_some());
 
-    let reply = refused(daemon.ask(Command::Resume(None)).await);
+    let reply = refused(daemon.ask(Command::Govern(None)).await);
     assert!(reply.contains("not governed yet") && reply.contains("job"), "{reply}");
     let weight_of = |daemon: &TestDaemon| daemon.original(&id(1)).cpu_weight;
     assert_eq!(weight_of(&daemon), Some(CpuWeight::DEFAULT), "ours is no original");
     engine.set_mode(ACCEPTS);
-    daemon.ask(Command::Resume(Some("job".to_owned()))).await.unwrap();
+    daemon.ask(Command::Govern(Some("job".to_owned()))).await.unwrap();
     let wanted = Limits { memory_low: Some(Bytes(32 << 20)), ..daemon.original(&id(1)) };
     assert_eq!((weight_of(&daemon), daemon.original(&id(1))), (Some(CpuWeight::DEFAULT), wanted));
     assert!(daemon.ledger(&id(1)).holds().foreign.is_none());
@@ -242,7 +242,7 @@ async fn the_loop_handles_events_while_it_restores_and_stops_on_a_hung_engine() 
 
     control.send(Control::Stop).await.unwrap();
     timeout(Duration::from_secs(30), flood(&events)).await.expect("the loop handles events during the stop");
-    timeout(Duration::from_secs(30), status.wait_for(|status| status.paused)).await.expect("a pause").unwrap();
+    timeout(Duration::from_secs(30), status.wait_for(|status| status.released)).await.expect("a release").unwrap();
     running.abort();
 }
 
@@ -284,7 +284,7 @@ async fn a_signalled_job_has_its_plain_share_of_those_that_run_for_an_hour() {
     let mut bounds = |at: Millis| -> Vec<f64> {
         governing.observed(at, false).containers.iter().map(|job| job.bounds.min.fraction()).collect()
     };
-    assert_eq!(bounds(now), [0.5, 0.0, 0.0], "a paused job neither counts nor needs a share");
+    assert_eq!(bounds(now), [0.5, 0.0, 0.0], "a released job neither counts nor needs a share");
     assert_eq!(bounds(now.after(Millis::from_secs(3601))), [0.0; 3]);
     let job = daemon.governing.jobs.get_mut(&id(1)).unwrap();
     job.signalled = Some(Millis::from_secs(5));

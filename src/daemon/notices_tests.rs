@@ -72,7 +72,7 @@ async fn a_failed_write_is_not_shown_after_a_release() {
     refuses.store(true, Ordering::Relaxed);
     daemon.write(&id(1), &[weight(40)]).await;
     refuses.store(false, Ordering::Relaxed);
-    daemon.ask(Command::Pause(Some("job".to_owned()))).await.unwrap();
+    daemon.ask(Command::Release(Some("job".to_owned()))).await.unwrap();
     assert_eq!(of_job(&daemon), NONE);
 }
 
@@ -86,7 +86,7 @@ async fn limits_of_somebody_else_are_not_shown_after_they_are_accepted() {
     daemon.look_for_drift();
     daemon.settle().await;
     assert!(of_job(&daemon)[0].contains("flowctl govern job"), "{:?}", of_job(&daemon));
-    daemon.ask(Command::Resume(Some("job".to_owned()))).await.unwrap();
+    daemon.ask(Command::Govern(Some("job".to_owned()))).await.unwrap();
     assert_eq!((of_job(&daemon), folder.text("cpu.weight").as_str()), (NONE.to_vec(), "300"));
 }
 
@@ -98,7 +98,7 @@ async fn an_incomplete_restore_is_not_shown_after_a_complete_one_or_once_everyth
         daemon.governing.handle_limits(machine::Event::Restored(failed(), Vec::new()));
         assert!(of_node(&daemon)[0].starts_with("not everything is restored: job: "), "{:?}", of_node(&daemon));
         if is_governed_again {
-            daemon.ask(Command::Resume(None)).await.unwrap();
+            daemon.ask(Command::Govern(None)).await.unwrap();
         } else {
             daemon.governing.handle_limits(machine::Event::Restored(Restored::default(), Vec::new()));
         }
@@ -114,7 +114,7 @@ async fn an_incomplete_restore_is_not_shown_after_the_rest_was_restored() {
     daemon.add(&id(1), "job", &folder, Runtime::Docker);
     daemon.write(&id(1), &[weight(40)]).await;
     refuses.store(true, Ordering::Relaxed);
-    daemon.ask(Command::Pause(None)).await.unwrap_err();
+    daemon.ask(Command::Release(None)).await.unwrap_err();
     let failed = Restored { failed: vec!["job: no".to_owned()], ..Restored::default() };
     let readings = daemon.governing.readings();
     daemon.governing.handle_limits(machine::Event::Restored(failed, readings));

@@ -2,7 +2,7 @@
 //!
 //! A pin sets both bounds to one share, so the policy treats it as it treats an owner's bounds: it lies within them, pins that add up to
 //! more than the node are scaled down together, and it is as soft as every share. It lasts until it is removed, or until the run or the
-//! daemon ends, as a pause does.
+//! daemon ends, as a release does.
 
 use super::job::Job;
 use model::{Bounds, PolicyName, Refusal, Share};

@@ -12,7 +12,7 @@ impl Governing {
     pub(super) fn observed(&mut self, now: Millis, close: bool) -> NodeObservation {
         let holdback = self.blocks.now(&self.settings.policy, now);
         if close {
-            let matters = !self.limits.is_paused() && !self.jobs.is_empty();
+            let matters = !self.limits.is_everything_released() && !self.jobs.is_empty();
             if let Some(text) = self.blocks.transition(holdback, matters) {
                 self.publisher.emit(EventKind::Holdback, None, text);
             }
@@ -85,7 +85,7 @@ impl Governing {
             interval: self.interval,
             next_tick: self.next_tick,
             ticks: self.ticks,
-            paused: self.limits.is_paused(),
+            released: self.limits.is_everything_released(),
             holdback,
             runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
             jobs,

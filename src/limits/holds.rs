@@ -9,13 +9,13 @@ const WRITE_AGAIN: Millis = Millis::from_secs(30);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holds {
     /// An operator released the container.
-    pub operator: bool,
+    pub released: bool,
     /// A limit was changed by another user or program; the text says which.
     pub foreign: Option<String>,
     /// The cgroup into which its processes were moved.
     pub moved: Option<String>,
     /// An operator wants it governed again: its present limits are to be accepted as the originals first.
-    pub resuming: bool,
+    pub accepting: bool,
     /// Why the last write failed, and when to try again.
     pub unwritable: Option<(String, Millis)>,
     /// End of the observation of a container that ran before the daemon started.
@@ -29,15 +29,15 @@ pub struct Holds {
 impl Holds {
     /// Ends every reason that an operator can end. Those of a container that was left alone remain until its limits are accepted, as do
     /// those of one that refuses ours, because its owner may have changed how it is limited.
-    pub(super) fn resume(&mut self, must_accept: bool) {
-        let was_left_alone = self.operator || self.foreign.is_some() || self.unwritable.is_some() || self.resuming;
-        let resuming = must_accept || was_left_alone;
-        *self = Holds { foreign: self.foreign.take(), moved: self.moved.take(), resuming, ..Holds::default() };
+    pub(super) fn govern(&mut self, must_accept: bool) {
+        let was_left_alone = self.released || self.foreign.is_some() || self.unwritable.is_some() || self.accepting;
+        let accepting = must_accept || was_left_alone;
+        *self = Holds { foreign: self.foreign.take(), moved: self.moved.take(), accepting, ..Holds::default() };
     }
 
     /// Records that the limits were accepted. An operator may have released the container again meanwhile.
     pub(super) fn accepted(&mut self) {
-        *self = Holds { operator: self.operator, moved: self.moved.take(), ..Holds::default() };
+        *self = Holds { released: self.released, moved: self.moved.take(), ..Holds::default() };
     }
 
     /// Records a successful write: these limits fail no longer; others still may.
@@ -92,9 +92,9 @@ impl Holds {
     }
 
     /// Returns the strongest reason at `now`.
-    pub fn strongest(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
-        if self.operator || everything_paused {
-            return Some(Hold::Operator);
+    pub fn strongest(&self, now: Millis, everything_released: bool) -> Option<Hold> {
+        if self.released || everything_released {
+            return Some(Hold::Released);
         }
         if let Some(text) = &self.foreign {
             return Some(Hold::Foreign(text.clone()));
@@ -102,8 +102,8 @@ impl Holds {
         if let Some(cgroup) = &self.moved {
             return Some(Hold::Moved(cgroup.clone()));
         }
-        if self.resuming {
-            return Some(Hold::Operator);
+        if self.accepting {
+            return Some(Hold::Released);
         }
         match &self.unwritable {
             Some((text, until)) if now < *until => return Some(Hold::Unwritable(text.clone())),

@@ -270,15 +270,15 @@ impl Ledger {
 
     /// Returns how the limits should be restored now, if they should: the container is left alone, or about to be governed again, or too
     /// many values are unconfirmed.
-    pub fn restore_due(&self, now: Millis, everything_paused: bool) -> Option<AfterRestore> {
+    pub fn restore_due(&self, now: Millis, everything_released: bool) -> Option<AfterRestore> {
         if self.holds.unwritable.as_ref().is_some_and(|(_, until)| now < *until) {
             return None;
         }
-        if self.holds.resuming {
+        if self.holds.accepting {
             return Some(AfterRestore::Accept);
         }
-        let is_due = match self.holds.strongest(now, everything_paused) {
-            Some(Hold::Operator | Hold::Foreign(_) | Hold::Moved(_)) => !self.leftover().is_empty(),
+        let is_due = match self.holds.strongest(now, everything_released) {
+            Some(Hold::Released | Hold::Foreign(_) | Hold::Moved(_)) => !self.leftover().is_empty(),
             _ => LimitKind::ALL.into_iter().any(|kind| self.is_crowded(kind)),
         };
         is_due.then_some(AfterRestore::Keep)
@@ -290,11 +290,11 @@ impl Ledger {
         &mut self,
         is_reported: bool,
         now: Millis,
-        everything_paused: bool,
+        everything_released: bool,
         intervals: (Millis, Millis),
     ) -> Verdict {
-        let hold = self.holds.strongest(now, everything_paused);
-        if self.holds.foreign.is_some() || self.holds.resuming || matches!(hold, Some(Hold::Operator)) {
+        let hold = self.holds.strongest(now, everything_released);
+        if self.holds.foreign.is_some() || self.holds.accepting || matches!(hold, Some(Hold::Released)) {
             return Verdict::Fine;
         }
         let may_be_late = self.late_until.is_some_and(|until| now < until);
@@ -334,8 +334,8 @@ impl Ledger {
     }
 
     /// Returns why the container is left alone, if it is.
-    pub fn hold(&self, now: Millis, everything_paused: bool) -> Option<Hold> {
-        self.holds.strongest(now, everything_paused)
+    pub fn hold(&self, now: Millis, everything_released: bool) -> Option<Hold> {
+        self.holds.strongest(now, everything_released)
     }
 
     /// Returns all reasons to leave it alone.
@@ -343,9 +343,9 @@ impl Ledger {
         &self.holds
     }
 
-    /// Records an operator's request to leave the container alone.
-    pub fn leave_alone(&mut self) {
-        (self.holds.operator, self.holds.resuming) = (true, false);
+    /// Records an operator's request to release the container: its original limits are restored, and it is left alone.
+    pub fn release(&mut self) {
+        (self.holds.released, self.holds.accepting) = (true, false);
     }
 
     /// Records the cgroup into which the processes were moved; `None`: they are in their own. Returns whether that is new.
@@ -377,9 +377,9 @@ impl Ledger {
 
     /// Governs the container again. Returns whether its present limits are accepted as the originals first, because it was left alone and
     /// others may have changed them meanwhile. `must_accept`: even if it was not.
-    pub fn resume(&mut self, must_accept: bool) -> bool {
-        self.holds.resume(must_accept);
-        self.holds.resuming
+    pub fn govern(&mut self, must_accept: bool) -> bool {
+        self.holds.govern(must_accept);
+        self.holds.accepting
     }
 }
 

@@ -135,7 +135,7 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     let mut ledger = Ledger::found(io(100), None);
     written(&mut ledger, &[Setting::IoWeight(97)]);
     ledger.read(io(97));
-    ledger.leave_alone();
+    ledger.release();
     assert_eq!(ledger.restore_due(NOW, false), Some(AfterRestore::Keep), "97 is not the original");
     let back = |then: u16| {
         let (back, ask) = Restore::begin(&ledger, false, AfterRestore::Keep);
@@ -158,7 +158,7 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     );
     ledger.record_outcome(&restored, NOW, LONGEST);
     ledger.read(io(100));
-    assert!(ledger.resume(false), "its limits are accepted first");
+    assert!(ledger.govern(false), "its limits are accepted first");
     let accepted = End::Accepted(Journalled { original: io(100), engine: None });
     let outcome = Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end: accepted };
     assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), Report::Accepted);
@@ -231,7 +231,7 @@ fn an_owner_who_sets_our_last_value_after_its_restore_keeps_it() {
     let restored = End::Restored { found_ours: true, forgotten: false, kept: Vec::new(), theirs: Vec::new() };
     let outcome = Outcome { requested: vec![weight(100)], current: vec![weight(100)], journalled: None, end: restored };
     ledger.record_outcome(&outcome, NOW, LONGEST);
-    ledger.leave_alone();
+    ledger.release();
     assert_eq!(ledger.known(), [weight(40)], "the journal still has it, for the engine's record");
     ledger.read(limits(40, 8));
     assert_eq!(ledger.leftover(), []);
@@ -303,7 +303,7 @@ fn the_engines_numbers_are_renewed_with_the_limits_that_an_operator_accepts() {
     written(&mut ledger, &[weight(40)]);
     ledger.read(limits(64, 8));
     assert!(matches!(ledger.check(true, NOW, false, INTERVALS), Verdict::Foreign(_)));
-    assert!(ledger.resume(false));
+    assert!(ledger.govern(false));
     assert_eq!(ledger.restore_due(NOW, false), Some(AfterRestore::Accept), "until it is done");
     let (restore, _) = Restore::begin(&ledger, false, AfterRestore::Accept);
     let step = restore.answer(Answer::Read { current: limits(64, 8), runs: true });
@@ -321,13 +321,13 @@ fn the_engines_numbers_are_renewed_with_the_limits_that_an_operator_accepts() {
 #[test]
 fn a_release_during_the_acceptance_stays() {
     let mut ledger = Ledger::found(limits(100, 8), None);
-    ledger.leave_alone();
-    assert!(ledger.resume(false));
-    ledger.leave_alone();
+    ledger.release();
+    assert!(ledger.govern(false));
+    ledger.release();
     let end = End::Accepted(Journalled { original: limits(100, 8), engine: None });
     let outcome = Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end };
     ledger.record_outcome(&outcome, NOW, LONGEST);
-    assert_eq!(ledger.hold(NOW, false), Some(Hold::Operator));
+    assert_eq!(ledger.hold(NOW, false), Some(Hold::Released));
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn our_update_that_takes_effect_over_an_owners_value_after_a_restore_is_not_the_
     assert_eq!((ledger.leftover(), ledger.restore_due(later, false)), (Vec::new(), None));
     ledger.read(limits(100, 12)); // it carries it out
     assert_eq!(ledger.restore_due(later, false), Some(AfterRestore::Keep));
-    assert!(ledger.resume(false));
+    assert!(ledger.govern(false));
     let (restore, _) = Restore::begin(&ledger, true, AfterRestore::Accept);
     let Step::Ask(_, ask) = restore.answer(read(12)) else { panic!("it writes first") };
     assert_eq!(ask, Ask::Write(vec![low(8)]), "the original, and not our value, is to be accepted");

@@ -59,7 +59,7 @@ pub enum RunState {
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
     /// An operator ran `flowctl release`.
-    Operator,
+    Released,
     /// Someone else changed a limit, so flowcon no longer writes it. The text names the file, our value and the value found.
     Foreign(String),
     /// The container's processes were moved out of its cgroup, into the one that the text names: its limits apply to none of them.
@@ -73,7 +73,7 @@ pub enum Hold {
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Hold::Operator => f.write_str("an operator released it"),
+            Hold::Released => f.write_str("an operator released it"),
             Hold::Foreign(change) => write!(f, "somebody else changed a limit, so it is left alone: {change}"),
             Hold::Moved(cgroup) => {
                 write!(f, "its processes were moved to the cgroup {cgroup}, where they have other limits")

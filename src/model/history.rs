@@ -98,8 +98,8 @@ pub struct NodeSample {
     pub cores: f64,
     /// Interval between decisions.
     pub interval: Millis,
-    /// Whether an operator had paused governing.
-    pub paused: bool,
+    /// Whether an operator had released everything.
+    pub released: bool,
     /// Node-wide pressure.
     pub pressure: Pressure,
     /// The policy in force.

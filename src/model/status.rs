@@ -31,8 +31,8 @@ pub struct NodeStatus {
     pub next_tick: Millis,
     /// Decisions made since the daemon started.
     pub ticks: u64,
-    /// Whether an operator paused governing.
-    pub paused: bool,
+    /// Whether an operator released everything.
+    pub released: bool,
     /// The current block of the holdback experiment, if there is one.
     pub holdback: Option<HoldbackBlock>,
     /// Connection state of each runtime: `docker: connected (28.2.2)`.

@@ -127,10 +127,10 @@ fn errors_are_json_with_a_next_step() {
         ("GET", "/", 404, "no-route"),
         ("GET", "/v2/status", 404, "no-route"),
         ("POST", "/v1/status", 405, "wrong-method"),
-        ("GET", "/v1/pause", 405, "wrong-method"),
+        ("GET", "/v1/release", 405, "wrong-method"),
         ("FROBNICATE", "/v1/policy", 405, "wrong-method"),
         ("GET", "/v1/containers/nobody", 404, "not-found"),
-        ("POST", "/v1/containers/nobody/pause", 404, "not-found"),
+        ("POST", "/v1/containers/nobody/release", 404, "not-found"),
         ("GET", "/v1/containers/%FF%FE", 400, "bad-request"),
         ("POST", "/v1/containers/mnist-vae/pin?share=2", 400, "bad-request"),
         ("POST", "/v1/containers/mnist-vae/pin?share=nan", 400, "bad-request"),
@@ -140,7 +140,7 @@ fn errors_are_json_with_a_next_step() {
         ("GET", "/v1/events?recent=many", 400, "bad-request"),
         ("GET", "/v1/events?after=yesterday", 400, "bad-request"),
         ("PUT", "/v1/policy", 400, "bad-request"),
-        ("POST", "/v1/resume", 409, "refused"),
+        ("POST", "/v1/govern", 409, "refused"),
         ("POST", "/v1/restore", 500, "failed"),
     ];
     for (method, path, status, code) in cases {
@@ -239,7 +239,7 @@ fn two_containers_with_one_name_are_a_conflict_that_lists_the_ids() {
     let mut node = idle_node();
     node.jobs = vec![job("aa11bb22cc33dd44", "twin"), job("ee55ff66aa77bb88", "twin"), job("aa11bb22cc99", "other")];
     let served = Served::new(node);
-    let reply = request(&served, "POST", "/v1/containers/twin/pause", "");
+    let reply = request(&served, "POST", "/v1/containers/twin/release", "");
     assert_eq!((reply.status, reply.code().as_str()), (409, "ambiguous"));
     assert!(reply.text().contains("aa11bb22cc33") && reply.text().contains("ee55ff66aa77"));
     assert_eq!(get(&served, "/v1/containers/aa11").status, 409, "an ambiguous prefix of an id");
@@ -620,7 +620,7 @@ proptest! {
     #[test]
     fn no_request_makes_the_server_fail(
         method in "(GET|PUT|POST|HEAD|DELETE|[A-Z]{1,9})",
-        path in "/(v1/(status|containers|policy|pause|events\\?follow=false)?)?[!-~]{0,40}",
+        path in "/(v1/(status|containers|policy|release|events\\?follow=false)?)?[!-~]{0,40}",
         header in "[ -~]{0,40}",
         body in prop::collection::vec(any::<u8>(), 0..200),
     ) {

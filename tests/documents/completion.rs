@@ -129,7 +129,7 @@ fn jobs_and_nodes_of_the_cluster_are_completed() {
     let socket = folder.path().join("flowcoord.sock");
     serve_cluster(&socket);
     let offered = |words: &[&str]| offered_by("FLOWCOORD_SOCKET", &socket, &[&["flowctl", "cluster"], words].concat());
-    for verb in ["explain", "move", "pause", "resume", "node-is-off"] {
+    for verb in ["explain", "move", "suspend", "resume", "node-is-off"] {
         assert_eq!(offered(&[verb, ""]), ["bert", "bert-w1", "id-of-9", "resnet"], "{verb}");
         assert_eq!(offered(&[verb, "res"]), ["resnet"], "{verb}");
     }

@@ -69,7 +69,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("docker stop", Test("tests/trials/duty.rs", "\"stop\"")),
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/documents/examples.rs", "forgotten is adopted")),
     ("flowctl demo", Test("tests/trials/demo.rs", "demo(&[")),
-    ("flowctl top", Test("tests/kernel/top.rs", "keys_sort_filter_pause_and_resume_and_q_restores_the_terminal")),
+    ("flowctl top", Test("tests/kernel/top.rs", "keys_sort_filter_release_and_govern_and_q_restores_the_terminal")),
     ("install -m 644 -D config/flowcond.toml /etc/flowcon/flowcond.toml", README),
     ("install -m 644 -D systemd/flowcon.sysusers /usr/lib/sysusers.d/flowcon.conf && systemd-sysusers", README),
     ("install -m 644 systemd/flowcond.service /etc/systemd/system/", README),

@@ -137,8 +137,8 @@ fn commands_reach_the_daemon_with_the_full_id_and_the_user() {
     assert_eq!(
         words,
         [
-            "Pause(Some(\"4f2a9c01d3e7aa55\"))",
-            "Pause(Some(\"0c9d8e7f6a5b4c3d\"))",
+            "Release(Some(\"4f2a9c01d3e7aa55\"))",
+            "Release(Some(\"0c9d8e7f6a5b4c3d\"))",
             "SetPolicy { policy: Balanced, objective: Some(0.25) }",
             "Pin { name: \"4f2a9c01d3e7aa55\", share: Some(0.4) }",
             "Pin { name: \"4f2a9c01d3e7aa55\", share: None }",

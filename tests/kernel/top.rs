@@ -44,7 +44,7 @@ fn assert_restored(pty: &Pty, code: i32) {
 }
 
 #[test]
-fn keys_sort_filter_pause_and_resume_and_q_restores_the_terminal() {
+fn keys_sort_filter_release_and_govern_and_q_restores_the_terminal() {
     let daemon = Daemon::start("off", &["policy.interval=2s"]);
     let name = name("keys");
     let _job = train(&daemon, &name);
@@ -53,11 +53,11 @@ fn keys_sort_filter_pause_and_resume_and_q_restores_the_terminal() {
     assert_eq!(pty.is_taken(), (true, true));
 
     pty.press_and_see("p", "is released");
-    let held = daemon.wait_for_job(&name, "is paused", SOON, |job| job["hold"]["kind"] == "operator");
+    let held = daemon.wait_for_job(&name, "is released", SOON, |job| job["hold"]["kind"] == "released");
     assert_eq!(held["name"], name);
-    pty.eventually("the flag of a paused job", |screen| screen.lines().any(|line| line.starts_with(">P")));
+    pty.eventually("the flag of a released job", |screen| screen.lines().any(|line| line.starts_with(">R")));
     pty.press("p");
-    daemon.wait_for_job(&name, "is governed again", SOON, |job| job["hold"]["kind"] != "operator");
+    daemon.wait_for_job(&name, "is governed again", SOON, |job| job["hold"]["kind"] != "released");
 
     pty.press("/nothing-like-that\r");
     pty.wait_for("no job matches");

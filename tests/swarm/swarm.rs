@@ -54,8 +54,8 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     assert_eq!(refused.status.code(), Some(6), "{}", String::from_utf8_lossy(&refused.stderr));
     swarm.stdout_of(&["undrain", target]);
 
-    swarm.stdout_of(&["pause", "train"]);
-    swarm.wait("train", "paused", |job| job["state"] == "paused");
+    swarm.stdout_of(&["suspend", "train"]);
+    swarm.wait("train", "suspended", |job| job["state"] == "suspended");
     swarm.stdout_of(&["resume", "train"]);
     swarm.wait("train", "running again", |job| job["state"] == "running");
     assert_one_writer(&beats);
@@ -128,8 +128,8 @@ fn a_manually_created_service_gets_the_stop_grace_of_its_label() {
     swarm.docker(1, &[&["service", "create"][..], &options, &labels, &rest, &["sh", "-c", script]].concat());
     swarm.coordinate();
     swarm.wait("slow", "running", |job| job["state"] == "running");
-    swarm.stdout_of(&["pause", "slow"]);
-    swarm.wait("slow", "paused", |job| job["state"] == "paused");
+    swarm.stdout_of(&["suspend", "slow"]);
+    swarm.wait("slow", "suspended", |job| job["state"] == "suspended");
     assert_eq!(std::fs::read_to_string(beats.join("slow")).unwrap(), "saved\n");
 }
 

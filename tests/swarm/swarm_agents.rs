@@ -64,9 +64,9 @@ fn the_stack_of_agents_works_and_leaves_nothing_behind() {
     };
     let first = eventually("an agent runs", SOON, agent);
 
-    // A pause needs the agent's attestation that no process of the job is left.
-    swarm.stdout_of(&["pause", "train"]);
-    swarm.wait("train", "paused", |job| job["state"] == "paused");
+    // A suspension needs the agent's attestation that no process of the job is left.
+    swarm.stdout_of(&["suspend", "train"]);
+    swarm.wait("train", "suspended", |job| job["state"] == "suspended");
     swarm.stdout_of(&["resume", "train"]);
     swarm.wait("train", "running again", |job| job["state"] == "running");
     assert!(assert_one_writer(&beats) > 0);
@@ -75,8 +75,8 @@ fn the_stack_of_agents_works_and_leaves_nothing_behind() {
     let task = swarm.docker(1, &["ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=flowcon_agent"]);
     swarm.docker(1, &["kill", &task]);
     eventually("another agent runs", SOON, || agent().filter(|id| *id != first));
-    swarm.stdout_of(&["pause", "train"]);
-    swarm.wait("train", "paused", |job| job["state"] == "paused");
+    swarm.stdout_of(&["suspend", "train"]);
+    swarm.wait("train", "suspended", |job| job["state"] == "suspended");
     assert_one_writer(&beats);
 
     swarm.docker(1, &["stack", "rm", "flowcon"]);

@@ -106,10 +106,10 @@ fn a_gang_with_higher_priority_reclaims_a_whole_gang_that_later_continues_withou
     swarm.wait_for_all("continued", |jobs| count(jobs, "high", "done") == 2 && count(jobs, "low", "running") == 3);
     assert_eq!(assert_all_one_writer(&high), 50);
     swarm.wait("low-1", "further", |_| assert_all_one_writer(&low) > before + 3);
-    // Pausing one worker stops the whole gang; it continues as a whole.
-    swarm.stdout_of(&["pause", "low-2"]);
+    // Suspending one worker stops the whole gang; it continues as a whole.
+    swarm.stdout_of(&["suspend", "low-2"]);
     swarm.wait_for_all("stopped as a whole", |jobs| {
-        count(jobs, "low", "waiting") == 2 && count(jobs, "low", "paused") == 1
+        count(jobs, "low", "waiting") == 2 && count(jobs, "low", "suspended") == 1
     });
     swarm.stdout_of(&["resume", "low"]);
     swarm.wait_for_all("running again", |jobs| count(jobs, "low", "running") == 3);
@@ -161,7 +161,7 @@ fn of_two_waiting_jobs_the_one_with_the_earlier_deadline_runs_first() {
     swarm.wait("sooner", "late", |job| job["state"] == "waiting" && job["late"] == true);
     assert!(swarm.stdout_of(&["explain", "sooner"]).contains("in time    no: "));
     swarm.wait("later", "waiting", |job| job["state"] == "waiting" && job["deadline_unix_ms"].is_u64());
-    swarm.stdout_of(&["pause", "first"]);
+    swarm.stdout_of(&["suspend", "first"]);
     swarm.wait_for_all("done, the nearer deadline first", |jobs| {
         let is = |name: &str, state: &str| jobs.iter().any(|job| job["name"] == name && job["state"] == state);
         assert!(jobs.is_empty() || is("later", "waiting") || is("sooner", "done"), "{jobs:#?}");

@@ -30,7 +30,7 @@ pub(super) fn router(feed: ClusterFeed, limits: ApiLimits, counters: Arc<Counter
         .route("/v1/cluster/events", get(events))
         .route("/v1/cluster/jobs", post(submit))
         .route("/v1/cluster/jobs/{name}/move", post(move_job))
-        .route("/v1/cluster/jobs/{name}/pause", post(pause))
+        .route("/v1/cluster/jobs/{name}/suspend", post(suspend))
         .route("/v1/cluster/jobs/{name}/resume", post(resume))
         .route("/v1/cluster/jobs/{name}/node-is-off", post(node_is_off))
         .route("/v1/cluster/nodes/{name}/drain", post(drain))
@@ -106,18 +106,18 @@ async fn move_job(
 }
 
 /// Stop a job until it is resumed. It saves its state first, as in a move.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/pause", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang")),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/suspend", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
-async fn pause(
+async fn suspend(
     State(feed): State<ClusterFeed>,
     Extension(peer): Extension<Peer>,
     name: Name,
 ) -> Result<Response, Fault> {
     let Path(job) = name?;
-    carry_out(&feed, &peer, ClusterCommand::Pause(job)).await
+    carry_out(&feed, &peer, ClusterCommand::Suspend(job)).await
 }
 
-/// Continue a paused job, or one whose restarts were given up.
+/// Continue a suspended job, or one whose restarts were given up.
 #[utoipa::path(post, path = "/v1/cluster/jobs/{name}/resume", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn resume(
@@ -181,7 +181,7 @@ async fn metrics(State(feed): State<ClusterFeed>, headers: HeaderMap) -> Respons
         title = "flowcoord",
         description = "Status and commands of the cluster's coordinator, on a Unix socket. Root and configured users have full control; members of the group `flowcon` have read-only access."
     ),
-    paths(status, events, submit, move_job, pause, resume, node_is_off, drain, undrain, metrics, document)
+    paths(status, events, submit, move_job, suspend, resume, node_is_off, drain, undrain, metrics, document)
 )]
 struct Description;
 

@@ -70,27 +70,27 @@ pub(super) async fn set_policy(
 }
 
 /// Restore the original limits of one container and stop governing it.
-#[utoipa::path(post, path = "/v1/containers/{name}/pause", params(("name" = String, Path, description = "name, id or beginning of an id")),
+#[utoipa::path(post, path = "/v1/containers/{name}/release", params(("name" = String, Path, description = "name, id or beginning of an id")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
-pub(super) async fn pause_container(
+pub(super) async fn release_container(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
     name: Name,
 ) -> Result<Response, Fault> {
     let id = commands::resolved(&latest(&api), &peer, &readable(name)?)?;
-    commands::carry_out(&api, &peer, Command::Pause(Some(id))).await
+    commands::carry_out(&api, &peer, Command::Release(Some(id))).await
 }
 
 /// Govern one container again; also ends a hold after a foreign change.
-#[utoipa::path(post, path = "/v1/containers/{name}/resume", params(("name" = String, Path, description = "name, id or beginning of an id")),
+#[utoipa::path(post, path = "/v1/containers/{name}/govern", params(("name" = String, Path, description = "name, id or beginning of an id")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
-pub(super) async fn resume_container(
+pub(super) async fn govern_container(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
     name: Name,
 ) -> Result<Response, Fault> {
     let id = commands::resolved(&latest(&api), &peer, &readable(name)?)?;
-    commands::carry_out(&api, &peer, Command::Resume(Some(id))).await
+    commands::carry_out(&api, &peer, Command::Govern(Some(id))).await
 }
 
 /// Pin the share of one container to its current or another value until it is unpinned, within the bounds of its labels.
@@ -145,18 +145,18 @@ pub(super) async fn disown_container(
 }
 
 /// Restore the original limits of all containers and stop governing them.
-#[utoipa::path(post, path = "/v1/pause", responses((status = 200, body = Done), (status = 403, body = Problem)))]
-pub(super) async fn pause(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
-    commands::carry_out(&api, &peer, Command::Pause(None)).await
+#[utoipa::path(post, path = "/v1/release", responses((status = 200, body = Done), (status = 403, body = Problem)))]
+pub(super) async fn release(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
+    commands::carry_out(&api, &peer, Command::Release(None)).await
 }
 
 /// Govern all containers again.
-#[utoipa::path(post, path = "/v1/resume", responses((status = 200, body = Done), (status = 403, body = Problem)))]
-pub(super) async fn resume(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
-    commands::carry_out(&api, &peer, Command::Resume(None)).await
+#[utoipa::path(post, path = "/v1/govern", responses((status = 200, body = Done), (status = 403, body = Problem)))]
+pub(super) async fn govern(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
+    commands::carry_out(&api, &peer, Command::Govern(None)).await
 }
 
-/// Restore all original limits and pause everything.
+/// Restore all original limits and release everything.
 #[utoipa::path(post, path = "/v1/restore", responses((status = 200, body = Done), (status = 403, body = Problem)))]
 pub(super) async fn restore(State(api): State<Arc<Api>>, Extension(peer): Extension<Peer>) -> Result<Response, Fault> {
     commands::carry_out(&api, &peer, Command::Restore).await

@@ -59,7 +59,7 @@ pub struct ClusterJob {
     pub name: String,
     /// Name of the job, if it has several workers.
     pub gang: Option<String>,
-    /// `waiting`, `paused`, `starting`, `running`, `stopping`, `carrying`, `done`, `failed` or `refused`.
+    /// `waiting`, `suspended`, `starting`, `running`, `stopping`, `carrying`, `done`, `failed` or `refused`.
     pub state: String,
     /// Hostname of its node, or of the node with its saved state.
     pub node: Option<String>,

@@ -149,7 +149,7 @@ fn why_its_share(job: &JobStatus, status: &NodeStatus) -> String {
 /// Why a container's limits are left alone, and what ends it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Hold {
-    /// `operator`, `foreign`, `moved`, `settling` or `unwritable`.
+    /// `released`, `foreign`, `moved`, `settling` or `unwritable`.
     pub kind: String,
     /// Explanation.
     pub why: String,
@@ -160,7 +160,7 @@ pub struct Hold {
 impl Hold {
     fn of(hold: &model::Hold, id: &str) -> Hold {
         let (kind, ends) = match hold {
-            model::Hold::Operator => ("operator", format!("`flowctl govern {id}`")),
+            model::Hold::Released => ("released", format!("`flowctl govern {id}`")),
             model::Hold::Foreign(_) => ("foreign", format!("`flowctl govern {id}` takes it back")),
             model::Hold::Moved(_) => ("moved", "by itself, when they are back in its own cgroup".to_owned()),
             model::Hold::Settling => ("settling", "by itself, at the next decision".to_owned()),

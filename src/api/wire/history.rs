@@ -175,8 +175,8 @@ pub struct NodeSample {
     pub cores: f64,
     /// Interval between decisions.
     pub interval_s: f64,
-    /// Whether an operator had paused everything.
-    pub paused: bool,
+    /// Whether an operator had released everything.
+    pub released: bool,
     /// Pressure of the ten seconds before.
     pub pressure: Pressure,
     /// The policy.
@@ -193,7 +193,7 @@ impl NodeSample {
             unix_ms: node.unix_ms,
             cores: finite(node.cores).unwrap_or(0.0),
             interval_s: node.interval.as_secs_f64(),
-            paused: node.paused,
+            released: node.released,
             pressure: Pressure::of(&node.pressure),
             policy: word(node.policy),
             objective: finite(node.objective).unwrap_or(0.0),

@@ -53,8 +53,8 @@ pub struct Node {
     pub next_decision_in_s: f64,
     /// Number of decisions since the daemon started.
     pub decisions: u64,
-    /// Whether an operator paused everything.
-    pub paused: bool,
+    /// Whether an operator released everything.
+    pub released: bool,
     /// End of the current control period, in which all containers have their original limits; null outside of one.
     pub plain_until_unix_ms: Option<u64>,
     /// GPUs by index; omitted if there are none or none responds.
@@ -78,7 +78,7 @@ impl Node {
             next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),
             next_decision_in_s: ahead.as_secs_f64(),
             decisions: status.ticks,
-            paused: status.paused,
+            released: status.released,
             plain_until_unix_ms: status.holdback.filter(|block| block.plain).map(|block| block.until_unix_ms),
             gpus: status.gpus.iter().map(Gpu::of).collect(),
             runtimes: status.runtimes.clone(),

@@ -73,12 +73,12 @@ enum Verb {
         node: String,
     },
     /// Stop a job until it is resumed; it saves its state first
-    Pause {
+    Suspend {
         /// Name or id of the service (6 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
-    /// Resume a job that was paused or given up
+    /// Resume a job that was suspended or given up
     Resume {
         /// Name or id of the service (6 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
@@ -126,7 +126,7 @@ pub(crate) async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen
         }
         Verb::Drain { node, wait } => drain(client, node, &nodes(node, "drain"), *wait, screen).await,
         Verb::Undrain { node } => post(client, &nodes(node, "undrain"), screen).await,
-        Verb::Pause { job } => post(client, &jobs(job, "pause"), screen).await,
+        Verb::Suspend { job } => post(client, &jobs(job, "suspend"), screen).await,
         Verb::Resume { job } => post(client, &jobs(job, "resume"), screen).await,
         Verb::NodeIsOff { job, node } => {
             post(client, &format!("{}?node={}", jobs(job, "node-is-off"), segment(node)), screen).await
@@ -169,7 +169,7 @@ async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Re
 async fn queue(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
     repeat(every, screen, async || {
         let mut cluster = fetch(client).await?;
-        cluster.jobs.retain(|job| matches!(job.state.as_str(), "waiting" | "paused" | "refused"));
+        cluster.jobs.retain(|job| matches!(job.state.as_str(), "waiting" | "suspended" | "refused"));
         screen.rendered(&cluster.jobs, &cluster.jobs, |look| pages::queue(&cluster.jobs, look))
     })
     .await
@@ -242,8 +242,9 @@ async fn drain(client: &Client, node: &str, path: &str, wait: bool, screen: &Scr
 
 /// Says that no worker is left on a node, and which waiting jobs have their only saved state there.
 fn emptied_text(jobs: &[ClusterJob], node: &str, hostname: &str) -> String {
-    let has_state_there =
-        |job: &&ClusterJob| job.node.as_deref() == Some(hostname) && matches!(job.state.as_str(), "waiting" | "paused");
+    let has_state_there = |job: &&ClusterJob| {
+        job.node.as_deref() == Some(hostname) && matches!(job.state.as_str(), "waiting" | "suspended")
+    };
     let names: Vec<&str> = jobs.iter().filter(has_state_there).map(|job| job.name.as_str()).collect();
     match names.is_empty() {
         true => format!("{node} is empty"),
@@ -267,10 +268,10 @@ mod tests {
         let mut jobs = vec![
             job("ended", "done", Some("node-2")),
             job("elsewhere", "waiting", Some("node-1")),
-            job("nowhere", "paused", None),
+            job("nowhere", "suspended", None),
         ];
         assert_eq!(emptied_text(&jobs, "node-2", "node-2"), "node-2 is empty");
-        jobs.extend([job("bert", "paused", Some("node-2")), job("resnet", "waiting", Some("node-2"))]);
+        jobs.extend([job("bert", "suspended", Some("node-2")), job("resnet", "waiting", Some("node-2"))]);
         let text = emptied_text(&jobs, "its-id", "node-2");
         assert!(text.starts_with("its-id is empty, but the only saved state of these jobs is there: bert, resnet; "));
         assert!(text.contains("`flowctl cluster queue`"), "{text}");

@@ -49,7 +49,7 @@ fn decision(instant: &JobSnapshot) -> Vec<(&'static str, String)> {
     let why = sample.decision.as_ref().map(|decision| decision.story.clone());
     lines.push(("why", why.unwrap_or_else(|| "not decided yet".to_owned())));
     if let Some(node) = &instant.node {
-        lines.push(("policy", node.policy.clone() + if node.paused { ", released by an operator" } else { "" }));
+        lines.push(("policy", node.policy.clone() + if node.released { ", released by an operator" } else { "" }));
     }
     lines.extend(sample.list.as_ref().map(|list| ("list", list.clone())));
     if let (Some(share), Some(limit)) = (sample.share, sample.limit) {

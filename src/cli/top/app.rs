@@ -333,8 +333,8 @@ mod tests {
     #[test]
     fn the_result_of_a_command_is_shown_for_a_while_and_the_status_is_refreshed() {
         let mut app = watching();
-        assert_eq!(app.take(Input::CommandDone(Ok("vae is paused".to_owned())), at(10)), [Effect::Refresh]);
-        assert!(app.message(at(12)).is_some_and(|message| message.text == "vae is paused" && !message.is_error));
+        assert_eq!(app.take(Input::CommandDone(Ok("vae is released".to_owned())), at(10)), [Effect::Refresh]);
+        assert!(app.message(at(12)).is_some_and(|message| message.text == "vae is released" && !message.is_error));
         assert!(app.message(at(17)).is_none());
         app.take(Input::CommandDone(Err("denied".to_owned())), at(20));
         assert!(app.message(at(21)).is_some_and(|message| message.is_error));

@@ -104,8 +104,8 @@ impl App {
             KeyCode::Char('m') => self.overlay = Some(Overlay::Messages(0)),
             KeyCode::Char('d') => self.open_prompt(PromptKind::Delay),
             KeyCode::Char(' ') => self.freeze(!self.frozen),
-            KeyCode::Char('p') => return self.pause_or_resume(now),
-            KeyCode::Char('r') => return self.command("resume", "resuming", now),
+            KeyCode::Char('p') => return self.release_or_govern(now),
+            KeyCode::Char('r') => return self.command("govern", "governing", now),
             KeyCode::Char('x') => return self.pin_or_unpin(now),
             KeyCode::F(5) => return vec![Effect::Refresh],
             _ => {}
@@ -168,10 +168,10 @@ impl App {
         job.map(|job| (job.id.clone(), job.name.clone()))
     }
 
-    fn pause_or_resume(&mut self, now: Now) -> Vec<Effect> {
+    fn release_or_govern(&mut self, now: Now) -> Vec<Effect> {
         let job = if self.detail.is_some() { self.detail_job() } else { self.selection() };
-        let paused = job.and_then(|job| job.hold.as_ref()).is_some_and(|hold| hold.kind == "operator");
-        if paused { self.command("resume", "resuming", now) } else { self.command("pause", "releasing", now) }
+        let released = job.and_then(|job| job.hold.as_ref()).is_some_and(|hold| hold.kind == "released");
+        if released { self.command("govern", "governing", now) } else { self.command("release", "releasing", now) }
     }
 
     fn pin_or_unpin(&mut self, now: Now) -> Vec<Effect> {
@@ -301,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn p_pauses_the_selected_job_by_its_full_id_and_resumes_a_paused_one() {
+    fn p_releases_the_selected_job_by_its_full_id_and_governs_a_released_one() {
         let mut app = app();
-        assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/pause".to_owned())]);
+        assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/release".to_owned())]);
         let mut jobs = containers();
-        jobs[0].hold = Some(api::wire::Hold { kind: "operator".to_owned(), why: String::new(), ends: String::new() });
+        jobs[0].hold = Some(api::wire::Hold { kind: "released".to_owned(), why: String::new(), ends: String::new() });
         app.take(Input::Status(Box::new(status(jobs))), Now::default());
-        assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/resume".to_owned())]);
+        assert_eq!(types(&mut app, "p"), [Effect::Command("/v1/containers/vae-0123456789abcdef/govern".to_owned())]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl ShareSpan {
     }
 
     /// Draws a bar of the whole node: `█` floor, `▓` share above it, `░` up to the bound, `·` beyond the bound.
-    /// A floor that is not reached, as in a paused job, is `▒`. The characters are distinct without colour.
+    /// A floor that is not reached, as in a released job, is `▒`. The characters are distinct without colour.
     pub(super) fn bar(&self, columns: usize) -> String {
         let Some(now) = self.now else { return "·".repeat(columns) };
         let cells = |fraction: f64| (fraction.clamp(0.0, 1.0) * columns as f64).round() as usize;

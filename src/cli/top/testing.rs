@@ -111,7 +111,7 @@ pub(super) fn status(containers: Vec<Container>) -> Status {
             next_decision_unix_ms: NOW + 12_000,
             next_decision_in_s: 12.0,
             decisions: 45,
-            paused: false,
+            released: false,
             plain_until_unix_ms: None,
             gpus: Vec::new(),
             runtimes: vec!["docker: connected (28.2.2)".to_owned()],

@@ -80,7 +80,7 @@ pub(super) enum CommandKind {
         job: usize,
         node: usize,
     },
-    Pause(usize),
+    Suspend(usize),
     Resume(usize),
     /// A node that is cut off is switched off for good, and an operator confirms it.
     NodeIsOff {
@@ -130,7 +130,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         74..77 => Action::Command { coordinator, what: CommandKind::Drain(node) },
         77..80 => Action::Command { coordinator, what: CommandKind::Undrain(node) },
         80..87 => Action::Command { coordinator, what: CommandKind::Move { job, node } },
-        87 => Action::Command { coordinator, what: CommandKind::Pause(job) },
+        87 => Action::Command { coordinator, what: CommandKind::Suspend(job) },
         88 => Action::Command { coordinator, what: CommandKind::Resume(job) },
         89..92 => Action::ScaledByHand { job, replicas: u64::from(yes) },
         92 if pick < 300 => Action::PinnedByHand { job, node: yes.then_some(node) },
@@ -182,7 +182,7 @@ pub(super) fn act(coordinators: &mut [Coordinator], world: &mut World, action: A
                 CommandKind::Drain(node) => Command::Drain(name(node)),
                 CommandKind::Undrain(node) => Command::Undrain(name(node)),
                 CommandKind::Move { job: which, node } => Command::Move { job: job(which), node: name(node) },
-                CommandKind::Pause(which) => Command::Pause(job(which)),
+                CommandKind::Suspend(which) => Command::Suspend(job(which)),
                 CommandKind::Resume(which) => Command::Resume(job(which)),
                 CommandKind::NodeIsOff { node, .. } if !world.nodes[node].cut => return Ok(()),
                 CommandKind::NodeIsOff { job: which, node } => {

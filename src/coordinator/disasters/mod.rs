@@ -113,7 +113,7 @@ fn repair(coordinator: &mut Coordinator, world: &mut World, job: usize) -> Resul
             (0..NODES).for_each(|node| world.nodes[node].drained = false);
             Ok(())
         }
-        Some(WhyKind::Paused | WhyKind::GaveUp) => coordinator.command(world, Command::Resume(name)),
+        Some(WhyKind::Suspended | WhyKind::GaveUp) => coordinator.command(world, Command::Resume(name)),
         Some(WhyKind::Foreign) => {
             act(std::slice::from_mut(coordinator), world, Action::ScaledByHand { job, replicas: 0 })
         }

@@ -59,21 +59,22 @@ impl Machine {
                     self.node_command_queue.push(QueuedNodeCommand { command_id, node, drains, until, asked: None });
                 }
             },
-            Command::Move { job, .. } | Command::Pause(job) | Command::Resume(job) | Command::NodeIsOff { job, .. } => {
-                match self.find_jobs(job) {
-                    Err(refusal) => self.reply(command_id, Err(refusal)),
-                    Ok(remaining) => {
-                        let results = Vec::new();
-                        self.command_queue.push(QueuedCommand {
-                            command_id,
-                            remaining: remaining.into_iter().collect(),
-                            command,
-                            results,
-                            until,
-                        });
-                    }
+            Command::Move { job, .. }
+            | Command::Suspend(job)
+            | Command::Resume(job)
+            | Command::NodeIsOff { job, .. } => match self.find_jobs(job) {
+                Err(refusal) => self.reply(command_id, Err(refusal)),
+                Ok(remaining) => {
+                    let results = Vec::new();
+                    self.command_queue.push(QueuedCommand {
+                        command_id,
+                        remaining: remaining.into_iter().collect(),
+                        command,
+                        results,
+                        until,
+                    });
                 }
-            }
+            },
         }
         self.serve(at);
     }
@@ -118,7 +119,7 @@ impl Machine {
         if entry.remaining.remove(id) {
             let begun = match &entry.command {
                 Command::Move { node, .. } => format!("{name} is stopping, then moves to {node}"),
-                Command::Pause(_) => format!("{name} is paused"),
+                Command::Suspend(_) => format!("{name} is suspended"),
                 Command::Resume(_) => format!("{name} starts as soon as there is room"),
                 Command::NodeIsOff { node, .. } => format!("{name} no longer waits for {node}"),
                 Command::Drain(_) | Command::Undrain(_) => return,
@@ -176,7 +177,7 @@ impl Machine {
         }
         match command {
             Command::Move { node, .. } => self.move_now(seen, job, node, id),
-            Command::Pause(_) => self.pause_now(job, name, id),
+            Command::Suspend(_) => self.suspend_now(job, name, id),
             Command::Resume(_) => resume_now(job, name),
             Command::NodeIsOff { node, .. } => self.off_now(seen, job, name, node),
             Command::Drain(_) | Command::Undrain(_) => Now::nothing(String::new()),
@@ -225,21 +226,21 @@ impl Machine {
         })
     }
 
-    fn pause_now(&self, job: &Job, name: &str, id: &ServiceId) -> Now {
+    fn suspend_now(&self, job: &Job, name: &str, id: &ServiceId) -> Now {
         let record = &job.record;
         let mut write = match record.phase {
-            JobPhase::Waiting if record.paused => return Now::nothing(format!("{name} is paused")),
+            JobPhase::Waiting if record.suspended => return Now::nothing(format!("{name} is suspended")),
             JobPhase::Waiting => {
                 let mut record = record.clone();
-                record.paused = true;
+                record.suspended = true;
                 Write { record, spec: Spec::Keep, text: String::new() }
             }
-            JobPhase::Stopping if record.goal == Some(Goal::Pause) => {
-                return Now::nothing(format!("{name} is being paused"));
+            JobPhase::Stopping if record.goal == Some(Goal::Suspend) => {
+                return Now::nothing(format!("{name} is being suspended"));
             }
-            _ => job.fence(Goal::Pause, None, "paused by an operator", self.units_of(id, job)),
+            _ => job.fence(Goal::Suspend, None, "suspended by an operator", self.units_of(id, job)),
         };
-        write.text = "paused by an operator".to_owned();
+        write.text = "suspended by an operator".to_owned();
         Now::Write(Box::new(write))
     }
 
@@ -262,8 +263,8 @@ impl Machine {
             ));
         }
         if was_home {
-            // It stays paused if it was being paused. The next start is on any node, without the state of the lost one.
-            record.paused |= record.goal == Some(Goal::Pause);
+            // It stays suspended if it was being suspended. The next start is on any node, without the state of the lost one.
+            record.suspended |= record.goal == Some(Goal::Suspend);
             (record.home, record.to, record.goal, record.phase) = (None, None, None, JobPhase::Waiting);
         }
         record.leased = None;
@@ -320,13 +321,13 @@ impl Machine {
 
 fn resume_now(job: &Job, name: &str) -> Now {
     let mut record = job.record.clone();
-    let was_held = record.paused || record.tries > 0 || record.goal == Some(Goal::Pause);
+    let was_held = record.suspended || record.tries > 0 || record.goal == Some(Goal::Suspend);
     if !was_held {
-        return Now::nothing(format!("{name} is not paused"));
+        return Now::nothing(format!("{name} is not suspended"));
     }
-    (record.paused, record.tries, record.retry_at, record.mark) = (false, 0, None, None);
+    (record.suspended, record.tries, record.retry_at, record.mark) = (false, 0, None, None);
     record.avoid.clear();
-    if record.goal == Some(Goal::Pause) {
+    if record.goal == Some(Goal::Suspend) {
         record.goal = Some(Goal::Queue);
     }
     Now::Write(Box::new(Write { record, spec: Spec::Keep, text: "resumed by an operator".to_owned() }))

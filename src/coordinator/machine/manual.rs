@@ -19,7 +19,7 @@ impl Machine {
         let mut record = job.record.clone();
         record.home = seen.service.pin.clone();
         record.placed.extend(record.home.clone());
-        (record.phase, record.paused) = (JobPhase::Starting, false);
+        (record.phase, record.suspended) = (JobPhase::Starting, false);
         let text = "started manually on the node that it is pinned to".to_owned();
         self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
     }
@@ -72,7 +72,7 @@ impl Machine {
     }
 
     /// Writes back the internal labels that an update has removed. If it has also stopped the job, that goes back to the queue: nobody
-    /// wanted to pause it.
+    /// wanted to suspend it.
     pub(super) fn restore_labels(&mut self, id: &ServiceId, job: &Job, at: At) {
         let Some(seen) = self.seen.get(id) else { return };
         let is_up = seen.service.mode != ServiceMode::Replicated(0);
@@ -115,12 +115,12 @@ impl Job {
     /// Returns the change for a job that was scaled to 1 without starting: it is resumed.
     pub(super) fn resumed(&self) -> Write {
         let mut record = self.record.clone();
-        (record.paused, record.tries, record.retry_at, record.exit) = (false, 0, None, None);
+        (record.suspended, record.tries, record.retry_at, record.exit) = (false, 0, None, None);
         record.avoid.clear();
         if record.phase == JobPhase::Done {
             record.phase = JobPhase::Waiting;
         }
-        if record.goal == Some(Goal::Pause) {
+        if record.goal == Some(Goal::Suspend) {
             record.goal = Some(Goal::Queue);
         }
         let text = "scaled to 1 manually: it starts as soon as possible".to_owned();

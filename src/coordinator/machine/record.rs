@@ -38,7 +38,7 @@ pub enum Goal {
     /// To wait in the queue.
     Queue,
     /// To wait until it is resumed.
-    Pause,
+    Suspend,
 }
 
 /// The durable state of a job.
@@ -75,7 +75,7 @@ pub struct Record {
     /// Last failure, as text.
     pub mark: Option<Arc<str>>,
     /// Whether it waits until it is resumed.
-    pub paused: bool,
+    pub suspended: bool,
     /// The node whose agent stops the job when its lease expires.
     pub leased: Option<NodeId>,
     /// Exit code, once it has exited.
@@ -102,7 +102,7 @@ impl Default for Record {
             retry_at: None,
             avoid: BTreeSet::new(),
             mark: None,
-            paused: false,
+            suspended: false,
             leased: None,
             exit: None,
             pin: None,
@@ -118,8 +118,9 @@ const PHASES: [(JobPhase, &str); 6] = [
     (JobPhase::Carrying, "carrying"),
     (JobPhase::Done, "done"),
 ];
+/// In the labels of services. A job that an earlier coordinator paused stays suspended, so `pause` and `paused` are as it wrote them.
 const GOALS: [(Goal, &str); 4] =
-    [(Goal::Move, "move"), (Goal::Return, "return"), (Goal::Queue, "queue"), (Goal::Pause, "pause")];
+    [(Goal::Move, "move"), (Goal::Return, "return"), (Goal::Queue, "queue"), (Goal::Suspend, "pause")];
 const NAMES: [&str; 19] = [
     "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "moves", "tries", "retry-at",
     "avoid", "mark", "paused", "leased", "exit", "pin",
@@ -162,7 +163,7 @@ impl Record {
             retry_at: read.number("retry-at")?.map(Millis),
             avoid: read.list("avoid")?.into_iter().map(NodeId).collect(),
             mark: read.text("mark")?,
-            paused: read.word("paused", &[(true, "true")])?.unwrap_or(false),
+            suspended: read.word("paused", &[(true, "true")])?.unwrap_or(false),
             leased: read.text("leased")?.map(NodeId),
             exit: read.number("exit")?,
             pin: read.text("pin")?.map(NodeId),
@@ -231,7 +232,7 @@ impl Record {
             self.retry_at.map(|at| at.0.to_string().into()),
             list(self.avoid.iter().map(|node| &node.0)),
             text(&self.mark),
-            self.paused.then(|| "true".into()),
+            self.suspended.then(|| "true".into()),
             node(&self.leased),
             self.exit.map(|exit| exit.to_string().into()),
             node(&self.pin),
@@ -309,7 +310,7 @@ mod tests {
             retry_at: Some(Millis(1_700_000_000_000)),
             avoid: nodes(&["c"]),
             mark: Some("no such image on c".into()),
-            paused: true,
+            suspended: true,
             leased: Some(NodeId("a".into())),
             exit: Some(-1),
             pin: Some(NodeId("b".into())),

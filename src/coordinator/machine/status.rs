@@ -97,7 +97,9 @@ impl Machine {
             Some(_) => "",
             None => " (without a checkpoint, it begins again when it is resumed)",
         };
-        Some(format!("it stays on draining node {node}: {why}; to stop it, run `flowctl cluster pause {name}`{again}"))
+        Some(format!(
+            "it stays on draining node {node}: {why}; to stop it, run `flowctl cluster suspend {name}`{again}"
+        ))
     }
 }
 
@@ -125,7 +127,7 @@ impl Seen {
 
 fn state_of(job: &Job) -> JobState {
     match job.record.phase {
-        JobPhase::Waiting if job.record.paused => JobState::Paused,
+        JobPhase::Waiting if job.record.suspended => JobState::Suspended,
         JobPhase::Waiting => JobState::Waiting,
         JobPhase::Starting => JobState::Starting,
         JobPhase::Running => JobState::Running,

@@ -47,7 +47,7 @@ impl Machine {
             _ if has_lost_labels => self.restore_labels(id, &job, at),
             ManualChange::None => self.step_phase(id, &job, was_startable, at),
             ManualChange::ScaledDown => {
-                let fence = job.fence(Goal::Pause, None, "it was scaled to 0 by hand", self.units_of(id, &job));
+                let fence = job.fence(Goal::Suspend, None, "it was scaled to 0 by hand", self.units_of(id, &job));
                 self.write(id, fence, None, at);
             }
             ManualChange::ScaledUp => self.write(id, job.resumed(), None, at),
@@ -73,8 +73,8 @@ impl Machine {
     /// Marks the job as startable if it waits for the plan alone, else sets the reason.
     fn step_waiting(&mut self, id: &ServiceId, job: &Job, was_startable: bool, at: At) {
         let record = &job.record;
-        if record.paused {
-            return self.set_why(id, WhyKind::Paused, "paused; run `flowctl cluster resume` to continue");
+        if record.suspended {
+            return self.set_why(id, WhyKind::Suspended, "suspended; run `flowctl cluster resume` to continue");
         }
         if record.tries >= self.settings.tries_most {
             let mark = record.mark.as_deref().unwrap_or("unknown reason");

@@ -345,7 +345,7 @@ fn a_standby_does_nothing_and_says_so() {
     let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true")])]);
     bench.swarm.is_leader = false;
     bench.handle(Event::Tick);
-    bench.handle(Event::Command(Command::Pause("job".to_owned()), CommandId(7)));
+    bench.handle(Event::Command(Command::Suspend("job".to_owned()), CommandId(7)));
     bench.passes(60);
     assert!(bench.did.is_empty());
     assert!(
@@ -355,11 +355,11 @@ fn a_standby_does_nothing_and_says_so() {
 }
 
 #[test]
-fn a_paused_job_stops_and_waits_until_it_is_resumed() {
+fn a_suspended_job_stops_and_waits_until_it_is_resumed() {
     let mut bench = running();
-    bench.handle(Event::Command(Command::Pause("job".to_owned()), CommandId(1)));
+    bench.handle(Event::Command(Command::Suspend("job".to_owned()), CommandId(1)));
     bench.passes(30);
-    assert_eq!((bench.state("job"), bench.why("job").0), (JobState::Paused, WhyKind::Paused));
+    assert_eq!((bench.state("job"), bench.why("job").0), (JobState::Suspended, WhyKind::Suspended));
     bench.handle(Event::Command(Command::Resume("job".to_owned()), CommandId(2)));
     bench.passes(30);
     assert_eq!(bench.state("job"), JobState::Running);

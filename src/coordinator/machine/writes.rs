@@ -43,12 +43,13 @@ impl Job {
     /// Proven gone: it waits in the queue, or until it is resumed.
     pub(super) fn wait(&self, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
-        record.paused |= record.goal == Some(Goal::Pause);
+        record.suspended |= record.goal == Some(Goal::Suspend);
         (record.phase, record.goal, record.to, record.from) = (JobPhase::Waiting, None, None, None);
         record.placed.clear();
         record.past = past.collect();
         record.leased = None;
-        let text = if record.paused { "stopped and proven gone: paused" } else { "stopped and proven gone: queued" };
+        let text =
+            if record.suspended { "stopped and proven gone: suspended" } else { "stopped and proven gone: queued" };
         Write { record, spec: Spec::Fence, text: text.to_owned() }
     }
 
@@ -73,7 +74,7 @@ impl Job {
         (record.phase, record.home, record.to) = (JobPhase::Starting, Some(node.clone()), None);
         record.placed = [node.clone()].into();
         record.past = past.collect();
-        (record.leased, record.exit, record.paused) = (None, None, false);
+        (record.leased, record.exit, record.suspended) = (None, None, false);
         Write { record, spec: Spec::Start(node.clone()), text: "starting".to_owned() }
     }
 

@@ -48,8 +48,8 @@ pub(super) enum Action {
     /// Another engine answers from now on.
     EngineIs(EngineId),
     Disk(Disk),
-    Pause(Option<usize>),
-    Resume(Option<usize>),
+    Release(Option<usize>),
+    Govern(Option<usize>),
     Restore,
     Adopt(usize),
     Disown(usize),
@@ -107,8 +107,8 @@ fn action(random: &mut ChaCha8Rng) -> Action {
             let disks = [Disk::Works, Disk::Works, Disk::Full, Disk::Lies];
             Action::Disk(disks[random.random_range(0..disks.len())])
         }
-        86 => Action::Pause(one),
-        87..90 => Action::Resume(one),
+        86 => Action::Release(one),
+        87..90 => Action::Govern(one),
         90 => Action::Restore,
         91 => Action::Adopt(if by_engine { UNLABELLED } else { container }),
         92 => Action::Disown(if by_engine { UNLABELLED } else { container }),
@@ -158,13 +158,13 @@ pub(super) fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<()
             host.containers[container].moves(at, processes);
         }
         Action::ChangedWhileReleased { container, kind, number } => {
-            act(node, host, Action::Pause(Some(container)))?;
+            act(node, host, Action::Release(Some(container)))?;
             for _ in 0..number % 20 {
                 act(node, host, Action::Step)?;
                 act(node, host, Action::Handle)?;
             }
             owner_sets(node, host, container, (kind, number, true));
-            act(node, host, Action::Resume(Some(container)))?;
+            act(node, host, Action::Govern(Some(container)))?;
         }
         Action::SystemReverts { container, kind } => host.containers[container].reverts(KINDS[kind]),
         Action::Stops(container) => {
@@ -196,8 +196,8 @@ pub(super) fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<()
             (0..CONTAINERS).for_each(|container| node.notify(host, container));
         }
         Action::Disk(disk) => host.disk = disk,
-        Action::Pause(one) => node.command(host, Command::Pause(one.map(|container| name(host, container))))?,
-        Action::Resume(one) => node.command(host, Command::Resume(one.map(|container| name(host, container))))?,
+        Action::Release(one) => node.command(host, Command::Release(one.map(|container| name(host, container))))?,
+        Action::Govern(one) => node.command(host, Command::Govern(one.map(|container| name(host, container))))?,
         Action::Restore => node.command(host, Command::Restore)?,
         Action::Adopt(container) => {
             let adopt = Command::Adopt { name: name(host, container), labels: BTreeMap::new() };

@@ -64,7 +64,7 @@ fn epilogue(node: &mut Node, host: &mut Host) -> Result<(), String> {
         node.listed(host)?;
         at_rest(node, host)?;
         all_back(node, host)?;
-        node.command(host, Command::Resume(None))?;
+        node.command(host, Command::Govern(None))?;
         settle(node, host)?;
     }
     if node.unanswered_count() > 0 {

@@ -317,7 +317,7 @@ impl Node {
         self.last_request += 1;
         let request = RequestId(self.last_request);
         let governed = match &command {
-            Command::Resume(Some(name)) => host.container(&ContainerId::new(name)),
+            Command::Govern(Some(name)) => host.container(&ContainerId::new(name)),
             _ => None,
         };
         self.unanswered.insert(request, governed);

@@ -109,7 +109,7 @@ fn moved_on(kept: &Sample, now: &Sample, measure: &Measure) -> bool {
 pub(super) fn node_changed(kept: &NodeSample, now: &NodeSample) -> bool {
     let gap = now.unix_ms.saturating_sub(kept.unix_ms);
     let settings = |node: &NodeSample| {
-        (node.policy, node.paused, node.interval, node.objective.to_bits(), node.growth_threshold.to_bits())
+        (node.policy, node.released, node.interval, node.objective.to_bits(), node.growth_threshold.to_bits())
     };
     settings(kept) != settings(now)
         || differ(kept.cores, now.cores, 0.0, 0.005)

@@ -135,7 +135,7 @@ impl Recorder {
             unix_ms: status.unix_ms,
             cores: status.cores,
             interval: status.interval,
-            paused: status.paused,
+            released: status.released,
             pressure: status.pressure,
             policy: status.settings.policy,
             objective: status.settings.objective.0,

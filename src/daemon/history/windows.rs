@@ -188,7 +188,7 @@ mod tests {
             jobs.extend((at_s >= 5).then_some(("job3", cpu - 4.0)));
             jobs.extend((at_s < 8).then_some(("job4", cpu)));
             let mut status = status(at_s * 1000, &jobs);
-            status.jobs[1].observed.hold = (at_s == 6).then_some(Hold::Operator);
+            status.jobs[1].observed.hold = (at_s == 6).then_some(Hold::Released);
             if at_s >= 5 {
                 status.jobs[2].observed.started = Millis(4_000);
             }

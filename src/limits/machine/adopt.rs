@@ -150,7 +150,7 @@ impl Machine {
             return self.refuse(request, too_busy());
         }
         if let Some(container) = self.containers.get_mut(&id) {
-            container.ledger.leave_alone(); // nothing more is written from now on
+            container.ledger.release(); // nothing more is written from now on
         }
         self.adoptions.disowning.insert(id, request);
     }

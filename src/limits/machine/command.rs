@@ -1,4 +1,4 @@
-//! Commands that release containers and govern them again: pause, resume, restore, and the end of the daemon.
+//! Commands that release containers and govern them again: release, govern, restore, and the end of the daemon.
 //!
 //! The work of a command may take as long as the engine does. The client gets its reply when the result is known, or after a time limit,
 //! with what is not done yet. What failed is tried again as long as the container is left alone.
@@ -16,8 +16,8 @@ const RESTORE_WITHIN: Millis = Millis::from_secs(50);
 impl Machine {
     pub(super) fn command(&mut self, command: Command, request: RequestId, at: At) {
         match command {
-            Command::Pause(name) => self.pause(name.as_deref(), request, at),
-            Command::Resume(name) => self.resume(name.as_deref(), request, at),
+            Command::Release(name) => self.release(name.as_deref(), request, at),
+            Command::Govern(name) => self.govern(name.as_deref(), request, at),
             Command::Restore => self.restore(request, at),
             Command::Adopt { name, labels } => self.adopt(name, labels, request),
             Command::Disown(name) => self.disown(&name, request),
@@ -38,30 +38,30 @@ impl Machine {
     }
 
     /// Leaves a container, or all, alone and restores the original limits.
-    fn pause(&mut self, name: Option<&str>, request: RequestId, at: At) {
+    fn release(&mut self, name: Option<&str>, request: RequestId, at: At) {
         let id = match name.map(|name| self.find(name)).transpose() {
             Ok(id) => id,
             Err(refusal) => return self.refuse(request, refusal),
         };
         match id.as_ref().and_then(|id| self.containers.get_mut(id)) {
-            None => self.paused = true,
-            Some(container) => container.ledger.leave_alone(),
+            None => self.everything_released = true,
+            Some(container) => container.ledger.release(),
         }
         let is_affected = |(one, container): (&ContainerId, &Container)| {
             (id.as_ref().is_none_or(|id| id == one) && container.ledger.may_need_restore()).then(|| one.clone())
         };
         let meant = self.containers.iter().filter_map(is_affected).collect();
         self.restore_limits(meant, AfterRestore::Keep);
-        self.wait(request, Awaited::Pause(id), at);
+        self.wait(request, Awaited::Release(id), at);
     }
 
     /// Governs a container, or all, again. Values that others set become the original.
-    fn resume(&mut self, name: Option<&str>, request: RequestId, at: At) {
+    fn govern(&mut self, name: Option<&str>, request: RequestId, at: At) {
         let id = match name.map(|name| self.find(name)).transpose() {
             Ok(id) => id,
             Err(refusal) => return self.refuse(request, refusal),
         };
-        if id.is_some() && self.paused {
+        if id.is_some() && self.everything_released {
             let text = "everything is released; `flowctl govern --all` ends that";
             return self.refuse(request, Refusal::Refused(text.to_owned()));
         }
@@ -73,9 +73,9 @@ impl Machine {
             let text = "everything is being restored; try again when that has ended (see `flowctl events`)";
             return self.refuse(request, Refusal::Refused(text.to_owned()));
         }
-        let (was_paused, is_writing) = (self.paused, self.in_flight > 0);
+        let (was_released, is_writing) = (self.everything_released, self.in_flight > 0);
         if id.is_none() {
-            self.paused = false;
+            self.everything_released = false;
             self.effects.push(Effect::RestoreProblem(None)); // it is governed again
         }
         let ids: Vec<ContainerId> =
@@ -87,18 +87,18 @@ impl Machine {
             }
             let Some(container) = self.containers.get_mut(&id) else { continue };
             // While limits are being written, nobody knows whether others have changed them.
-            let was_left_alone = container.ledger.resume(was_paused || is_writing);
+            let was_left_alone = container.ledger.govern(was_released || is_writing);
             self.remove_notices(&id, false);
             left_alone.extend(was_left_alone.then_some(id));
         }
         self.restore_limits(left_alone, AfterRestore::Accept);
         self.effects.push(Effect::DecideNow);
-        self.wait(request, Awaited::Resume(id), at);
+        self.wait(request, Awaited::Govern(id), at);
     }
 
-    /// Pauses everything and restores all that the journal holds.
+    /// Releases everything and restores all that the journal holds.
     fn restore(&mut self, request: RequestId, at: At) {
-        self.paused = true;
+        self.everything_released = true;
         if self.restoring > 0 {
             let text = "everything is already being restored".to_owned();
             return self.refuse(request, Refusal::Refused(text));
@@ -155,7 +155,7 @@ impl Machine {
             ledger.leftover().is_empty() && (ledger.holds().foreign.is_none() || !ledger.may_need_restore())
         };
         let all_run = self.originals.keys().all(|id| self.containers.contains_key(id));
-        if self.paused && all_run && self.containers.values().all(is_restored) {
+        if self.everything_released && all_run && self.containers.values().all(is_restored) {
             self.effects.push(Effect::RestoreProblem(None));
         }
     }
@@ -173,17 +173,17 @@ impl Machine {
     /// Replies to the commands whose results are known, and to those that have waited long enough.
     pub(super) fn answer_waiting(&mut self, at: At) {
         // Others may have changed a limit since it was accepted.
-        let resumed = self.waiting.iter().filter_map(|waiting| match &waiting.awaited {
-            Awaited::Resume(id) => Some(id.clone()),
+        let governed = self.waiting.iter().filter_map(|waiting| match &waiting.awaited {
+            Awaited::Govern(id) => Some(id.clone()),
             _ => None,
         });
-        for id in resumed.collect::<Vec<_>>() {
+        for id in governed.collect::<Vec<_>>() {
             let ids = id.map_or_else(|| self.containers.keys().cloned().collect(), |id| vec![id]);
             ids.iter().for_each(|id| self.check_drift(id, false, at));
         }
         for waiting in std::mem::take(&mut self.waiting) {
             let is_known = match &waiting.awaited {
-                Awaited::Pause(_) | Awaited::Resume(_) => self.in_flight == 0,
+                Awaited::Release(_) | Awaited::Govern(_) => self.in_flight == 0,
                 Awaited::Restore => false,
             };
             if !is_known && at.now < waiting.until {
@@ -192,7 +192,7 @@ impl Machine {
             }
             let result = self.result_of(&waiting.awaited);
             let about = match &waiting.awaited {
-                Awaited::Pause(Some(id)) | Awaited::Resume(Some(id)) => self.with_name(id),
+                Awaited::Release(Some(id)) | Awaited::Govern(Some(id)) => self.with_name(id),
                 _ => None,
             };
             self.answer(waiting.request, about, result);
@@ -202,11 +202,11 @@ impl Machine {
     fn result_of(&self, awaited: &Awaited) -> Result<String, Refusal> {
         let failed = |text: String| Err(Refusal::Failed(text));
         let undone = match awaited {
-            Awaited::Pause(id) | Awaited::Resume(id) => self.undone(id.as_ref(), awaited),
+            Awaited::Release(id) | Awaited::Govern(id) => self.undone(id.as_ref(), awaited),
             Awaited::Restore => self.undone(None, awaited),
         };
         let name = |id: &ContainerId| self.with_name(id).map_or_else(|| id.short().to_owned(), |(_, name)| name);
-        if let Awaited::Pause(Some(id)) | Awaited::Resume(Some(id)) = awaited
+        if let Awaited::Release(Some(id)) | Awaited::Govern(Some(id)) = awaited
             && !self.containers.contains_key(id)
         {
             return failed(format!("{} has ended meanwhile; it is governed when it starts again", id.short()));
@@ -218,30 +218,28 @@ impl Machine {
                 ANSWER_WITHIN.0 / 1000,
                 if undone.is_empty() { String::new() } else { format!("; not restored yet: {undone}") }
             )),
-            (Awaited::Pause(None), undone) if undone.is_empty() => {
+            (Awaited::Release(None), undone) if undone.is_empty() => {
                 Ok("released: every container has its original limits and is left alone".to_owned())
             }
-            (Awaited::Pause(Some(id)), undone) if undone.is_empty() => {
+            (Awaited::Release(Some(id)), undone) if undone.is_empty() => {
                 Ok(format!("{} is released: it has its original limits and is left alone", name(id)))
             }
-            (Awaited::Pause(_), undone) => failed(format!(
+            (Awaited::Release(_), undone) => failed(format!(
                 "released: limits are not changed any more, but the original limits are not restored yet \
                  (it is tried again): {undone}"
             )),
-            (Awaited::Resume(None), undone) if undone.is_empty() => {
-                Ok("resumed: every container is governed".to_owned())
-            }
-            (Awaited::Resume(Some(id)), undone) if undone.is_empty() => Ok(format!("{} is governed", name(id))),
-            (Awaited::Resume(_), undone) => failed(format!("not governed yet: {undone}")),
+            (Awaited::Govern(None), undone) if undone.is_empty() => Ok("every container is governed".to_owned()),
+            (Awaited::Govern(Some(id)), undone) if undone.is_empty() => Ok(format!("{} is governed", name(id))),
+            (Awaited::Govern(_), undone) => failed(format!("not governed yet: {undone}")),
         }
     }
 
     /// Lists the containers on which a command has not taken effect, with the reasons.
     fn undone(&self, id: Option<&ContainerId>, awaited: &Awaited) -> String {
         let is_undone = |container: &Container| match awaited {
-            Awaited::Resume(_) => {
+            Awaited::Govern(_) => {
                 let holds = container.ledger.holds();
-                holds.resuming || holds.moved.is_some() || holds.foreign.is_some()
+                holds.accepting || holds.moved.is_some() || holds.foreign.is_some()
             }
             _ => !container.ledger.leftover().is_empty() || self.in_flight > 0 && container.ledger.may_need_restore(),
         };
@@ -249,13 +247,13 @@ impl Machine {
         let words = meant.filter(|(_, container)| is_undone(container)).map(|(_, Container { name, ledger, .. })| {
             let holds = ledger.holds();
             match (&holds.unwritable, &holds.moved, awaited) {
-                (_, Some(cgroup), Awaited::Resume(_)) => {
+                (_, Some(cgroup), Awaited::Govern(_)) => {
                     format!("{name} (its processes were moved to the cgroup {cgroup}; move them back to its own)")
                 }
-                (Some((why, _)), ..) if holds.resuming => format!("{name} ({why}; it is tried again)"),
+                (Some((why, _)), ..) if holds.accepting => format!("{name} ({why}; it is tried again)"),
                 (Some((why, _)), ..) => format!("{name} ({why})"),
-                _ if holds.resuming => format!("{name} (its limits are still being restored)"),
-                (_, _, Awaited::Resume(_)) => format!("{name} (somebody else has just changed a limit; try again)"),
+                _ if holds.accepting => format!("{name} (its limits are still being restored)"),
+                (_, _, Awaited::Govern(_)) => format!("{name} (somebody else has just changed a limit; try again)"),
                 _ => name.clone(),
             }
         });

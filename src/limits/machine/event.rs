@@ -102,11 +102,11 @@ pub enum Event {
 /// Commands about limits. A name is a name, an id, or the beginning of an id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Leave one container, or all, alone.
-    Pause(Option<String>),
+    /// Restore one container, or all, and leave it alone.
+    Release(Option<String>),
     /// Govern one container, or all, again.
-    Resume(Option<String>),
-    /// Restore everything and pause.
+    Govern(Option<String>),
+    /// Restore everything and release it.
     Restore,
     /// Govern a container that has no label.
     Adopt {

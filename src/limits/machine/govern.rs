@@ -75,7 +75,7 @@ impl Machine {
         let name = container.name.clone();
         let about = Some((id.clone(), name.clone()));
         // Once an operator has released it and nothing of ours is in force, a failed write does not matter any more.
-        let is_released = self.paused || container.ledger.holds().operator;
+        let is_released = self.everything_released || container.ledger.holds().released;
         let is_over = is_released && matches!(outcome.end, End::Restored { .. });
         self.remove_notices(id, is_over);
         match report {
@@ -119,7 +119,9 @@ impl Machine {
         let ended: Vec<ContainerId> = self.containers.iter_mut().filter_map(has_ended).collect();
         ended.iter().for_each(|id| self.remove_notices(id, false));
         for afterwards in [AfterRestore::Keep, AfterRestore::Accept] {
-            let is_due = |container: &Container| container.ledger.restore_due(at.now, self.paused) == Some(afterwards);
+            let is_due = |container: &Container| {
+                container.ledger.restore_due(at.now, self.everything_released) == Some(afterwards)
+            };
             let due = self.containers.iter().filter(|(id, container)| is_due(container) && !self.is_disowning(id));
             let ids = due.map(|(id, _)| id.clone()).collect();
             self.restore_limits(ids, afterwards);
@@ -169,7 +171,7 @@ impl Machine {
         }
         let Some(container) = self.containers.get_mut(id) else { return };
         let intervals = (self.intervals.usual, self.intervals.longest);
-        let text = match container.ledger.check(is_reported, at.now, self.paused, intervals) {
+        let text = match container.ledger.check(is_reported, at.now, self.everything_released, intervals) {
             Verdict::Fine => return,
             Verdict::Foreign(text) => text,
             Verdict::Reverted(settings, wait) => return self.reverted(id, &settings, wait, at),

@@ -31,8 +31,8 @@ pub struct Machine {
     pub(super) adoptions: Adoptions,
     pub(super) engine: Option<EngineMark>,
     pub(super) intervals: Intervals,
-    /// An operator paused everything.
-    pub(super) paused: bool,
+    /// An operator released everything.
+    pub(super) everything_released: bool,
     /// Commands whose results are awaited.
     pub(super) waiting: Vec<Waiting>,
     /// Number of open work items.
@@ -56,8 +56,8 @@ pub(super) struct Waiting {
 /// The command whose result is awaited.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Awaited {
-    Pause(Option<ContainerId>),
-    Resume(Option<ContainerId>),
+    Release(Option<ContainerId>),
+    Govern(Option<ContainerId>),
     Restore,
 }
 
@@ -83,7 +83,7 @@ impl Machine {
             adoptions: Adoptions { known: memory.adopted, ..Adoptions::default() },
             engine: None,
             intervals,
-            paused: false,
+            everything_released: false,
             waiting: Vec::new(),
             open: 0,
             in_flight: 0,
@@ -153,7 +153,7 @@ impl Machine {
 
     /// Returns why a container is left alone, if it is.
     pub fn hold(&self, id: &ContainerId, now: Millis) -> Option<Hold> {
-        self.ledger(id)?.hold(now, self.paused)
+        self.ledger(id)?.hold(now, self.everything_released)
     }
 
     /// Whether no limit is being written, so that a decision may be made.
@@ -161,9 +161,9 @@ impl Machine {
         self.in_flight == 0
     }
 
-    /// Whether an operator paused everything.
-    pub fn is_paused(&self) -> bool {
-        self.paused
+    /// Whether an operator released everything.
+    pub fn is_everything_released(&self) -> bool {
+        self.everything_released
     }
 
     /// Finds the container with this name, id or beginning of an id.

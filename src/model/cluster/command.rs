@@ -24,8 +24,8 @@ pub enum ClusterCommand {
         node: String,
     },
     /// Stops a job until it is resumed.
-    Pause(String),
-    /// Resumes a job that was paused or given up.
+    Suspend(String),
+    /// Resumes a job that was suspended or given up.
     Resume(String),
     /// Confirms that a node is switched off for good, so that nothing of this job is running there.
     NodeIsOff {

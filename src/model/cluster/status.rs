@@ -118,8 +118,8 @@ impl ClusterJobStatus {
 pub enum JobState {
     /// Waiting in the queue.
     Waiting,
-    /// Paused by an operator.
-    Paused,
+    /// Suspended by an operator.
+    Suspended,
     /// Starting up.
     Starting,
     /// Training.
@@ -140,7 +140,7 @@ impl JobState {
     /// All states.
     pub const ALL: [JobState; 9] = [
         JobState::Waiting,
-        JobState::Paused,
+        JobState::Suspended,
         JobState::Starting,
         JobState::Running,
         JobState::Stopping,
@@ -168,8 +168,8 @@ pub enum WhyKind {
     Invalid,
     /// Someone else changed the service.
     Foreign,
-    /// An operator paused it.
-    Paused,
+    /// An operator suspended it.
+    Suspended,
     /// The plan found no node for it.
     NoPlace,
     /// Its gang is not complete.

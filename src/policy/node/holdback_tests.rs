@@ -120,7 +120,7 @@ fn a_control_period_keeps_fixed_shares_and_holds() {
     let mut seen = seen(100, true);
     let half = Share::clamped(0.5);
     seen.containers[0].bounds = Bounds { min: half, max: half };
-    seen.containers[2].hold = Some(Hold::Operator);
+    seen.containers[2].hold = Some(Hold::Released);
     let plan = Governor::new(PolicySettings::default()).tick(&seen);
     assert!(check(&plan, &seen).is_empty(), "{:?}", check(&plan, &seen));
     // As much as the two others, which have 100 each.

@@ -32,7 +32,7 @@ fn any_estimate() -> impl Strategy<Value = Estimate> {
 fn any_hold() -> impl Strategy<Value = Option<Hold>> {
     prop_oneof![
         6 => Just(None),
-        1 => Just(Some(Hold::Operator)),
+        1 => Just(Some(Hold::Released)),
         1 => Just(Some(Hold::Foreign("cpu.weight".to_owned()))),
         1 => Just(Some(Hold::Settling)),
     ]

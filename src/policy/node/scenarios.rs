@@ -210,7 +210,7 @@ fn every_policy_maintains_lists_and_backs_off_without_changes() {
 #[test]
 fn a_held_container_is_left_alone_and_still_counts() {
     let mut scenario = Scenario::new(&["a", "b", "c"]);
-    scenario.job(1).hold = Some(Hold::Operator);
+    scenario.job(1).hold = Some(Hold::Released);
     scenario.job(1).limits.cpu_weight = Some(CpuWeight::clamped(200.0));
     scenario.pass_and_tick(20, &[Some(0.0); 3]);
     let plan = scenario.pass_and_tick(20, &[Some(0.03), Some(0.02), Some(0.01)]);

@@ -44,9 +44,9 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
     single(
         out,
         Kind::Gauge,
-        "flowcon_paused",
-        "Whether an operator paused everything",
-        Some(f64::from(u8::from(status.paused))),
+        "flowcon_released",
+        "Whether an operator released everything",
+        Some(f64::from(u8::from(status.released))),
     )?;
     single(
         out,

@@ -29,7 +29,7 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
             format!("running, version {}; this flowctl is version {}", status.version, env!("CARGO_PKG_VERSION")),
             "install both from one release, then `sudo systemctl restart flowcond`",
         ),
-        Ok(status) if status.node.paused => Check::warn(
+        Ok(status) if status.node.released => Check::warn(
             NAME,
             format!("running, version {}, but an operator released all jobs", status.version),
             "`flowctl govern --all` governs again",

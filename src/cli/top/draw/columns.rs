@@ -210,7 +210,7 @@ pub(super) fn name(job: &Container) -> String {
 /// A one-character flag for a special state of a job; the help explains the flags.
 pub(super) fn flag(job: &Container) -> (Tone, char) {
     match job.hold.as_ref().map(|hold| hold.kind.as_str()) {
-        Some("operator") => (Tone::Warn, 'P'),
+        Some("released") => (Tone::Warn, 'R'),
         Some("settling") => (Tone::Dim, '~'),
         Some(_) => (Tone::Warn, '!'),
         None if job.state == "paused" => (Tone::Dim, 'z'),

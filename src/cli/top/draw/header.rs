@@ -128,8 +128,8 @@ fn gpu_line(gpu: &Gpu, theme: Theme) -> Line<'static> {
 }
 
 fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
-    if node.paused {
-        let words = "RELEASED by an operator: original limits; `flowctl govern --all` resumes governing";
+    if node.released {
+        let words = "RELEASED by an operator: original limits; `flowctl govern --all` governs them again";
         return Line::from(theme.span(Tone::Warn, words));
     }
     if let Some(words) = crate::status::control_period_notice(node) {

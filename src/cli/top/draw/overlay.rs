@@ -20,8 +20,8 @@ const HELP: &str = "\
                          metric or reason; Esc clears the filter
 s  < >  R                choose the sort key; previous, next key; reverse
 P M T                    sort by CPU, memory, time left
-p                        pause: original limits, not governed; again: resume
-r                        resume, also after another program changed a limit
+p                        release: original limits; again: govern
+r                        govern, also after another program changed a limit
 x                        pin its share; again: unpin
 space                    freeze the screen; again: resume
 m                        all warnings
@@ -29,7 +29,7 @@ d                        seconds between updates
 F5, Ctrl-L               update now; redraw
 q, Ctrl-C, Ctrl-Z        quit; suspend
 
-Flags: P paused by an operator, ! on hold or with a warning (see Enter),
+Flags: R released by an operator, ! on hold or with a warning (see Enter),
 = pinned, ~ found running and still observed, z paused in its engine.
 
 Share of the node: █ floor, ▓ share above the floor, ░ up to the bound,

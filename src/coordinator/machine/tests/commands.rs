@@ -1,4 +1,4 @@
-//! Tests of commands: ended and paused jobs, gangs, names, targets of moves, drained and rented nodes.
+//! Tests of commands: ended and suspended jobs, gangs, names, targets of moves, drained and rented nodes.
 
 use super::together::renting;
 use super::*;
@@ -68,15 +68,15 @@ fn a_job_that_has_ended_is_not_run_again_because_its_node_is_off() {
 }
 
 #[test]
-fn a_job_that_was_being_paused_stays_paused_if_its_node_is_off() {
+fn a_job_that_was_being_suspended_stays_suspended_if_its_node_is_off() {
     let mut bench = running();
     bench.mute = vec![node("a")];
-    assert_eq!(bench.answer(Command::Pause("job".to_owned())), Ok("job is paused".to_owned()));
+    assert_eq!(bench.answer(Command::Suspend("job".to_owned())), Ok("job is suspended".to_owned()));
     assert_eq!(bench.state("job"), JobState::Stopping, "without a proof");
     bench.loses_a();
     assert!(bench.answer(off("job")).is_ok());
     bench.passes(60);
-    assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Paused, None));
+    assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Suspended, None));
     assert!(bench.answer(Command::Resume("job".to_owned())).is_ok());
     bench.passes(60);
     assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Running, Some(node("b"))));
@@ -85,18 +85,18 @@ fn a_job_that_was_being_paused_stays_paused_if_its_node_is_off() {
 #[test]
 fn a_command_for_a_gang_replies_with_what_it_changed() {
     let mut bench = half_done();
-    let pause = || Command::Pause("gang".to_owned());
-    assert_eq!(bench.answer(pause()), Ok("w2 is paused; w1 has ended".to_owned()));
+    let suspend = || Command::Suspend("gang".to_owned());
+    assert_eq!(bench.answer(suspend()), Ok("w2 is suspended; w1 has ended".to_owned()));
     bench.passes(30);
-    assert_eq!(bench.state("w2"), JobState::Paused);
-    assert_eq!(bench.answer(pause()), Ok("w2 is paused; w1 has ended".to_owned()), "there is nothing to change");
+    assert_eq!(bench.state("w2"), JobState::Suspended);
+    assert_eq!(bench.answer(suspend()), Ok("w2 is suspended; w1 has ended".to_owned()), "there is nothing to change");
     let resumed = bench.answer(Command::Resume("gang".to_owned())).unwrap();
     assert!(resumed.starts_with("w2 starts as soon as there is room; w1 has ended"), "{resumed}");
     bench.passes(30);
     assert_eq!(bench.state("w2"), JobState::Running);
-    assert_eq!(bench.answer(Command::Pause("w1".to_owned())), Err(Refusal::Refused("w1 has ended".to_owned())));
+    assert_eq!(bench.answer(Command::Suspend("w1".to_owned())), Err(Refusal::Refused("w1 has ended".to_owned())));
     bench.completes("w2");
-    assert!(matches!(bench.answer(pause()), Err(Refusal::Refused(_))), "all of them have ended");
+    assert!(matches!(bench.answer(suspend()), Err(Refusal::Refused(_))), "all of them have ended");
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn a_job_is_named_by_a_unique_prefix_of_its_id() {
     (jobs[0].id, jobs[1].id) = (ServiceId("k3v9x0aaaaaa".into()), ServiceId("k3v9x0bbbbbb".into()));
     let mut bench = Bench::with(jobs);
     bench.passes(30);
-    let mut pause = |name: &str| bench.answer(Command::Pause(name.to_owned()));
-    assert_eq!(pause("k3v9x0b"), Ok("bert is paused".to_owned()));
-    assert!(matches!(pause("k3v9x"), Err(Refusal::NotFound(_))), "too short");
-    let Err(Refusal::Refused(why)) = pause("k3v9x0") else { panic!("it is ambiguous") };
+    let mut suspend = |name: &str| bench.answer(Command::Suspend(name.to_owned()));
+    assert_eq!(suspend("k3v9x0b"), Ok("bert is suspended".to_owned()));
+    assert!(matches!(suspend("k3v9x"), Err(Refusal::NotFound(_))), "too short");
+    let Err(Refusal::Refused(why)) = suspend("k3v9x0") else { panic!("it is ambiguous") };
     assert!(why.contains("resnet (k3v9x0aaaaaa), bert (k3v9x0bbbbbb)"), "{why}");
 }
 
@@ -197,22 +197,22 @@ fn a_job_that_stays_on_a_draining_node_says_why_and_how_to_stop_it() {
     bench.swarm.services[0].version += 1;
     bench.passes(10);
     let (_, why) = bench.why("job");
-    let next = "its label flowcon.movable=false forbids it; to stop it, run `flowctl cluster pause job`";
+    let next = "its label flowcon.movable=false forbids it; to stop it, run `flowctl cluster suspend job`";
     assert!(why.ends_with(next), "{why}");
     assert!(bench.answer(Command::Undrain("a".to_owned())).is_ok());
     assert_eq!((bench.state("job"), &bench.status.jobs[0].why), (JobState::Running, &None));
 }
 
 #[test]
-fn a_paused_job_is_on_a_node_only_if_its_saved_state_is_there_alone() {
+fn a_suspended_job_is_on_a_node_only_if_its_saved_state_is_there_alone() {
     for (is_local, expected) in [(true, Some(node("a"))), (false, None)] {
         let mut bench = running();
         bench.swarm.services[0].volumes[0].is_local = is_local;
         bench.swarm.services[0].version += 1;
         bench.passes(10);
-        assert!(bench.answer(Command::Pause("job".to_owned())).is_ok());
+        assert!(bench.answer(Command::Suspend("job".to_owned())).is_ok());
         bench.passes(30);
-        assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Paused, expected));
+        assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Suspended, expected));
         assert_eq!(bench.status.nodes[0].workers, 0);
     }
 }
@@ -226,7 +226,7 @@ fn the_node_to_which_the_owner_pinned_a_job_before_its_first_start_stays_the_onl
     assert_eq!(bench.did, ["starting 1@b", "running"]);
     let Err(Refusal::Refused(why)) = bench.answer(move_to("a")) else { panic!("not refused") };
     assert!(why.contains("node a violates the constraint node.id==b of job"), "{why}");
-    assert!(bench.answer(Command::Pause("job".to_owned())).is_ok());
+    assert!(bench.answer(Command::Suspend("job".to_owned())).is_ok());
     bench.passes(30);
     bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
     assert!(bench.answer(Command::Resume("job".to_owned())).is_ok());

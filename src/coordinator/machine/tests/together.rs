@@ -9,9 +9,9 @@ fn a_gang_that_lacks_a_worker_stops_as_a_whole_and_resumes_as_a_whole() {
     let states = |bench: &Bench| ["w1", "w2", "w3"].map(|name| bench.state(name));
     bench.passes(30);
     assert_eq!(states(&bench), [JobState::Running; 3]);
-    bench.handle(Event::Command(Command::Pause("w2".to_owned()), CommandId(1)));
+    bench.handle(Event::Command(Command::Suspend("w2".to_owned()), CommandId(1)));
     bench.passes(60);
-    assert_eq!(states(&bench), [JobState::Waiting, JobState::Paused, JobState::Waiting]);
+    assert_eq!(states(&bench), [JobState::Waiting, JobState::Suspended, JobState::Waiting]);
     assert_eq!(bench.why("w1"), (WhyKind::Gang, "its gang needs 3 workers, but only 2 can start now".into()));
     bench.handle(Event::Command(Command::Resume("w2".to_owned()), CommandId(2)));
     bench.passes(60);

@@ -190,7 +190,7 @@ pub(super) fn flags(state: RunState, is_turn: bool, list: Option<List>, hold: Op
     };
     let hold = match hold {
         None => 0,
-        Some(Hold::Operator) => 1,
+        Some(Hold::Released) => 1,
         Some(Hold::Foreign(_)) => 2,
         Some(Hold::Settling) => 3,
         Some(Hold::Unwritable(_)) => 4,
@@ -214,7 +214,7 @@ pub(super) fn list(flags: i64) -> Option<List> {
 pub(super) fn hold(flags: i64, text: Option<String>) -> Option<Hold> {
     let text = text.unwrap_or_default();
     match flags >> 4 & 7 {
-        1 => Some(Hold::Operator),
+        1 => Some(Hold::Released),
         2 => Some(Hold::Foreign(text)),
         3 => Some(Hold::Settling),
         4 => Some(Hold::Unwritable(text)),
@@ -227,7 +227,7 @@ pub(super) fn hold(flags: i64, text: Option<String>) -> Option<Hold> {
 pub(super) fn hold_text(hold: Option<&Hold>) -> Option<&str> {
     match hold? {
         Hold::Foreign(text) | Hold::Unwritable(text) | Hold::Moved(text) => Some(text),
-        Hold::Operator | Hold::Settling => None,
+        Hold::Released | Hold::Settling => None,
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
     fn flags_survive_encoding() {
         let foreign = Hold::Foreign("x".to_owned());
         let moved = Hold::Moved("/x".to_owned());
-        let holds = [None, Some(Hold::Operator), Some(foreign), Some(moved), Some(Hold::Settling)];
+        let holds = [None, Some(Hold::Released), Some(foreign), Some(moved), Some(Hold::Settling)];
         for held in holds {
             for listed in [None, Some(List::New), Some(List::Watching), Some(List::Completing)] {
                 for turn in [false, true] {

@@ -325,7 +325,7 @@ fn node_of(row: &Row<'_>) -> Option<NodeSample> {
         unix_ms: natural(row, 0)?,
         cores: thousandths(row, 1)?,
         interval: Millis(natural(row, 2)?),
-        paused: field(row, 3)?,
+        released: field(row, 3)?,
         pressure: Pressure { cpu: thousandths(row, 4), memory: thousandths(row, 5), io: thousandths(row, 6) },
         policy: codes::policy(field(row, 7)?)?,
         objective: thousandths(row, 8)?,

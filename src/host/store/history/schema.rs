@@ -34,7 +34,7 @@ pub(super) const STEPS: [&str; 6] = [
         progress INTEGER,          -- thousandths of a unit
         quality  INTEGER,          -- thousandths
         weight   INTEGER,
-        flags    INTEGER NOT NULL, -- bit 0 paused, 1 turn, 2-3 list, 4-6 hold
+        flags    INTEGER NOT NULL, -- bit 0 frozen by its engine, 1 turn, 2-3 list, 4-6 hold
         hold     INTEGER,          -- word
         share    INTEGER,          -- ten thousandths
         bound    INTEGER,          -- ten thousandths; NULL = as share

@@ -179,7 +179,7 @@ fn write_node(connection: &Connection, node: &NodeSample) -> Result<()> {
         number(node.unix_ms),
         thousandths(node.cores),
         number(node.interval.0),
-        node.paused,
+        node.released,
         node.pressure.cpu.map(thousandths),
         node.pressure.memory.map(thousandths),
         node.pressure.io.map(thousandths),
