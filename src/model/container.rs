@@ -58,7 +58,8 @@ pub enum RunState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hold {
-    /// An operator ran `flowctl release`.
+    /// An operator ran `flowctl release`. Earlier recordings call it `operator`.
+    #[serde(alias = "operator")]
     Released,
     /// Someone else changed a limit, so flowcon no longer writes it. The text names the file, our value and the value found.
     Foreign(String),
