@@ -14,6 +14,7 @@ mod gpu_memory;
 mod history;
 mod holdback;
 mod learning;
+mod name;
 mod number;
 mod observation;
 mod pattern;
@@ -45,6 +46,7 @@ pub use holdback::HoldbackBlock;
 pub use learning::{
     ClaimOrigin, Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, TotalClaim,
 };
+pub use name::{JobName, named};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use pattern::{Found, Pattern};
 pub use place::{InvalidNumbers, Numbers, Place};

@@ -93,7 +93,7 @@ struct Node {
 }
 
 /// Move a job to a node.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/move", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang"), Node),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/move", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang"), Node),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn move_job(
     State(feed): State<ClusterFeed>,
@@ -106,7 +106,7 @@ async fn move_job(
 }
 
 /// Stop a job until it is resumed. It saves its state first, as in a move.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/suspend", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang")),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/suspend", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn suspend(
     State(feed): State<ClusterFeed>,
@@ -118,7 +118,7 @@ async fn suspend(
 }
 
 /// Continue a suspended job, or one whose restarts were given up.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/resume", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang")),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/resume", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang")),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn resume(
     State(feed): State<ClusterFeed>,
@@ -130,7 +130,7 @@ async fn resume(
 }
 
 /// Confirm that a node is switched off permanently, so that the job may start on another node.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/node-is-off", params(("name" = String, Path, description = "name or id of the service (6 characters of the id suffice), or name of the gang"), Node),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/node-is-off", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang"), Node),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn node_is_off(
     State(feed): State<ClusterFeed>,

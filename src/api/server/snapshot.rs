@@ -4,7 +4,7 @@ use super::problem::Fault;
 use crate::Feed;
 use crate::wire::{ContainerDetail, ContainerList, Policy, Status};
 use hyper::body::Bytes;
-use model::{ContainerObservation, JobStatus, NodeStatus};
+use model::{JobName, JobStatus, NodeStatus, named};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
@@ -39,28 +39,15 @@ impl Snapshot {
         json(&Policy::of(&self.status.settings))
     }
 
-    /// Finds a job by full id, name, id prefix, or the name without the user of a user's command (`NAME` for `NAME@USER`), in this order of
-    /// preference.
+    /// Finds a job by its id, name or beginning of its id, with the rule of [`named`].
     pub(super) fn job(&self, asked: &str) -> Result<&JobStatus, Fault> {
         let jobs = &self.status.jobs;
-        if let Some(job) = jobs.iter().find(|job| job.observed.id.as_str() == asked) {
-            return Ok(job);
-        }
-        let matching = move |fits: fn(&ContainerObservation, &str) -> bool| {
-            jobs.iter().filter(|job| fits(&job.observed, asked)).collect::<Vec<&JobStatus>>()
-        };
-        let mut found = matching(|job, asked| job.name == asked);
-        if found.is_empty() {
-            found = matching(|job, asked| !asked.is_empty() && job.id.as_str().starts_with(asked));
-        }
-        if found.is_empty() {
-            found = matching(|job, asked| job.name.strip_prefix(asked).is_some_and(|user| user.starts_with('@')));
-        }
+        let found = named(jobs.iter().map(|job| JobName::of(job.observed.id.as_str(), &job.observed.name)), asked);
         match found.as_slice() {
             [] => Err(Fault::NoContainer(asked.to_owned())),
-            [job] => Ok(job),
+            [only] => Ok(&jobs[*only]),
             several => {
-                let ids: Vec<String> = several.iter().map(|job| job.observed.id.to_string()).collect();
+                let ids: Vec<String> = several.iter().map(|at| jobs[*at].observed.id.to_string()).collect();
                 Err(Fault::Ambiguous { name: asked.to_owned(), ids: ids.join(", ") })
             }
         }

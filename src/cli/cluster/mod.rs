@@ -42,7 +42,7 @@ enum Verb {
     /// Show why a job waits, why it was placed on its node, and the cost of its last move
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
-        /// Name or id of the service (6 characters of the id suffice), or name of the gang
+        /// Name or id of the service (4 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
@@ -50,7 +50,7 @@ enum Verb {
     Submit(Box<submit::SubmitArgs>),
     /// Move a job to another node
     Move {
-        /// Name or id of the service (6 characters of the id suffice), or name of the gang
+        /// Name or id of the service (4 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
         /// Hostname or id of the node
@@ -74,19 +74,19 @@ enum Verb {
     },
     /// Stop a job until it is resumed; it saves its state first
     Suspend {
-        /// Name or id of the service (6 characters of the id suffice), or name of the gang
+        /// Name or id of the service (4 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Resume a job that was suspended or given up
     Resume {
-        /// Name or id of the service (6 characters of the id suffice), or name of the gang
+        /// Name or id of the service (4 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
     /// Declare a node switched off for good, so that its job may start elsewhere
     NodeIsOff {
-        /// Name or id of the service (6 characters of the id suffice), or name of the gang
+        /// Name or id of the service (4 characters of the id suffice), or name of the gang
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
         /// Hostname or id of the node

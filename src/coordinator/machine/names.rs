@@ -2,9 +2,8 @@
 
 use super::labels::shown;
 use super::state::{Machine, Seen};
-use model::Refusal;
-use model::cluster::{WorkerNames, named};
 use model::swarm::{NodeId, ServiceId};
+use model::{JobName, Refusal, named};
 
 impl Machine {
     /// Finds a node by id or hostname.
@@ -31,22 +30,25 @@ impl Machine {
         }
     }
 
-    /// Finds the services of a job: one by its name, id or prefix of its id, or all of a gang.
+    /// Finds the services of a job: one by its id, name or beginning of its id, or all of a gang.
     pub(super) fn find_jobs(&self, name: &str) -> Result<Vec<ServiceId>, Refusal> {
         let all: Vec<&Seen> = self.seen.values().collect();
-        let names = all.iter().map(|seen| WorkerNames {
+        let names = all.iter().map(|seen| JobName {
             id: &seen.service.id.0,
             name: &seen.service.name,
             gang: seen.job.as_ref().ok().and_then(|job| job.options.gang.as_deref()),
         });
-        match named(&names.collect::<Vec<_>>(), name) {
-            Ok(found) if found.is_empty() => {
-                Err(Refusal::NotFound(format!("no job `{}`; list jobs with `flowctl cluster status`", shown(name))))
+        let names: Vec<JobName<'_>> = names.collect();
+        let found = named(names.iter().copied(), name);
+        match found.as_slice() {
+            [] => Err(Refusal::NotFound(format!("no job `{}`; list jobs with `flowctl cluster status`", shown(name)))),
+            [only] => Ok(vec![all[*only].service.id.clone()]),
+            gang if gang.iter().all(|at| names[*at].gang == Some(name)) => {
+                Ok(gang.iter().map(|at| all[*at].service.id.clone()).collect())
             }
-            Ok(found) => Ok(found.into_iter().map(|at| all[at].service.id.clone()).collect()),
-            Err(several) => {
-                let shown_at = |at: usize| format!("{} ({})", shown(&all[at].service.name), all[at].service.id);
-                let jobs: Vec<String> = several.into_iter().map(shown_at).collect();
+            several => {
+                let shown_at = |at: &usize| format!("{} ({})", shown(&all[*at].service.name), all[*at].service.id);
+                let jobs: Vec<String> = several.iter().map(shown_at).collect();
                 Err(Refusal::Refused(format!(
                     "the ids of several jobs begin with `{}`: {}; use a name or more of the id",
                     shown(name),

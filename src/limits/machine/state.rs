@@ -2,7 +2,7 @@
 
 use super::event::{Effect, Intervals, LimitNotice, Memory, Piece, Readings, Remembered, RequestId, Run, Work};
 use crate::{AfterRestore, LastRun, Ledger, Restore};
-use model::{Adoption, ContainerId, EngineMark, EventKind, Hold, Millis, Refusal, Runtime};
+use model::{Adoption, ContainerId, EngineMark, EventKind, Hold, JobName, Millis, Refusal, Runtime, named};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Work items that may be open at once; beyond, they are requested again later.
@@ -172,7 +172,7 @@ impl Machine {
     /// [`Refusal`] if there is none, or more than one.
     pub fn find(&self, name: &str) -> Result<ContainerId, Refusal> {
         let containers = self.containers.iter().map(|(id, container)| (id, container.name.as_str()));
-        match matching(containers, name).as_slice() {
+        match matching(&containers.collect::<Vec<_>>(), name).as_slice() {
             [id] => Ok(id.clone()),
             [] => Err(Refusal::NotFound(format!("no governed container `{name}`; `flowctl ps` lists them"))),
             several => Err(ambiguous(name, several)),
@@ -180,22 +180,10 @@ impl Machine {
     }
 }
 
-/// Returns the containers that a name matches: as an id, else as a name, else as the beginning of ids.
-pub(super) fn matching<'a>(
-    known: impl Iterator<Item = (&'a ContainerId, &'a str)> + Clone,
-    name: &str,
-) -> Vec<ContainerId> {
-    let those = |is_meant: &dyn Fn(&ContainerId, &str) -> bool| -> Vec<ContainerId> {
-        known.clone().filter(|(id, named)| is_meant(id, named)).map(|(id, _)| id.clone()).collect()
-    };
-    let mut found = those(&|id, _| id.as_str() == name);
-    if found.is_empty() {
-        found = those(&|_, named| named == name);
-    }
-    if found.is_empty() && name.len() >= 4 {
-        found = those(&|id, _| id.as_str().starts_with(name));
-    }
-    found
+/// Returns the containers that a name means, with the rule of [`named`].
+pub(super) fn matching(known: &[(&ContainerId, &str)], name: &str) -> Vec<ContainerId> {
+    let found = named(known.iter().map(|(id, named)| JobName::of(id.as_str(), named)), name);
+    found.into_iter().map(|at| known[at].0.clone()).collect()
 }
 
 pub(super) fn ambiguous(name: &str, several: &[ContainerId]) -> Refusal {

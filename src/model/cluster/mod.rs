@@ -10,7 +10,7 @@ mod reason;
 mod settings;
 mod status;
 
-pub use command::{ClusterCommand, Submission, WorkerNames, named};
+pub use command::{ClusterCommand, Submission};
 pub use observation::{
     Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase, Priority, Report,
     Resources, Worker, WorkerRange,

@@ -107,7 +107,7 @@ fn a_job_is_named_by_a_unique_prefix_of_its_id() {
     bench.passes(30);
     let mut suspend = |name: &str| bench.answer(Command::Suspend(name.to_owned()));
     assert_eq!(suspend("k3v9x0b"), Ok("bert is suspended".to_owned()));
-    assert!(matches!(suspend("k3v9x"), Err(Refusal::NotFound(_))), "too short");
+    assert!(matches!(suspend("k3v"), Err(Refusal::NotFound(_))), "too short");
     let Err(Refusal::Refused(why)) = suspend("k3v9x0") else { panic!("it is ambiguous") };
     assert!(why.contains("resnet (k3v9x0aaaaaa), bert (k3v9x0bbbbbb)"), "{why}");
 }
