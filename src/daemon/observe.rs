@@ -66,7 +66,7 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         started: job.started,
         state: job.state,
         place: Arc::clone(&job.runs_on),
-        hold: ledger.hold(now, limits.is_paused()),
+        hold: ledger.hold(now, limits.is_everything_released()),
         bounds: job.bounds(),
         weight: job.directives.weight,
         memory_floor: job.memory_floor(),

@@ -46,7 +46,7 @@ pub use holdback::HoldbackBlock;
 pub use learning::{
     ClaimOrigin, Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, TotalClaim,
 };
-pub use name::{JobName, named};
+pub use name::{JobName, job_or_gang, named};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use pattern::{Found, Pattern};
 pub use place::{InvalidNumbers, Numbers, Place};

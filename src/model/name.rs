@@ -40,6 +40,16 @@ pub fn named<'a>(jobs: impl IntoIterator<Item = JobName<'a>>, wanted: &str) -> V
     ranked.into_iter().filter(|(rank, _)| Some(*rank) == best).map(|(_, at)| at).collect()
 }
 
+/// Like [`named`], for commands that apply to one job or to all workers of a gang.
+///
+/// # Errors
+/// The name is ambiguous; the indexes of the jobs that it may mean.
+pub fn job_or_gang(jobs: &[JobName<'_>], wanted: &str) -> Result<Vec<usize>, Vec<usize>> {
+    let found = named(jobs.iter().copied(), wanted);
+    let is_gang = found.iter().all(|at| jobs[*at].gang == Some(wanted));
+    if found.len() <= 1 || is_gang { Ok(found) } else { Err(found) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +84,7 @@ mod tests {
         ] {
             assert_eq!(named(jobs, wanted), expected, "{wanted}");
         }
+        assert_eq!(job_or_gang(&jobs, "bert"), Ok(vec![1, 2]));
+        assert_eq!(job_or_gang(&jobs, "k3v9x0a"), Err(vec![0, 3]), "ambiguous");
     }
 }

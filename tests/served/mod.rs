@@ -132,7 +132,7 @@ async fn reply_to_commands(mut requests: mpsc::Receiver<Request<Command>>, log: 
                 pending.push(reply);
                 continue;
             }
-            Command::Resume(None) => Err(Refusal::Refused("nothing is released".to_owned())),
+            Command::Govern(None) => Err(Refusal::Refused("nothing is released".to_owned())),
             Command::Restore => Err(Refusal::Failed("cpu.weight of vae: permission denied".to_owned())),
             other => Ok(format!("done: {other:?}")),
         };

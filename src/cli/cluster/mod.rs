@@ -12,7 +12,7 @@ use super::completion::{CLUSTER_JOB, NODE};
 use api::client::{Client, segment};
 use api::wire::{Cluster, ClusterJob};
 use clap::{Args, Subcommand};
-use model::cluster::{WorkerNames, named};
+use model::{JobName, job_or_gang};
 use std::path::PathBuf;
 use std::time::Duration;
 use term::exit::{Exit, Failure};
@@ -188,8 +188,8 @@ async fn explain(client: &Client, job: &str, screen: &Screen) -> Result<(), Fail
 
 /// Returns the workers that a name means, by the same rule as the coordinator.
 fn jobs_named(jobs: &[ClusterJob], name: &str) -> Result<Vec<ClusterJob>, Failure> {
-    let names = jobs.iter().map(|job| WorkerNames { id: &job.id, name: &job.name, gang: job.gang.as_deref() });
-    match named(&names.collect::<Vec<_>>(), name) {
+    let names = jobs.iter().map(|job| JobName { id: &job.id, name: &job.name, gang: job.gang.as_deref() });
+    match job_or_gang(&names.collect::<Vec<_>>(), name) {
         Ok(found) if found.is_empty() => Err(Failure::new(
             Exit::NotFound,
             format!("the cluster has no job called {name}"),
@@ -289,7 +289,7 @@ mod tests {
         };
         assert_eq!(found("resnet"), Ok(vec!["resnet".to_owned()]));
         assert_eq!(found("k3v9x0b"), Ok(vec!["bert".to_owned()]));
-        assert_eq!(found("k3v9x").map_err(|failure| failure.exit), Err(Exit::NotFound));
+        assert_eq!(found("k3v").map_err(|failure| failure.exit), Err(Exit::NotFound));
         let several = found("k3v9x0").unwrap_err();
         assert_eq!(several.exit, Exit::Refused);
         assert!(several.message.contains("resnet (k3v9x0aaaaaa), bert (k3v9x0bbbbbb)"), "{}", several.message);

@@ -74,7 +74,7 @@ fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
         unix_ms: SINCE + at * 1000,
         cores: 8.0,
         interval_s: 20.0,
-        paused: false,
+        released: false,
         pressure: Pressure { cpu: Some(0.3), memory: Some(0.01), io: None },
         policy: "balanced".to_owned(),
         objective: 0.5,

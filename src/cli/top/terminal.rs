@@ -149,7 +149,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    const INSIDE: &str = "cli::top::terminal::tests::a_thread_panics_while_the_terminal_is_taken";
+    const INSIDE: &str = "top::terminal::tests::a_thread_panics_while_the_terminal_is_taken";
 
     #[test]
     #[ignore = "takes the terminal and ends the program: the next test runs it on a separate terminal"]

@@ -3,7 +3,7 @@
 use super::labels::shown;
 use super::state::{Machine, Seen};
 use model::swarm::{NodeId, ServiceId};
-use model::{JobName, Refusal, named};
+use model::{JobName, Refusal, job_or_gang};
 
 impl Machine {
     /// Finds a node by id or hostname.
@@ -38,17 +38,14 @@ impl Machine {
             name: &seen.service.name,
             gang: seen.job.as_ref().ok().and_then(|job| job.options.gang.as_deref()),
         });
-        let names: Vec<JobName<'_>> = names.collect();
-        let found = named(names.iter().copied(), name);
-        match found.as_slice() {
-            [] => Err(Refusal::NotFound(format!("no job `{}`; list jobs with `flowctl cluster status`", shown(name)))),
-            [only] => Ok(vec![all[*only].service.id.clone()]),
-            gang if gang.iter().all(|at| names[*at].gang == Some(name)) => {
-                Ok(gang.iter().map(|at| all[*at].service.id.clone()).collect())
+        match job_or_gang(&names.collect::<Vec<_>>(), name) {
+            Ok(found) if found.is_empty() => {
+                Err(Refusal::NotFound(format!("no job `{}`; list jobs with `flowctl cluster status`", shown(name))))
             }
-            several => {
-                let shown_at = |at: &usize| format!("{} ({})", shown(&all[*at].service.name), all[*at].service.id);
-                let jobs: Vec<String> = several.iter().map(shown_at).collect();
+            Ok(found) => Ok(found.into_iter().map(|at| all[at].service.id.clone()).collect()),
+            Err(several) => {
+                let shown_at = |at: usize| format!("{} ({})", shown(&all[at].service.name), all[at].service.id);
+                let jobs: Vec<String> = several.into_iter().map(shown_at).collect();
                 Err(Refusal::Refused(format!(
                     "the ids of several jobs begin with `{}`: {}; use a name or more of the id",
                     shown(name),

@@ -1,7 +1,7 @@
 //! Disk use of a busy node's history: simulated jobs that behave like trainings, through the recorder onto a real disk.
 //!
 //! Every run checks a small part; the whole week of 200 jobs takes minutes and is run by name:
-//! `cargo test --release --lib a_week_of_200_jobs -- --ignored --nocapture`.
+//! `cargo test --release -p daemon --lib a_week_of_200_jobs -- --ignored --nocapture`.
 
 use super::recorder::Recorder;
 use super::recorder_tests::job;
