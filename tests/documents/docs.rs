@@ -347,7 +347,7 @@ fn commands_that_stop_governing_restore_original_limits() {
 
     machine.run_until_ok("flowctl restore", &[]);
     assert_eq!(machine.engine.cpu_weight(&flat), theirs, "the new value is the original");
-    assert_eq!(json(&machine.run_ok("flowctl status -o json", &[]))["node"]["paused"], true, "all is paused");
+    assert_eq!(json(&machine.run_ok("flowctl status -o json", &[]))["node"]["released"], true, "all is released");
     machine.run_until_ok("flowctl govern --all", &[]);
     machine.wait_for_weight("all is governed again", &flat, |weight| is_limited(weight, theirs));
 
