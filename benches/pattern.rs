@@ -5,7 +5,7 @@
 //! with the next. The time is the median over the worst kind of lines; the target is at most 1 ms per line. The last rows are realistic patterns
 //! on lines that training programs print.
 
-use flowcon::model::Pattern;
+use flowcon::traininglog::pattern::Pattern;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::hint::black_box;

@@ -4,8 +4,7 @@
 //! are repeated up to `FLOWCON_BENCH_BYTES` (default 1 GiB) in a temporary file. The reader gets 64 KiB at a time, as in the
 //! daemon. Memory: the growth of the process's resident set while one tracker reads everything.
 
-use flowcon::model::{Directives, Millis};
-use flowcon::progress::Tracker;
+use flowcon::traininglog::{Hints, Millis, Tracker};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -23,7 +22,7 @@ fn main() {
 
     let resident = resident_kib();
     let started = Instant::now();
-    let mut tracker = Tracker::new(&Directives::default());
+    let mut tracker = Tracker::new(&Hints::default());
     let mut file = File::open(&path).expect("the file just written");
     let mut chunk = vec![0u8; 64 * 1024];
     loop {

@@ -47,7 +47,7 @@
 //! cli/status.rs                 the line that `flowctl status` prints
 //! ```
 
-pub use {api, chart, cli, config, coordinator, daemon, lab, limits, model, policy, progress, sim, term};
+pub use {api, chart, cli, config, coordinator, daemon, lab, limits, model, policy, sim, term, traininglog};
 
 /// Access to the operating system and its services, one crate per concern.
 pub mod host {

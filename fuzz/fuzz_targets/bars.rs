@@ -1,8 +1,8 @@
 //! Progress bars built from pieces that redraw, move the cursor and set colours: observations stay in order and within the log.
 #![no_main]
 
-use flowcon::model::Directives;
-use flowcon::progress::Survey;
+use flowcon::traininglog::Hints;
+use flowcon::traininglog::survey::Survey;
 use libfuzzer_sys::fuzz_target;
 
 const PIECES: [&str; 16] = [
@@ -12,7 +12,7 @@ const PIECES: [&str; 16] = [
 
 fuzz_target!(|data: &[u8]| {
     let log: String = data.iter().map(|byte| PIECES[usize::from(byte % 16)]).collect();
-    let mut survey = Survey::new(&Directives::default());
+    let mut survey = Survey::new(&Hints::default());
     for part in log.as_bytes().chunks(1 + data.len() % 7) {
         survey.push(part);
     }

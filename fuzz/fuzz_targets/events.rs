@@ -1,8 +1,7 @@
 //! TensorBoard event files: arbitrary bytes as the data of records with valid checksums, followed by arbitrary bytes.
 #![no_main]
 
-use flowcon::model::{Directives, Millis};
-use flowcon::progress::Tracker;
+use flowcon::traininglog::{Hints, Millis, Tracker};
 use libfuzzer_sys::fuzz_target;
 
 fn masked_crc(data: &[u8]) -> u32 {
@@ -22,7 +21,7 @@ fn framed(data: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let mut tracker = Tracker::new(&Directives::default());
+    let mut tracker = Tracker::new(&Hints::default());
     tracker.push(&framed(b"\x1a\x0dbrain.Event:2"), Millis(0));
     let (records, tail) = data.split_at(data.len() / 4 * 3);
     for record in records.chunks(40) {

@@ -1,12 +1,12 @@
 //! Arbitrary bytes as a log: the reader does not panic, and the reading does not depend on where the input is split.
 #![no_main]
 
-use flowcon::model::Directives;
-use flowcon::progress::{LogReading, Survey};
+use flowcon::traininglog::Hints;
+use flowcon::traininglog::survey::{LogReading, Survey};
 use libfuzzer_sys::fuzz_target;
 
 fn read(parts: &[&[u8]]) -> LogReading {
-    let mut survey = Survey::new(&Directives::default());
+    let mut survey = Survey::new(&Hints::default());
     parts.iter().for_each(|part| survey.push(part));
     survey.finish();
     survey.reading()

@@ -2,8 +2,8 @@
 //! text in place of the number does no harm, and the reading does not depend on where the input is split.
 #![no_main]
 
-use flowcon::model::Directives;
-use flowcon::progress::{LogReading, Survey};
+use flowcon::traininglog::Hints;
+use flowcon::traininglog::survey::{LogReading, Survey};
 use libfuzzer_sys::fuzz_target;
 
 const LINES: [&str; 6] = [
@@ -35,7 +35,7 @@ const WRAPPERS: [&str; 14] = [
 const SEPARATORS: [&str; 7] = ["'", "’", "_", "\u{202f}", "\u{a0}", "\u{2009}", "\u{2007}"];
 
 fn read(parts: &[&[u8]]) -> LogReading {
-    let mut survey = Survey::new(&Directives::default());
+    let mut survey = Survey::new(&Hints::default());
     parts.iter().for_each(|part| survey.push(part));
     survey.finish();
     LogReading { excerpts: Vec::new(), ..survey.reading() }

@@ -4,8 +4,7 @@ use super::job_log;
 use api::client::Client;
 use clap::Args;
 use config::LABEL_PREFIX;
-use model::{Direction, Directives, Pattern, word};
-use progress::{LogReading, Observation, Survey};
+use model::{Direction, Hints, Pattern, word};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -14,6 +13,7 @@ use std::time::SystemTime;
 use term::exit::{Exit, Failure};
 use term::screen::Format;
 use term::text::{clean, clean_json};
+use traininglog::survey::{LogReading, Observation, Survey};
 
 /// Maximum number of other candidates shown.
 const OTHERS_SHOWN: usize = 6;
@@ -35,7 +35,7 @@ pub(crate) struct CheckLogArgs {
     #[arg(long, value_name = "DIRECTION", value_parser = direction)]
     pub direction: Option<Direction>,
     /// A regular expression with the group `value`, like the label flowcon.pattern
-    #[arg(long, value_name = "REGEX", value_parser = Pattern::new)]
+    #[arg(long, value_name = "REGEX", value_parser = config::pattern)]
     pub pattern: Option<Pattern>,
 }
 
@@ -72,17 +72,17 @@ pub(crate) fn run(args: &CheckLogArgs, client: &Client, format: Format) -> Resul
 fn read(args: &CheckLogArgs, client: &Client) -> Result<LogReading, Failure> {
     let path = Path::new(&args.log);
     if path == Path::new("-") {
-        let mut survey = Survey::new(&args.over(Directives::default()));
+        let mut survey = Survey::new(&args.over(Hints::default()));
         let read = job_log::read(io::stdin().lock(), &mut |bytes| survey.push(bytes));
         read.map_err(|error| unreadable(path, &error))?;
         survey.finish();
         return Ok(survey.reading());
     }
     if is_path(&args.log) {
-        return surveyed(&args.over(Directives::default()), |survey| feed_file(survey, path));
+        return surveyed(&args.over(Hints::default()), |survey| feed_file(survey, path));
     }
     let log = job_log::find(client, &args.log)?;
-    surveyed(&args.over(log.directives.clone()), |survey| {
+    surveyed(&args.over(log.hints.clone()), |survey| {
         log.pour(&mut |bytes| {
             survey.push(bytes);
             Ok(())
@@ -98,14 +98,11 @@ pub(super) fn is_path(argument: &str) -> bool {
 }
 
 /// Reads the log once, or twice if the metric was chosen too late to keep all its values.
-fn surveyed(
-    directives: &Directives,
-    mut feed: impl FnMut(&mut Survey) -> Result<(), Failure>,
-) -> Result<LogReading, Failure> {
-    let mut survey = Survey::new(directives);
+fn surveyed(hints: &Hints, mut feed: impl FnMut(&mut Survey) -> Result<(), Failure>) -> Result<LogReading, Failure> {
+    let mut survey = Survey::new(hints);
     feed(&mut survey)?;
     if !survey.is_complete() {
-        survey = survey.again(directives);
+        survey = survey.again(hints);
         feed(&mut survey)?;
     }
     Ok(survey.reading())
@@ -113,8 +110,8 @@ fn surveyed(
 
 impl CheckLogArgs {
     /// The labels, overridden by the command line.
-    fn over(&self, labels: Directives) -> Directives {
-        Directives {
+    fn over(&self, labels: Hints) -> Hints {
+        Hints {
             metric: self.metric.clone().or(labels.metric),
             direction: self.direction.or(labels.direction),
             pattern: self.pattern.clone().or(labels.pattern),

@@ -7,8 +7,7 @@ use api::client::{Client, ClientError, segment};
 use api::wire::{ContainerDetail, LogAddress};
 use docker::{Engine, EngineAddress, EngineError, LogFormat, LogPiece, LogPosition, logs, logs_so_far};
 use futures_util::{Stream, StreamExt};
-use model::{ContainerId, Directives};
-use progress::JsonFile;
+use model::{ContainerId, Hints};
 use scope::{ScopeError, output};
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -18,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 use tail::ContainerFile;
 use term::exit::{Exit, Failure};
+use traininglog::JsonFile;
 
 /// Polling interval of a followed log.
 const POLL_EVERY: Duration = Duration::from_millis(300);
@@ -30,7 +30,7 @@ pub(super) struct JobLog {
     /// Whether the engine wraps each line in JSON.
     wrapped: bool,
     /// The job's labels that control how the log is parsed.
-    pub directives: Directives,
+    pub hints: Hints,
 }
 
 /// Asks the daemon for the log of job `name`.
@@ -51,7 +51,7 @@ pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
     })?;
     let (directives, _) = config::directives(&reading.labels);
     let wrapped = reading.source == "json-file";
-    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapped, directives })
+    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapped, hints: directives.hints })
 }
 
 /// The failure for a name that is neither a file nor a known job.

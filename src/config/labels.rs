@@ -4,7 +4,7 @@
 use super::load::nearest;
 use super::value::bytes;
 use model::time::duration;
-use model::{Bounds, Direction, Directives, Millis, Pattern, ProgressUnit, Share};
+use model::{Bounds, Direction, Directives, InvalidPattern, Millis, Pattern, ProgressUnit, Share};
 use std::collections::BTreeMap;
 
 /// Prefix of the labels of flowcon.
@@ -162,22 +162,24 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
             let fits = value.starts_with('/') && !value.contains('\0');
             parsed.log = Some(fits.then(|| value.to_owned()).ok_or("expected an absolute path inside the container")?);
         }
-        "metric" => parsed.metric = Some(word(value)?),
-        "unit" => parsed.unit = Some(unit(value).ok_or("expected epoch, step, iteration, percent, round or sample")?),
+        "metric" => parsed.hints.metric = Some(word(value)?),
+        "unit" => {
+            parsed.hints.unit = Some(unit(value).ok_or("expected epoch, step, iteration, percent, round or sample")?)
+        }
         "direction" => {
-            parsed.direction = Some(match value {
+            parsed.hints.direction = Some(match value {
                 "down" => Direction::Down,
                 "up" => Direction::Up,
                 _ => return Err("expected down or up".to_owned()),
             });
         }
-        "pattern" => parsed.pattern = Some(Pattern::new(value).map_err(|why| why.replace(char::is_control, "?"))?),
+        "pattern" => parsed.hints.pattern = Some(pattern(value).map_err(|why| why.replace(char::is_control, "?"))?),
         "total" => {
             let total = finite(value).filter(|total| *total > 0.0);
-            parsed.total = Some(total.ok_or("expected a number above 0: the total number of progress units")?);
+            parsed.hints.total = Some(total.ok_or("expected a number above 0: the total number of progress units")?);
         }
         "ignore" => {
-            parsed.ignore =
+            parsed.hints.ignore =
                 value.split(',').map(str::trim).filter(|name| !name.is_empty()).take(32).map(str::to_owned).collect();
         }
         "deadline" => {
@@ -213,6 +215,17 @@ fn word(value: &str) -> Result<String, String> {
     let trimmed = value.trim();
     let fits = !trimmed.is_empty() && trimmed.len() <= 128 && !trimmed.chars().any(char::is_control);
     fits.then(|| trimmed.to_owned()).ok_or_else(|| "expected a name of at most 128 bytes".to_owned())
+}
+
+/// Compiles a pattern that a user gives as a label or an option.
+///
+/// # Errors
+/// What is wrong with it, and the next step.
+pub fn pattern(expression: &str) -> Result<Pattern, String> {
+    Pattern::new(expression).map_err(|error| match error {
+        InvalidPattern::TooLarge => format!("{error}, or name the metric with {LABEL_PREFIX}metric instead"),
+        InvalidPattern::NoValue | InvalidPattern::Syntax(_) => error.to_string(),
+    })
 }
 
 /// Parses the name of a progress unit, in singular or plural.
@@ -257,9 +270,10 @@ mod tests {
         ]);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!((parsed.bounds.min.fraction(), parsed.bounds.max.fraction(), parsed.weight), (0.1, 0.5, 2.0));
-        assert_eq!((parsed.metric.as_deref(), parsed.direction), (Some("val_loss"), Some(Direction::Down)));
-        assert_eq!(parsed.unit, Some(ProgressUnit::Epoch));
-        assert!(parsed.pattern.is_some() && parsed.memory_floor.is_some());
+        let hints = &parsed.hints;
+        assert_eq!((hints.metric.as_deref(), hints.direction), (Some("val_loss"), Some(Direction::Down)));
+        assert_eq!(hints.unit, Some(ProgressUnit::Epoch));
+        assert!(hints.pattern.is_some() && parsed.memory_floor.is_some());
     }
 
     #[test]
@@ -298,6 +312,11 @@ mod tests {
             check_labels(&[(label.to_owned(), value.to_owned())].into()).expect_err("refused").join("; ")
         };
         assert_eq!(refused("flowcon.weight", "much"), "label flowcon.weight: expected a number from 0.01 to 100");
+        let bomb = refused("flowcon.pattern", "(?P<value>(?:(?:x?){50}){50})");
+        assert!(
+            bomb.ends_with("use smaller repetition counts, or name the metric with flowcon.metric instead"),
+            "{bomb}"
+        );
         assert!(refused("flowcon.unit", "furlong").starts_with("label flowcon.unit: expected epoch, step"));
         assert_eq!(refused("weight", "2"), "label weight: expected one that begins with flowcon.");
         assert!(refused("flowcon.wieght", "2").contains("did you mean flowcon.weight? see `flowctl help labels`"));

@@ -12,7 +12,7 @@ mod value;
 
 pub use entry::{ConfigError, Entry, Origin};
 pub use keys::{KEYS, Key, shown};
-pub use labels::{LABEL_PREFIX, LABELS, Label, check_labels, directives};
+pub use labels::{LABEL_PREFIX, LABELS, Label, check_labels, directives, pattern};
 pub use load::{Sources, from_text, load, load_valid};
 pub use settings::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
 pub use value::bytes;

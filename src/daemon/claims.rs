@@ -8,7 +8,6 @@ use super::event::Event;
 use super::job::{Job, Jobs};
 use cgroup::{Members, Started, start_time};
 use model::{Millis, Progress, RunState};
-use progress::claim::{Claim, config_files, gathered, of_command, of_config, of_environment};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::thread;
 use tail::ContainerFile;
 use tokio::sync::mpsc;
+use traininglog::claim::{Claim, config_files, gathered, of_command, of_config, of_environment};
 
 /// Readings at one time.
 const READINGS_AT_MOST: usize = 4;
@@ -62,7 +62,8 @@ impl ClaimReader {
                 return;
             }
             let progress = job.tracker.progress();
-            let is_known = job.directives.total.is_some() || progress.is_some_and(|progress| progress.total.is_some());
+            let is_known =
+                job.directives.hints.total.is_some() || progress.is_some_and(|progress| progress.total.is_some());
             if is_known || job.state != RunState::Running || !job.claim_schedule.is_due(now, counts(progress)) {
                 continue;
             }

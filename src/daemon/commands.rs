@@ -6,7 +6,7 @@ use super::job::Job;
 use api::{Command, Request};
 use limits::machine;
 use model::{ContainerId, Objective, Refusal};
-use progress::LearningRecord;
+use traininglog::LearningRecord;
 
 impl Governing {
     /// Handles a command and sends the reply, which says what was done.

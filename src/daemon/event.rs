@@ -3,10 +3,10 @@
 use docker::EngineEvent;
 use limits::machine::{Candidate, ContainerOutcome, RequestId, Restored, Run};
 use model::{Adoption, ContainerId, LogOrigin, Refusal};
-use progress::claim::Claim;
 use std::collections::BTreeMap;
 use std::fs::File;
 use store::{Freezable, LogPlace, ScopeRecord};
+use traininglog::claim::Claim;
 
 /// An event outside of the loop.
 #[derive(Debug)]

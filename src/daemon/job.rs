@@ -14,13 +14,13 @@ use model::{
     Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
     Notice, NoticeLevel, Place, RunState, Runtime, Share, TrainingId, Usage,
 };
-use progress::{LearningRecord, Tracker};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{LogPlace, ReadPosition, ScopeRecord};
 use swarm::SERVICE_LABEL;
 use tail::{ContainerFile, Source};
+use traininglog::{LearningRecord, Tracker};
 
 const NOTICES_AT_MOST: usize = 16;
 /// Minimum time between two readings of the counters.
@@ -166,7 +166,7 @@ impl Job {
 
     pub(super) fn new(target: Target, engine: Option<EngineLimits>, labels: &BTreeMap<String, String>) -> Job {
         let (directives, problems) = config::directives(labels);
-        let tracker = Tracker::new(&directives);
+        let tracker = Tracker::new(&directives.hints);
         let mut job = Job {
             created_unix_ms: target.started_unix_ms,
             target,
@@ -291,7 +291,7 @@ impl Job {
         let checkpoint = position.checkpoint.as_deref().filter(|_| is_same_run);
         let checkpoint = checkpoint.and_then(|text| serde_json::from_str(text).ok());
         if let Some(checkpoint) = checkpoint {
-            self.tracker = Tracker::resume(&self.directives, &checkpoint);
+            self.tracker = Tracker::resume(&self.directives.hints, &checkpoint);
         }
     }
 
@@ -300,7 +300,10 @@ impl Job {
     /// # Errors
     /// The record does not fit this container; nothing has changed then.
     pub(crate) fn resume_from(&mut self, record: &LearningRecord, now: Millis) -> Result<(), String> {
-        self.tracker = record.resume(&self.directives, now)?;
+        let Directives { log, hints, .. } = &*self.directives;
+        let resumed = record.resume(log.as_deref(), hints, now);
+        self.tracker =
+            resumed.ok_or("the labels for reading its log differ here (flowcon.metric, flowcon.pattern, …)")?;
         self.carried_cost_per_unit = record.cpu_per_unit();
         Ok(())
     }
@@ -319,7 +322,8 @@ impl Job {
                 .filter(|cost_per_unit| cost_per_unit.is_finite() && *cost_per_unit > 0.0)
         };
         let cost_per_unit = self.cost_per_unit.or(self.carried_cost_per_unit).or_else(used);
-        LearningRecord::of(&self.tracker, &self.directives, cost_per_unit, now)
+        let Directives { log, hints, .. } = &*self.directives;
+        LearningRecord::of(&self.tracker, log.as_deref(), hints, cost_per_unit, now)
     }
 
     /// Describes the container for the machine of limits. `ran_before`: it started before the daemon.

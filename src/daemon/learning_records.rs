@@ -2,9 +2,9 @@
 //! expected here, until their containers start. Bounded in number and time, and kept in memory only; without a record a job starts anew.
 
 use model::Millis;
-use progress::LearningRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use traininglog::LearningRecord;
 
 /// Records at most; each takes some KiB.
 const AT_MOST: usize = 64;
@@ -66,14 +66,13 @@ impl Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Directives;
-    use progress::Tracker;
+    use traininglog::{Hints, Tracker};
 
     fn record(epochs: u32) -> LearningRecord {
-        let mut tracker = Tracker::new(&Directives::default());
+        let mut tracker = Tracker::new(&Hints::default());
         (1..=epochs)
             .for_each(|n| tracker.push(format!("epoch {n}/99 loss {}\n", 1.0 / f64::from(n)).as_bytes(), Millis(0)));
-        LearningRecord::of(&tracker, &Directives::default(), Some(1.0), Millis(0)).expect("something was read")
+        LearningRecord::of(&tracker, None, &Hints::default(), Some(1.0), Millis(0)).expect("something was read")
     }
 
     #[test]

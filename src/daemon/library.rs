@@ -2,10 +2,10 @@
 
 use super::job::Job;
 use model::{Millis, TrainingId};
-use progress::PriorRun;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use store::{PRIOR_RUNS_KEPT, RUNS_KEPT};
+use traininglog::PriorRun;
 
 /// A run that ended before this share of its announced total is not a prior run: its curve is cut off.
 const WHOLE: f64 = 0.9;
@@ -89,11 +89,11 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Direction, Directives, Evaluation, Millis};
-    use progress::Tracker;
+    use model::{Direction, Evaluation, Hints, Millis};
+    use traininglog::Tracker;
 
     fn prior_run(rate: f64) -> PriorRun {
-        let mut tracker = Tracker::new(&Directives { direction: Some(Direction::Down), ..Directives::default() });
+        let mut tracker = Tracker::new(&Hints { direction: Some(Direction::Down), ..Hints::default() });
         for n in 0..50u32 {
             let value = (-rate * f64::from(n)).exp();
             tracker.evaluate(Evaluation { at: Millis(n.into()), value, current: None, total: None });

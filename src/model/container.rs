@@ -1,6 +1,6 @@
 //! Identity of a governed container, and what its owner requested by label.
 
-use super::{Bytes, Direction, Millis, Pattern, ProgressUnit, Share};
+use super::{Bytes, Hints, Millis, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -167,18 +167,8 @@ pub struct Directives {
     pub weight: f64,
     /// `flowcon.log`: a file (or directory) inside the container that is read instead of its output.
     pub log: Option<String>,
-    /// `flowcon.metric`: the name of the evaluation function.
-    pub metric: Option<String>,
-    /// `flowcon.direction`.
-    pub direction: Option<Direction>,
-    /// `flowcon.pattern`: a regular expression with the group `value` and the optional groups `current` and `total`.
-    pub pattern: Option<Pattern>,
-    /// `flowcon.total`: total number of progress units.
-    pub total: Option<f64>,
-    /// `flowcon.unit`: the progress unit to follow.
-    pub unit: Option<ProgressUnit>,
-    /// `flowcon.ignore`: metric names that are never used as the evaluation function.
-    pub ignore: Vec<String>,
+    /// `flowcon.metric`, `flowcon.direction`, `flowcon.pattern`, `flowcon.total`, `flowcon.unit` and `flowcon.ignore`: how the log is read.
+    pub hints: Hints,
     /// `flowcon.memory-floor`: memory is never squeezed below this.
     pub memory_floor: Option<Bytes>,
     /// `flowcon.deadline`: time after its start by which the job should be done, a soft hint.
@@ -191,12 +181,7 @@ impl Default for Directives {
             bounds: Bounds::default(),
             weight: 1.0,
             log: None,
-            metric: None,
-            direction: None,
-            pattern: None,
-            total: None,
-            unit: None,
-            ignore: Vec::new(),
+            hints: Hints::default(),
             memory_floor: None,
             deadline: None,
         }

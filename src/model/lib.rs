@@ -13,11 +13,8 @@ mod gpu;
 mod gpu_memory;
 mod history;
 mod holdback;
-mod learning;
 mod name;
-mod number;
 mod observation;
-mod pattern;
 mod place;
 mod plan;
 mod reason;
@@ -43,12 +40,8 @@ pub use history::{
     Span,
 };
 pub use holdback::HoldbackBlock;
-pub use learning::{
-    ClaimOrigin, Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, TotalClaim,
-};
 pub use name::{JobName, job_or_gang, named};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
-pub use pattern::{Found, Pattern};
 pub use place::{InvalidNumbers, Numbers, Place};
 pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodePlan};
 pub use reason::Reason;
@@ -57,5 +50,12 @@ pub use refusal::Refusal;
 pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
 pub use status::{DriftBy, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
 pub use training::TrainingId;
-pub use units::{Bytes, CpuTime, CpuWeight, Millis, Quota, Share};
+pub use units::{Bytes, CpuTime, CpuWeight, Quota, Share};
 pub use word::word;
+
+// The vocabulary of learning is the reader's.
+pub use traininglog::claim::{ClaimOrigin, TotalClaim};
+pub use traininglog::pattern::{InvalidPattern, Pattern};
+pub use traininglog::{
+    Curve, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, Phase, Progress, ProgressUnit,
+};

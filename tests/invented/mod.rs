@@ -11,8 +11,8 @@ mod names;
 mod nothing;
 mod program;
 
-use flowcon::model::{Direction, Directives};
-use flowcon::progress::{LogReading, Survey};
+use flowcon::traininglog::survey::{LogReading, Survey};
+use flowcon::traininglog::{Direction, Hints};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -118,7 +118,7 @@ pub fn invent(kind: Kind, seed: u64) -> Invented {
 
 /// Reads the log like `flowctl logs` and compares the result with the expected readings.
 pub fn judge(invented: &Invented) -> Verdict {
-    let mut survey = Survey::new(&Directives::default());
+    let mut survey = Survey::new(&Hints::default());
     survey.push(invented.log.as_bytes());
     survey.finish();
     let reading = survey.reading();

@@ -11,7 +11,6 @@ mod flowsim;
 #[path = "../invented/mod.rs"]
 mod invented;
 mod reader_invented;
-mod reader_memory;
 mod reader_time;
 mod store;
 #[path = "../support/mod.rs"]

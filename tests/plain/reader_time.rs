@@ -1,8 +1,7 @@
 //! Tests that reading takes linear time, also for endless lines, nesting and redraws.
 
 use crate::support::cost::cpu_time;
-use flowcon::model::{Directives, Millis};
-use flowcon::progress::Tracker;
+use flowcon::traininglog::{Hints, Millis, Tracker};
 use std::time::Duration;
 
 /// The shortest of three measurements.
@@ -10,7 +9,7 @@ fn time(piece: &str, bytes: usize) -> Duration {
     let log = piece.repeat(bytes / piece.len());
     let read = || {
         let started = cpu_time();
-        let mut tracker = Tracker::new(&Directives::default());
+        let mut tracker = Tracker::new(&Hints::default());
         log.as_bytes().chunks(64 * 1024).for_each(|part| tracker.push(part, Millis(0)));
         cpu_time().saturating_sub(started)
     };

@@ -2,7 +2,7 @@
 
 use flowcon::host::tail::{Budget, Source, Start, Tailer};
 use flowcon::model::ContainerId;
-use flowcon::progress::JsonFile;
+use flowcon::traininglog::JsonFile;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;

@@ -1,8 +1,7 @@
 //! Tests of the built-in trainings: losses fall, and results depend only on the seed, not on the number of threads.
 
 use flowcon::lab::workload::{Amount, Kind, train};
-use flowcon::model::{Direction, Directives, Learning, Millis};
-use flowcon::progress::Tracker;
+use flowcon::traininglog::{Direction, Hints, Learning, Millis, Tracker};
 
 fn log_of(kind: Kind, amount: Amount) -> String {
     let mut log = Vec::new();
@@ -104,7 +103,7 @@ fn names_can_be_parsed_and_an_unknown_one_lists_the_valid_ones() {
 
 /// The reading of a whole log by the governor's reader, without labels.
 fn learning_from(log: &str) -> Learning {
-    let mut tracker = Tracker::new(&Directives::default());
+    let mut tracker = Tracker::new(&Hints::default());
     for (second, line) in log.lines().enumerate() {
         tracker.push(format!("{line}\n").as_bytes(), Millis::from_secs(second as u64));
     }

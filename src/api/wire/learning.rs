@@ -1,7 +1,7 @@
 //! Learning state of a job: the metric with its trend, the progress, and details of log reading.
 
 use super::{finite, finite_option, word};
-use model::{Direction, Directives, JobStatus, Learning, LogOrigin, Millis, Phase};
+use model::{Direction, Hints, JobStatus, Learning, LogOrigin, Millis, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -159,14 +159,14 @@ impl LogAddress {
 }
 
 /// Returns the labels that affect log reading.
-fn labels(directives: &Directives) -> BTreeMap<String, String> {
-    let ignore = (!directives.ignore.is_empty()).then(|| directives.ignore.join(","));
+fn labels(hints: &Hints) -> BTreeMap<String, String> {
+    let ignore = (!hints.ignore.is_empty()).then(|| hints.ignore.join(","));
     let labels = [
-        ("flowcon.metric", directives.metric.clone()),
-        ("flowcon.direction", directives.direction.map(word)),
-        ("flowcon.pattern", directives.pattern.as_ref().map(|pattern| pattern.expression().to_owned())),
-        ("flowcon.total", directives.total.map(|total| total.to_string())),
-        ("flowcon.unit", directives.unit.map(word)),
+        ("flowcon.metric", hints.metric.clone()),
+        ("flowcon.direction", hints.direction.map(word)),
+        ("flowcon.pattern", hints.pattern.as_ref().map(|pattern| pattern.expression().to_owned())),
+        ("flowcon.total", hints.total.map(|total| total.to_string())),
+        ("flowcon.unit", hints.unit.map(word)),
         ("flowcon.ignore", ignore),
     ];
     labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
@@ -241,7 +241,7 @@ impl Reading {
         Reading {
             source: job.log_source.clone(),
             log: job.log_origin.as_ref().map(LogAddress::of),
-            labels: labels(&job.directives),
+            labels: labels(&job.directives.hints),
             line: job.line.clone(),
             evaluations: learning.evaluations,
             latest_age_s: learning.latest.map(|latest| now.since(latest.at).as_secs_f64()),

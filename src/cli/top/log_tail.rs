@@ -5,13 +5,14 @@
 //! call it on a separate thread.
 
 use api::wire::ContainerDetail;
-use progress::{JsonFile, Survey};
 use scope::output;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use tail::ContainerFile;
 use term::text;
+use traininglog::JsonFile;
+use traininglog::survey::Survey;
 
 /// Number of bytes read from the end of a log.
 const WINDOW: u64 = 128 * 1024;
@@ -26,12 +27,13 @@ const MAX_LINE_CHARS: usize = 400;
 pub(super) fn parsed_lines(job: &ContainerDetail) -> Vec<String> {
     let bytes = end_of_log(job).unwrap_or_default();
     let labels = &job.explanation.reading.labels;
-    let (mut directives, _) = config::directives(labels);
+    let (directives, _) = config::directives(labels);
+    let mut hints = directives.hints;
     // Detecting the metric takes more lines than are read here, so use the daemon's choice.
-    if directives.metric.is_none() && directives.pattern.is_none() {
-        directives.metric = job.container.metric.as_ref().and_then(|metric| metric.name.clone());
+    if hints.metric.is_none() && hints.pattern.is_none() {
+        hints.metric = job.container.metric.as_ref().and_then(|metric| metric.name.clone());
     }
-    let mut survey = Survey::new(&directives);
+    let mut survey = Survey::new(&hints);
     survey.push(&bytes);
     survey.finish();
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();

@@ -11,12 +11,12 @@
 use super::worker::{Follow, Place, Places, Worker};
 use crate::event::Event;
 use model::ContainerId;
-use progress::JsonFile;
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tail::{Position, Source, Start};
 use tokio::sync::mpsc;
+use traininglog::JsonFile;
 
 /// A log that blocks its thread for longer than this counts as not answering.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

@@ -17,7 +17,6 @@ use docker::{Engine, LogFormat};
 use feed::{LogFeed, SKIPS_SHOWN_FOR};
 use files::{Files, PATIENCE};
 use model::{ContainerId, LogOrigin, Millis};
-use progress::JsonFile;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,6 +25,7 @@ use streams::Stream;
 use tail::{Position, Source, Start};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use traininglog::JsonFile;
 use worker::Follow;
 
 /// Events that may wait for the loop; beyond, reading waits. Each holds up to about 1 MiB.

@@ -6,7 +6,6 @@ use super::feed::{GROWS_TOO_FAST, SKIPS_SHOWN_FOR};
 use crate::event::{Component, Event, LogChunk};
 use crate::journal::file_place;
 use model::ContainerId;
-use progress::JsonFile;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc as std_mpsc;
@@ -15,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tail::{Budget, Health, Position, Source, Start, Tailer, Touch};
 use tokio::sync::mpsc;
+use traininglog::JsonFile;
 
 /// How often the health of logs is checked.
 const HEALTH_EVERY: Duration = Duration::from_secs(2);

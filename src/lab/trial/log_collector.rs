@@ -4,8 +4,8 @@
 //! and their improvement is part of "95 % of the improvement".
 
 use super::job::Job;
-use progress::{Observation, Survey};
 use std::time::Duration;
+use traininglog::survey::{Observation, Survey};
 
 /// Collects the output of one job.
 pub(super) struct LogCollector {
@@ -26,7 +26,7 @@ impl LogCollector {
     pub(super) fn new(job: &Job) -> LogCollector {
         let (directives, _) = config::directives(&job.labels.iter().cloned().collect());
         LogCollector {
-            survey: Survey::new(&directives),
+            survey: Survey::new(&directives.hints),
             is_in_file: directives.log.is_some(),
             newlines: 0,
             received: Vec::new(),

@@ -9,14 +9,14 @@ use crate::job::Job;
 use crate::scenario::NodeShape;
 use crate::sharing::Claim;
 use model::{
-    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Directives, Evaluation, Gpu, GpuUse,
+    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Evaluation, Gpu, GpuUse, Hints,
     LimitChange, Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState,
     Runtime, Usage, WorkForecast,
 };
 use policy::{Governor, GpuJob, Holdback, diff};
-use progress::{PriorRun, Tracker, claim};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use traininglog::{PriorRun, Tracker, claim};
 
 /// Bytes that a job reads per second of an I/O wait.
 const DISK_BYTES_PER_SECOND: f64 = 100e6;
@@ -247,11 +247,10 @@ impl Governed {
 impl Container {
     fn new(number: usize, job: &Job, learned: Option<Learned>) -> Container {
         let shown = job.plan.shown.as_ref().unwrap_or(&job.plan.curve);
-        let directives =
-            Directives { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Directives::default() };
+        let hints = Hints { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Hints::default() };
         let Learned { tracker, cost_per_unit } = learned.unwrap_or_else(|| {
-            let mut tracker = Tracker::new(&directives);
-            tracker.use_prior_runs(prior_run(&directives, job).into_iter().collect());
+            let mut tracker = Tracker::new(&hints);
+            tracker.use_prior_runs(prior_run(&hints, job).into_iter().collect());
             tracker.claims(claimed(job).into_iter().collect());
             Learned { tracker, cost_per_unit: None }
         });
@@ -371,8 +370,8 @@ fn claimed(job: &Job) -> Option<claim::Claim> {
 }
 
 /// What the governor kept from the earlier run of this training.
-fn prior_run(directives: &Directives, job: &Job) -> Option<Arc<PriorRun>> {
-    let mut tracker = Tracker::new(directives);
+fn prior_run(hints: &Hints, job: &Job) -> Option<Arc<PriorRun>> {
+    let mut tracker = Tracker::new(hints);
     for (unit, &value) in job.printed_before.as_ref()?.iter().enumerate() {
         pass_line(&mut tracker, job, unit, value, Millis(unit as u64));
     }
