@@ -4,16 +4,16 @@
 //! the whole, and names the rooms for them. An arrow reads "may be used by".
 //!
 //! ```text
-//! model  ←  policy, limits, progress, config  ←  daemon, coordinator, sim
-//! model  ←  host/*, api, chart, term          ←  daemon, coordinator, lab, sim, cli        programs → one run() each
+//! traininglog  ←  model  ←  policy, limits, config      ←  daemon, coordinator, sim
+//!                 model  ←  host/*, api, chart, term    ←  daemon, coordinator, lab, sim, cli        programs → one run() each
 //! ```
 //!
 //! | crate | what is in it |
 //! |---|---|
+//! | [`traininglog`] | bytes of a log → evaluations and progress, curves and forecasts. A library of its own, which uses nothing else of ours. Pure |
 //! | [`model`] | plain data with units in the types: observations, limits, plans, reasons |
 //! | [`policy`] | decisions for a node and for a cluster: growth, lists, allocation, the check of a plan. Pure |
 //! | [`limits`] | the limits of each container (original, written by flowcon, current owner) and the state machine that changes them. Pure |
-//! | [`progress`] | bytes of a log → evaluations and progress, curves and forecasts. Pure |
 //! | [`config`] | files and labels → validated settings |
 //! | `host/*` | the interfaces to the system, one crate per concern; of ours, each uses `model` at most: |
 //! | [`docker`](host::docker), [`swarm`](host::swarm) | the engine's API: containers, events, updates; services of a Swarm |
@@ -36,7 +36,7 @@
 //!
 //! ```text
 //! host/tail/lib.rs              new bytes of the log (daemon/logs/worker.rs reads them in a separate thread)
-//! progress/tracker.rs           bytes → lines → evaluations and progress
+//! traininglog/tracker.rs        bytes → lines → evaluations and progress
 //! daemon/observe.rs             progress and cgroup readings: one NodeObservation
 //! policy/node/governor.rs       lists, shares and their reasons: one NodePlan
 //! policy/node/diff.rs           differences from the current limits: LimitChanges

@@ -108,3 +108,8 @@ pub use prior_run::PriorRun;
 pub use reader::JsonFile;
 pub use record::LearningRecord;
 pub use tracker::{Checkpoint, Tracker};
+
+/// The example in the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("README.md")]
+struct Readme;

@@ -1,10 +1,10 @@
 //! Regular expressions that read the values of a log, with a bound on the cost of each line.
 //!
 //! Problem: who starts a job may write both the pattern and the lines that it is matched against, and the program that matches them may
-//! read the logs of many users. The regex crate guarantees time proportional to states of the pattern times bytes of the line, without a bound on
-//! either. Approach: a backtracker that enters each pair of a state and a byte once, with room for [`STEPS`] pairs. The worst line of the
-//! worst pattern thus takes less than a millisecond (measured by flowcon's `cargo bench --bench pattern`). The more states a pattern has, the shorter
-//! the prefix of a long line that it is matched against; a pattern that would see less than [`LINE_AT_LEAST`] bytes is rejected.
+//! read the logs of many users. The regex crate guarantees time proportional to states of the pattern times bytes of the line, without a
+//! bound on either. Approach: a backtracker that enters each pair of a state and a byte once, with room for 65,536 pairs. The worst line
+//! of the worst pattern thus takes less than a millisecond (measured by flowcon's `cargo bench --bench pattern`). The more states a
+//! pattern has, the shorter the prefix of a long line that it is matched against; a pattern that would see less than 256 bytes is rejected.
 
 use regex_automata::nfa::thompson::backtrack::{self, BoundedBacktracker};
 use regex_automata::nfa::thompson::{self, BuildError};
@@ -106,7 +106,8 @@ impl Pattern {
         &self.expression
     }
 
-    /// Matches a line, of which it may see only the beginning: the more states the pattern has, the less. A match that may have been truncated, because it ends where the inspected prefix ends, is ignored.
+    /// Matches a line, of which it sees at least the first 256 bytes; the fewer states the pattern has, the more. A match that may have
+    /// been truncated, because it ends where the inspected prefix ends, is ignored.
     pub fn find<'a>(&self, line: &'a [u8]) -> Option<Found<'a>> {
         let prefix = &line[..line.len().min(self.regex.max_haystack_len())];
         let mut groups = self.regex.create_captures();

@@ -16,7 +16,9 @@ const FINAL_PART: f64 = 0.05;
 /// Minimum improvement of the whole run, in standard deviations of one value; less could be noise.
 const MIN_RISE: f64 = 4.0;
 
-/// The curve of a completed run.
+/// The curve of a completed run, from [`Tracker::prior_run`](crate::Tracker::prior_run), for later runs of the same training.
+///
+/// It is stored with serde; [`PriorRun::is_valid`] checks what was read back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PriorRun {
     pub(super) direction: Direction,

@@ -1,8 +1,8 @@
 //! The state of a tracker, for a machine to which its job moves.
 //!
-//! Clocks differ between machines, so a record stores ages at its creation instead of instants. The receiver turns them into instants of its
-//! clock; the time of the move, when the job did not run, is not counted. A record comes from another machine: it is rejected if a number
-//! is implausible or a list is longer than the tracker's limit.
+//! Clocks differ between machines, so a record stores ages at its creation instead of instants. The receiver turns them into instants of
+//! its clock; the time of the move, when the job did not run, is not counted. A record comes from another machine: it is rejected if a
+//! number is implausible or a list is longer than the tracker's limit.
 
 use super::tracker::{Checkpoint, Tracker};
 use crate::{Direction, Hints, Millis, ProgressUnit};

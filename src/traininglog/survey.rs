@@ -1,7 +1,20 @@
 //! Reads a whole log and returns every observation of the finally chosen series, so that a user can check the choice.
 //!
-//! The tracker keeps a bounded history; a survey keeps all observations. Beyond a budget it keeps only the current choice, and
-//! [`Survey::is_complete`] reports whether a second pass with [`Survey::again`] is needed. Pure.
+//! A [`Tracker`](crate::Tracker) keeps a bounded history; a survey keeps all observations. Beyond a million values it keeps only those of
+//! the current choice, and [`Survey::is_complete`] reports whether a second pass with [`Survey::again`] is needed. Pure.
+//!
+//! ```
+//! use traininglog::Hints;
+//! use traininglog::survey::Survey;
+//!
+//! let mut survey = Survey::new(&Hints::default());
+//! survey.push(b"epoch,train_loss,lr\n1,0.91,0.1\n2,0.55,0.1\n3,0.41,0.1");
+//! survey.finish();
+//! let reading = survey.reading();
+//! assert_eq!(reading.metric.as_deref(), Some("train_loss"));
+//! let values: Vec<(u64, f64)> = reading.observations.iter().map(|seen| (seen.line, seen.value)).collect();
+//! assert_eq!(values, [(2, 0.91), (3, 0.55), (4, 0.41)]);
+//! ```
 
 use super::reader::{Candidate, Choice, ReadEvent, Reader, Rendering, Sample, SeriesKey, View};
 use crate::{Direction, Hints, ProgressUnit};
@@ -63,7 +76,7 @@ pub struct LogReading {
     pub confidence: f64,
     /// Its values, in order.
     pub observations: Vec<Observation>,
-    /// Progress of the job.
+    /// The progress counter at the end of the log.
     pub progress: Option<PrintedProgress>,
     /// All candidates, best first.
     pub candidates: Vec<RankedSeries>,
@@ -71,7 +84,7 @@ pub struct LogReading {
     pub excerpts: Vec<(u64, String)>,
 }
 
-/// Reads a whole log; see the module.
+/// Reads a whole log; see the [module](self).
 pub struct Survey {
     reader: Reader,
     kept: Kept,

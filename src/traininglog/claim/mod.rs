@@ -2,12 +2,27 @@
 //!
 //! Problem: most logs never print a total, and without one the time to completion is unknown. The command nearly always contains the
 //! number, under a few dozen names, among hundreds of numbers that mean something else. Approach: a name counts only if *every* word of it
-//! is known ([`key`]): a unit and words such as `num` or `max`. This excludes `--warmup-epochs`, `--save-steps` and `--patience` without a
+//! is known: a unit and words such as `num` or `max`. This excludes `--warmup-epochs`, `--save-steps` and `--patience` without a
 //! list of such names. It also means that a claim contains only known words and one number of a command, never arbitrary text. If several
 //! names claim different totals, the likeliest one is used with reduced confidence.
 //!
-//! A claim is matched with the log's counter ([`choose`]): epochs with epochs; iterations, steps and rounds with each other at lower
-//! confidence. It is dropped when the job runs past it. Pure, bounded, and it never fails.
+//! A [`Tracker`](crate::Tracker) matches a claim with the log's counter: epochs with epochs; iterations, steps and rounds with each other
+//! at lower confidence. It drops the claim when the job runs past it. Pure, bounded, and it never fails.
+//!
+//! ```
+//! use traininglog::claim::{gathered, of_command, of_config};
+//! use traininglog::{Hints, Millis, Tracker};
+//!
+//! let mut tracker = Tracker::new(&Hints::default());
+//! let command = of_command(&["python", "train.py", "--epochs", "50", "--warmup-epochs", "5"]);
+//! let config = of_config("train.yaml", "trainer:\n  max_epochs: 90\n");
+//! tracker.claims(gathered(command.into_iter().chain(config)));
+//! (1..=4).for_each(|epoch| tracker.push(format!("epoch {epoch} loss 0.{epoch}5\n").as_bytes(), Millis(0)));
+//!
+//! let learning = tracker.peek(Millis(0));
+//! assert_eq!(learning.claim.map(|claim| claim.key).as_deref(), Some("--epochs"));
+//! assert_eq!(learning.units_to_completion.map(|left| left.likely), Some(46.0));
+//! ```
 
 mod code;
 mod command_line;
@@ -45,7 +60,7 @@ const RIVAL: f64 = 0.93;
 /// Confidence factor for a disputed claim.
 const DISPUTED: f64 = 0.6;
 
-/// A total that was found outside of the log.
+/// A total that was found outside of the log; one of several that may contradict each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Total units: positive, at most 10¹².

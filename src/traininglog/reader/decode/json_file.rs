@@ -37,7 +37,16 @@ enum Place {
     Rest,
 }
 
-/// Unwraps the entries of a `json-file` log as its bytes arrive. Small, without a buffer.
+/// Unwraps the entries of a container engine's `json-file` log as its bytes arrive. Small, without a buffer.
+///
+/// A [`Tracker`](crate::Tracker) and a [`Survey`](crate::survey::Survey) recognise such a log by themselves; this is for those who need its
+/// text.
+///
+/// ```
+/// let (mut file, mut text) = (traininglog::JsonFile::default(), Vec::new());
+/// file.push(br#"{"log":"loss 0.5\n","stream":"stdout"}"#, |_line, piece| text.extend_from_slice(piece));
+/// assert_eq!(text, b"loss 0.5\n");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct JsonFile {
     /// Line number in the file, from 1.
