@@ -24,7 +24,7 @@ impl Direction {
     }
 }
 
-/// One printed value of the evaluation function [E].
+/// One printed value of the evaluation function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Time at which the line was read.
