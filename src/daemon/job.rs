@@ -300,10 +300,8 @@ impl Job {
     /// # Errors
     /// The record does not fit this container; nothing has changed then.
     pub(crate) fn resume_from(&mut self, record: &LearningRecord, now: Millis) -> Result<(), String> {
-        let Directives { log, hints, .. } = &*self.directives;
-        let resumed = record.resume(log.as_deref(), hints, now);
-        self.tracker =
-            resumed.ok_or("the labels for reading its log differ here (flowcon.metric, flowcon.pattern, …)")?;
+        let differs = "the labels for reading its log differ here (flowcon.metric, flowcon.pattern, …)";
+        self.tracker = record.resume(self.directives.log.as_deref(), &self.directives.hints, now).ok_or(differs)?;
         self.carried_cost_per_unit = record.cpu_per_unit();
         Ok(())
     }
@@ -322,8 +320,7 @@ impl Job {
                 .filter(|cost_per_unit| cost_per_unit.is_finite() && *cost_per_unit > 0.0)
         };
         let cost_per_unit = self.cost_per_unit.or(self.carried_cost_per_unit).or_else(used);
-        let Directives { log, hints, .. } = &*self.directives;
-        LearningRecord::of(&self.tracker, log.as_deref(), hints, cost_per_unit, now)
+        LearningRecord::of(&self.tracker, self.directives.log.as_deref(), &self.directives.hints, cost_per_unit, now)
     }
 
     /// Describes the container for the machine of limits. `ran_before`: it started before the daemon.
