@@ -10,7 +10,7 @@
 //!
 //! | crate | what is in it |
 //! |---|---|
-//! | [`traininglog`] | bytes of a log → evaluations and progress, curves and forecasts. A library of its own, which uses nothing else of ours. Pure |
+//! | [`traininglog`] | bytes of a log → evaluations and progress, curves and forecasts. A library of its own. Pure |
 //! | [`model`] | plain data with units in the types: observations, limits, plans, reasons |
 //! | [`policy`] | decisions for a node and for a cluster: growth, lists, allocation, the check of a plan. Pure |
 //! | [`limits`] | the limits of each container (original, written by flowcon, current owner) and the state machine that changes them. Pure |
