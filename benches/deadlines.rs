@@ -5,8 +5,8 @@
 //! evaluation: ten jobs per node, and a mean time between submissions of 30,000 s divided by the number of nodes. The decision measured
 //! is the one with the most jobs.
 
+use deadlines::{Instance, Solver, simulate};
 use flowcon::policy::cluster::deadlines::{Job, Situation, check};
-use flowcon::sim::deadlines::{Instance, Solver, simulate};
 use std::time::Instant;
 
 const TARGETS_MS: [(&str, f64); 4] = [("greedy", 0.4), ("random", 300.0), ("local", 300.0), ("hierarchical", 300.0)];

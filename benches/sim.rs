@@ -5,10 +5,10 @@
 
 use flowcon::model::PolicySettings;
 use flowcon::sim::scenario::Scenario;
-use flowcon::sim::trace::{self, DISCIPLINES, TraceJob};
 use flowcon::sim::variant::Variant;
 use flowcon::sim::{Keep, simulate};
 use std::time::Instant;
+use traces::{DISCIPLINES, Gpus, TraceJob};
 
 /// Ten jobs that print 100,000 lines each.
 const BUSY: &str = "[[job]]\nwork = [50, 200]\nstart_s = [0, 200]\ncount = 10\nunits = 100000\n";
@@ -38,18 +38,18 @@ fn measure_event_rate(policy: &str) {
 }
 
 fn measure_trace(jobs: &[TraceJob], discipline: &str) {
-    let gpus: trace::Gpus = "64x8".parse().expect("a valid cluster");
+    let gpus: Gpus = "64x8".parse().expect("a valid cluster");
     let start = Instant::now();
-    let outcome = trace::run(jobs, &gpus, discipline.parse().expect("a known discipline"), 0);
+    let outcome = traces::run(jobs, &gpus, discipline.parse().expect("a known discipline"), 0);
     let seconds = start.elapsed().as_secs_f64();
     println!("trace, {discipline:<12} {} jobs, {} events in {seconds:.2} s (target 60)", jobs.len(), outcome.events);
 }
 
 fn trace_jobs() -> Vec<TraceJob> {
-    let gpus: trace::Gpus = "64x8".parse().expect("a valid cluster");
+    let gpus: Gpus = "64x8".parse().expect("a valid cluster");
     if let Ok(path) = std::env::var("FLOWSIM_TRACE") {
         let text = std::fs::read_to_string(&path).expect("FLOWSIM_TRACE names a readable file");
-        return trace::read(&path, &text, &gpus, None).expect("FLOWSIM_TRACE names a trace");
+        return traces::read(&path, &text, &gpus, None).expect("FLOWSIM_TRACE names a trace");
     }
     synthetic_trace()
 }

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! traininglog  ←  model  ←  policy, limits, config      ←  daemon, coordinator, sim
-//!                 model  ←  host/*, api, chart, term    ←  daemon, coordinator, lab, sim, cli        programs → one run() each
+//!                 model  ←  host/*, api, chart, term    ←  daemon, coordinator, lab, cli             programs → one run() each
+//! sim  ←  research/*  ←  flowsim
 //! ```
 //!
 //! | crate | what is in it |
@@ -23,10 +24,15 @@
 //! | [`api`] | wire types, the server on a Unix socket, its client |
 //! | [`daemon`] | `flowcond`: a loop that observes, passes events to the state machine of limits, and carries out its effects; the history |
 //! | [`coordinator`] | `flowcoord`: places and moves jobs on a Docker Swarm; built like the daemon |
-//! | [`sim`] | `flowsim`: the same policy code on virtual time |
+//! | [`sim`] | nodes and clusters on virtual time, governed by the same policy code |
 //! | [`lab`] | real trainings; `demo` and `bench`, which compare policies on them |
 //! | [`chart`], [`term`] | charts and HTML pages; text, tables and exit codes for the terminal |
 //! | [`cli`] | the commands of `flowctl`, including `top` and the report |
+//! | [`flowsim`] | the commands of `flowsim`: simulations, their reports, and replays of recorded decisions |
+//! | `research/*` | what only repeats the work of others. Only `flowsim`, benchmarks and tests use it: |
+//! | `papers` | published evaluations, with published figures beside simulated ones |
+//! | `traces` | traces of rigid jobs on a cluster of GPUs, with the queueing disciplines of Tiresias |
+//! | `deadlines` | instances with deadlines and rented nodes, on which the policies for them are compared |
 //! | `testing` | what tests of several crates share |
 //!
 //! One tick is five calls: observe (`daemon`) → [`policy::Governor::tick`] → [`policy::diff`] → actuate (`daemon`, by the steps of
@@ -47,7 +53,7 @@
 //! cli/status.rs                 the line that `flowctl status` prints
 //! ```
 
-pub use {api, chart, cli, config, coordinator, daemon, lab, limits, model, policy, sim, term, traininglog};
+pub use {api, chart, cli, config, coordinator, daemon, flowsim, lab, limits, model, policy, sim, term, traininglog};
 
 /// Access to the operating system and its services, one crate per concern.
 pub mod host {

@@ -1,5 +1,5 @@
 //! `flowsim`, the simulator.
 
 fn main() -> std::process::ExitCode {
-    flowcon::sim::run()
+    flowcon::flowsim::run()
 }

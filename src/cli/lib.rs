@@ -187,8 +187,8 @@ enum Verb {
     },
 }
 
-/// Runs one command line and returns its exit code.
-pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// Runs one command line and returns its exit code; `flowsim` is the command line of the simulator, for the manual.
+pub fn run(args: impl IntoIterator<Item = OsString>, flowsim: fn() -> clap::Command) -> ExitCode {
     when::use_local_time();
     let parsed = usage::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
@@ -196,7 +196,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(rejection) => return usage_error(&rejection),
     };
     let color = cli.common.color;
-    execute(cli).unwrap_or_else(|failure| report(&failure, color).into())
+    execute(cli, flowsim).unwrap_or_else(|failure| report(&failure, color).into())
 }
 
 /// Prints help, version, or a usage error.
@@ -225,7 +225,7 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
 }
 
 /// Executes the subcommand. `flowctl run` returns the exit code of its command.
-fn execute(cli: Cli) -> Result<ExitCode, Failure> {
+fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure> {
     let screen = Screen::new(cli.common.format(), cli.common.color);
     let socket = cli.common.socket();
     let client = Client::new(&socket, cli.common.timeout);
@@ -240,7 +240,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
             block_on(completion::names(&Client::new(&socket, cli.common.timeout), of, &screen))?
         }
         Verb::Help(args) => help::run(&args, usage::command(), &screen),
-        Verb::Manual { folder } => help::write_manual(&folder, usage::command()),
+        Verb::Manual { folder } => help::write_manual(&folder, usage::command(), flowsim()),
         Verb::Logs(args) => logs::run(&args, &client, screen.format),
         Verb::CheckLog(args) => check_log::run(&args, &client, screen.format),
         Verb::Cluster(args) => {

@@ -21,6 +21,7 @@ mod reason;
 mod recording;
 mod refusal;
 mod settings;
+pub mod sharing;
 mod status;
 pub mod swarm;
 pub mod time;

@@ -3,10 +3,10 @@
 //! Fields may be quoted; a quoted field must not contain a line break.
 
 /// Largest accepted integer; small enough that products with a number of GPUs do not overflow.
-pub(crate) const MOST: u64 = 1_000_000_000_000;
+pub const MOST: u64 = 1_000_000_000_000;
 
 /// A parsed CSV file. Line numbers count from 1, the header is line 1.
-pub(crate) struct TableFile<'a> {
+pub struct TableFile<'a> {
     path: &'a str,
     header: Vec<String>,
     rows: Vec<(usize, Vec<Field>)>,
@@ -20,7 +20,7 @@ struct Field {
 }
 
 /// One row, accessed by column number.
-pub(crate) struct Row<'t, 'a> {
+pub struct Row<'t, 'a> {
     table: &'t TableFile<'a>,
     line: usize,
     fields: &'t [Field],
@@ -31,7 +31,7 @@ impl<'a> TableFile<'a> {
     ///
     /// # Errors
     /// A row whose number of fields differs from the header's, or an unclosed quote.
-    pub(crate) fn parse(path: &'a str, text: &str) -> Result<Self, String> {
+    pub fn parse(path: &'a str, text: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim_end_matches('\r')));
         let (_, first) = lines
             .next()
@@ -59,7 +59,7 @@ impl<'a> TableFile<'a> {
     ///
     /// # Errors
     /// If there is none.
-    pub(crate) fn column(&self, names: &[&str]) -> Result<usize, String> {
+    pub fn column(&self, names: &[&str]) -> Result<usize, String> {
         names.iter().find_map(|name| self.header.iter().position(|h| h == name)).ok_or_else(|| {
             let expected = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
             format!("{}:1:1: no column {expected}; the header has {}", self.path, self.header.join(","))
@@ -67,14 +67,14 @@ impl<'a> TableFile<'a> {
     }
 
     /// The rows in order.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_, 'a>> {
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_, 'a>> {
         self.rows.iter().map(|(line, fields)| Row { table: self, line: *line, fields })
     }
 }
 
 impl Row<'_, '_> {
     /// Returns the field's text.
-    pub(crate) fn text(&self, column: usize) -> &str {
+    pub fn text(&self, column: usize) -> &str {
         &self.fields[column].text
     }
 
@@ -82,7 +82,7 @@ impl Row<'_, '_> {
     ///
     /// # Errors
     /// If it is not a finite number.
-    pub(crate) fn number(&self, column: usize) -> Result<f64, String> {
+    pub fn number(&self, column: usize) -> Result<f64, String> {
         let number: Option<f64> = self.text(column).trim().parse().ok().filter(|number: &f64| number.is_finite());
         number.ok_or_else(|| self.error(column, "expected a number"))
     }
@@ -91,7 +91,7 @@ impl Row<'_, '_> {
     ///
     /// # Errors
     /// If it is not an integer, too small or too large.
-    pub(crate) fn whole(&self, column: usize, least: u64) -> Result<u64, String> {
+    pub fn whole(&self, column: usize, least: u64) -> Result<u64, String> {
         let text = self.text(column).trim();
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let is_whole = !decimals.is_empty() && decimals.bytes().all(|digit| digit == b'0');
@@ -100,7 +100,7 @@ impl Row<'_, '_> {
     }
 
     /// Returns an error about a field: file, line, column, the field, and what was expected.
-    pub(crate) fn error(&self, column: usize, expected: &str) -> String {
+    pub fn error(&self, column: usize, expected: &str) -> String {
         let field = &self.fields[column];
         let (path, line, name) = (self.table.path, self.line, &self.table.header[column]);
         format!("{path}:{line}:{}: {name} = `{}`: {expected}", field.column, field.text)

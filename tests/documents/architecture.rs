@@ -130,6 +130,35 @@ fn crates_of_the_host_use_only_the_model() {
     }
 }
 
+/// The names of a crate's dependencies, without those of its tests.
+fn dependencies(folder: &str) -> Vec<String> {
+    let manifest = manifest(folder);
+    manifest
+        .get("dependencies")
+        .and_then(|used| used.as_table())
+        .into_iter()
+        .flat_map(|used| used.keys().cloned())
+        .collect()
+}
+
+#[test]
+fn the_product_uses_neither_the_simulator_nor_research() {
+    let crates = crates();
+    let is_research = |folder: &str| folder.starts_with("research/");
+    let research: Vec<&str> = crates.iter().filter_map(|folder| folder.strip_prefix("research/")).collect();
+    assert!(!research.is_empty(), "no crate in src/research");
+    for folder in crates.iter().filter(|folder| !is_research(folder) && *folder != "flowsim") {
+        let used = dependencies(folder);
+        let is_simulator = |name: &str| ["sim", "flowsim"].contains(&name);
+        let other: Vec<&String> =
+            used.iter().filter(|name| research.contains(&name.as_str()) || is_simulator(name)).collect();
+        assert!(other.is_empty(), "src/{folder}/Cargo.toml: {other:?}; only src/flowsim and src/research may use them");
+    }
+    // The package of the programs has flowsim, and leaves the rest to its tests and benchmarks.
+    let other: Vec<String> = dependencies("..").into_iter().filter(|name| research.contains(&name.as_str())).collect();
+    assert!(other.is_empty(), "Cargo.toml: {other:?}; only src/flowsim and src/research may use them");
+}
+
 #[test]
 fn crates_are_optimised_as_the_programs_are() {
     let manifest = manifest("..");

@@ -2,8 +2,8 @@
 //! ranking of the policies on a random instance.
 
 use assert_cmd::Command;
+use deadlines::{Instance, Solver, Tables, read, simulate};
 use flowcon::policy::cluster::deadlines::LearnedTime;
-use flowcon::sim::deadlines::{Instance, Solver, Tables, read, simulate};
 use serde_json::Value;
 use std::fs;
 

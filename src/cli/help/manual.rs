@@ -26,8 +26,8 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-gpu", "7"),
 ];
 
-pub(super) fn write(folder: &Path, flowctl: Command, topics: &[Topic]) -> io::Result<()> {
-    let programs = [(flowctl, "1"), (sim::command(), "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
+pub(super) fn write(folder: &Path, flowctl: Command, flowsim: Command, topics: &[Topic]) -> io::Result<()> {
+    let programs = [(flowctl, "1"), (flowsim, "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
     for (command, section) in programs {
         write_command(folder, command, section)?;
     }

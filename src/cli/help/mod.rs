@@ -67,8 +67,8 @@ pub(crate) fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<
 }
 
 /// Writes the man pages of all programs into `folder`, as `man1/flowctl.1` and so on.
-pub(crate) fn write_manual(folder: &Path, flowctl: Command) -> Result<(), Failure> {
-    Ok(manual::write(folder, flowctl, &topics::all())?)
+pub(crate) fn write_manual(folder: &Path, flowctl: Command, flowsim: Command) -> Result<(), Failure> {
+    Ok(manual::write(folder, flowctl, flowsim, &topics::all())?)
 }
 
 fn page(topic: &Topic) -> String {

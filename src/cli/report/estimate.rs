@@ -4,7 +4,7 @@
 //! jobs. The same replay with the recorded weights shows how well the model fits this machine: its error there is the uncertainty of the
 //! estimate for plain sharing. Pure.
 
-use sim::sharing::{Claim, water_fill};
+use model::sharing::{Claim, water_fill};
 
 /// A job as recorded; times in seconds since the start of the report.
 #[derive(Clone, Debug, PartialEq)]

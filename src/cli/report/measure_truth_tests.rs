@@ -5,10 +5,10 @@
 use super::estimate::at;
 use super::measure::{Measurement, measure};
 use api::wire::{BlockRecord, BlockWork};
+use model::sharing::{Claim, water_fill};
 use model::{HoldbackBlock, Millis, PolicySettings, Share};
 use sim::job::Job;
 use sim::scenario::Scenario;
-use sim::sharing::{Claim, water_fill};
 use sim::variant::{Decider, Variant};
 use sim::{Keep, Outcome, simulate};
 use std::collections::BTreeMap;

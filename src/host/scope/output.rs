@@ -8,7 +8,7 @@ use rustix::fs::{FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SeekFrom};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Maximum length of a line in bytes; a longer line is split here.
 const LONGEST_LINE: usize = 16 << 10;
@@ -106,13 +106,8 @@ pub(super) fn is_memory(fd: BorrowedFd<'_>) -> bool {
     is_file && is_memory && readable
 }
 
-/// Returns the path of descriptor `fd` of process `pid`.
-pub fn path_of(pid: u32, fd: i32) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}/fd/{fd}"))
-}
-
-/// Opens the output of a scope at a path from [`path_of`], at the first byte that is kept. The path is under the control of its owner, so
-/// it is checked before it is opened.
+/// Opens the output of a scope at the path of its descriptor, `/proc/PID/fd/FD`, at the first byte that is kept. The path is under the
+/// control of its owner, so it is checked before it is opened.
 ///
 /// # Errors
 /// Errors of the operating system, or that it is not such an output.
@@ -144,9 +139,9 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     fn text_of(output: &Output) -> String {
-        let path = path_of(std::process::id(), output.file.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", output.file.as_raw_fd());
         let mut text = String::new();
-        open(&path).unwrap().read_to_string(&mut text).unwrap();
+        open(Path::new(&path)).unwrap().read_to_string(&mut text).unwrap();
         text
     }
 

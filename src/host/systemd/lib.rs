@@ -78,9 +78,6 @@ pub enum SystemdError {
         /// The error message.
         reason: String,
     },
-    /// systemd has no property for this limit.
-    #[error("systemd has no unit property for {0}; write it to the cgroup")]
-    NoProperty(Setting),
 }
 
 /// The next step if the manager of user `uid` cannot be reached. The manager of an unprivileged user runs only while that user is logged in
@@ -215,10 +212,9 @@ impl Systemd {
     /// Sets one limit of a unit until the next boot.
     ///
     /// # Errors
-    /// [`SystemdError::NoProperty`] if there is no property for the limit, [`SystemdError::Silent`], [`SystemdError::Unreachable`] if the
-    /// connection was closed, [`SystemdError::Refused`] otherwise.
+    /// [`SystemdError::Silent`], [`SystemdError::Unreachable`] if the connection was closed, [`SystemdError::Refused`] otherwise.
     pub async fn set(&self, unit: &str, setting: Setting) -> Result<(), SystemdError> {
-        let property = property(setting)?;
+        let property = property(setting);
         let request = async {
             let arguments = (unit, true, vec![property]);
             let answer: zbus::Result<()> = self.manager.0.call("SetUnitProperties", &arguments).await;
@@ -244,18 +240,18 @@ fn is_unknown_property(error: &zbus::Error) -> bool {
 }
 
 /// Converts a limit to a property of `systemd.resource-control(5)`, where the largest number means "no limit".
-fn property(setting: Setting) -> Result<Property<'static>, SystemdError> {
+fn property(setting: Setting) -> Property<'static> {
     let bytes = |limit: Option<Bytes>| Value::from(limit.map_or(u64::MAX, |bytes| bytes.0));
     match setting {
-        Setting::CpuWeight(weight) => Ok(("CPUWeight", Value::from(u64::from(weight.number())))),
+        Setting::CpuWeight(weight) => ("CPUWeight", Value::from(u64::from(weight.number()))),
         Setting::CpuQuota(quota) => {
             // Microseconds of CPU time per second; our unit is thousandths of a core.
             let per_second = quota.map_or(u64::MAX, |quota| quota.0.saturating_mul(1000));
-            Ok(("CPUQuotaPerSecUSec", Value::from(per_second)))
+            ("CPUQuotaPerSecUSec", Value::from(per_second))
         }
-        Setting::MemoryLow(low) => Ok(("MemoryLow", Value::from(low.0))),
-        Setting::MemoryHigh(high) => Ok(("MemoryHigh", bytes(high))),
-        Setting::IoWeight(weight) => Ok(("IOWeight", Value::from(u64::from(weight)))),
+        Setting::MemoryLow(low) => ("MemoryLow", Value::from(low.0)),
+        Setting::MemoryHigh(high) => ("MemoryHigh", bytes(high)),
+        Setting::IoWeight(weight) => ("IOWeight", Value::from(u64::from(weight))),
     }
 }
 

@@ -182,8 +182,6 @@ pub enum WhyKind {
     StateOutOfReach,
     /// Its saved state is being transferred, or the transfer failed.
     Carrying,
-    /// It failed to start and is retried later.
-    TriedAgainLater,
     /// It failed to start too often.
     GaveUp,
     /// Its next step is being written or awaited.

@@ -12,7 +12,7 @@ use model::PolicySettings;
 use serde::{Serialize, Serializer};
 
 /// Name of the baseline.
-pub(super) const BASE: &str = "swarm";
+const BASE: &str = "swarm";
 
 /// Result of one policy: means over seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -91,7 +91,10 @@ pub fn compare(
 }
 
 /// Runs one schedule under one policy.
-pub(super) fn run(
+///
+/// # Errors
+/// As for [`compare`].
+pub fn run(
     scenario: &ClusterScenario,
     variant: &ClusterVariant,
     submissions: &[Submission],

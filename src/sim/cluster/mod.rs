@@ -1,22 +1,19 @@
-//! `flowsim cluster`: many virtual nodes, and the cluster policy that decides which job runs where.
+//! Many virtual nodes, and the cluster policy that decides which job runs where.
 //!
 //! A [`ClusterScenario`] draws the submissions; a [`World`](world) runs them. Every node is the simulator's node with its own governor and
 //! its own forecasts, right or wrong. [`plan`](policy::cluster::plan) decides as in the coordinator, and each plan is checked before
 //! it is applied.
 
-mod command;
 mod compare;
 mod fleet;
 mod job;
-mod report;
 mod scenario;
 mod submission;
 mod variant;
 mod view;
 mod world;
 
-pub use command::{ClusterArguments, run};
-pub use compare::{ClusterComparison, ClusterSummary, compare};
+pub use compare::{ClusterComparison, ClusterSummary, compare, run};
 pub use scenario::{CLUSTER_SCENARIOS, ClusterScenario};
 pub use submission::Submission;
 pub use variant::{CLUSTER_VARIANTS, ClusterVariant};

@@ -7,7 +7,7 @@ use super::idle::Idle;
 use super::state::State;
 use crate::job::Job;
 use crate::scenario::NodeShape;
-use crate::sharing::Claim;
+use model::sharing::Claim;
 use model::{
     Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Evaluation, Gpu, GpuUse, Hints,
     LimitChange, Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState,

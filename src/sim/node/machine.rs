@@ -12,9 +12,9 @@ use super::state::{Stage, State};
 use crate::job::Job;
 use crate::outcome::History;
 use crate::scenario::NodeShape;
-use crate::sharing::{Claim, water_fill};
 use crate::variant::{Decider, Variant};
 use model::RecordedTick;
+use model::sharing::{Claim, water_fill};
 use std::sync::Arc;
 
 enum Driver {

@@ -5,8 +5,8 @@
 //! leave contended ones: in the end each job has its weight's part of what it can reach.
 
 use crate::job::Job;
-use crate::sharing::{Claim, water_fill};
 use model::Numbers;
+use model::sharing::{Claim, water_fill};
 use std::sync::Arc;
 
 /// Iterations until the threads have settled.

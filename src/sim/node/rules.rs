@@ -2,8 +2,8 @@
 
 use super::state::State;
 use crate::job::Job;
-use crate::sharing::{Claim, in_order, water_fill};
 use crate::variant::Rule;
+use model::sharing::{Claim, water_fill};
 use std::sync::Arc;
 
 /// Every job keeps at least this part of the node under [`Rule::Oracle`].
@@ -95,6 +95,17 @@ impl Ruled {
             (closing > 0.0 && gap > EQUAL_SERVICE).then_some(gap / closing)
         });
         catch_up.fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// Divides `capacity` in the given order: each claim gets all that it can use before the next one gets any.
+fn in_order(capacity: f64, claims: &[Claim], order: &[usize], shares: &mut Vec<f64>) {
+    shares.clear();
+    shares.resize(claims.len(), 0.0);
+    let mut left = capacity;
+    for &next in order {
+        shares[next] = claims[next].cap.min(left);
+        left -= shares[next];
     }
 }
 

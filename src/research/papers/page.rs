@@ -1,0 +1,42 @@
+//! The HTML page with one table per paper.
+
+use super::{Evaluation, Row};
+use chart::{document, escaped};
+
+/// The whole page as one HTML document.
+pub fn html(evaluations: &[Evaluation], seeds: u64) -> String {
+    let introduction = format!(
+        "<header><h1>Published and simulated figures</h1><p>Each figure is simulated over {seeds} random schedules: the \
+         published policy under the assumptions of its paper (<b>assumed</b>), the same under neutral assumptions \
+         (<b>honest</b>), and flowcon's default policy under those (<b>default</b>). Each published figure is a single run.</p></header>"
+    );
+    let sections: String = evaluations.iter().map(section).collect();
+    let footer =
+        "<footer>Made by <code>flowsim paper all --html FILE</code>; the same command gives the same figures.</footer>";
+    document("flowsim: published figures", &format!("<main>{introduction}{sections}{footer}</main>"))
+}
+
+fn section(evaluation: &Evaluation) -> String {
+    let Evaluation { title, base, assumed, honest, default, schedules, rows, notes } = evaluation;
+    let rows: String = rows.iter().map(row).collect();
+    let notes: String = notes.iter().map(|note| format!("<li>{}</li>", escaped(note))).collect();
+    let columns = [("assumed", assumed), ("honest", honest), ("default", default)]
+        .map(|(name, meaning)| format!("<b>{name}</b>: {}", escaped(meaning)))
+        .join("; ");
+    format!(
+        "<section><h2>{}</h2><p>Changes against {}; means over {schedules} schedules; {columns}.</p>\
+         <div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>schedule</th><th class=\"left\">figure</th><th>published</th><th>assumed</th>\
+         <th>honest</th><th>default</th></tr></thead><tbody>{rows}</tbody></table></div>\
+         <h3>Not reproduced, and why</h3><ul>{notes}</ul></section>",
+        escaped(title),
+        escaped(base),
+    )
+}
+
+fn row(row: &Row) -> String {
+    let cells: String = [&row.published, &row.assumed, &row.honest, &row.default]
+        .iter()
+        .map(|cell| format!("<td>{}</td>", escaped(cell)))
+        .collect();
+    format!("<tr><th>{}</th><td class=\"left\">{}</td>{cells}</tr>", escaped(&row.source), escaped(row.what))
+}
