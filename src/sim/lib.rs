@@ -1,8 +1,8 @@
 //! The simulator: training jobs in virtual time, under the product's own policy code.
 //!
-//! Code map: `scenario` draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`variant`] → `compare` averages over seeds →
-//! `report` shows the results. [`policy::Governor::tick`] and [`diff`](policy::diff) are the daemon's
-//! own code; the simulator makes no decisions of its own.
+//! Code map: [`scenario`] draws [`job`]s with [`curve`]s from a seed → `node` runs them under a [`variant`] → [`compare`](compare::compare)
+//! averages over seeds; [`cluster`] does the same with many nodes. [`policy::Governor::tick`] and [`diff`](policy::diff) are the daemon's own
+//! code; the simulator makes no decisions of its own. It has no command line and prints nothing: `flowsim` does.
 
 pub mod cluster;
 pub mod compare;
