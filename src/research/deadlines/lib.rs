@@ -1,7 +1,7 @@
 //! Comparison of policies for deadlines and cost on a schedule of jobs, in virtual time.
 //!
 //! [`read`] builds [`Instance`]s from tables, [`simulate`] runs one under a [`Policy`], [`compare`] runs several. Decisions are made by the
-//! product's code ([`policy::cluster::deadlines`]).
+//! product's code ([`policy::cluster::deadlines`](::policy::cluster::deadlines)).
 
 mod drawn;
 mod engine;
