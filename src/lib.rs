@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! traininglog  ←  model  ←  policy, limits, config      ←  daemon, coordinator, sim
-//!                 model  ←  host/*, api, chart, term    ←  daemon, coordinator, lab, cli             programs → one run() each
+//!                 model  ←  host/*, api, chart, term    ←  daemon, coordinator, lab, cli        programs → one run() each
 //! sim  ←  research/*  ←  flowsim
 //! ```
 //!
