@@ -43,6 +43,7 @@ impl LimitKind {
 
 impl Setting {
     /// Returns the limit that this is a value of.
+    #[inline]
     pub fn kind(self) -> LimitKind {
         match self {
             Setting::CpuWeight(_) => LimitKind::CpuWeight,
@@ -54,6 +55,7 @@ impl Setting {
     }
 
     /// Returns the value in its own unit; `None` = unlimited.
+    #[inline]
     pub fn number(self) -> Option<u64> {
         match self {
             Setting::CpuWeight(weight) => Some(u64::from(weight.number())),
@@ -67,6 +69,7 @@ impl Setting {
 
 impl Limits {
     /// Returns the value of one kind, if it is known.
+    #[inline]
     pub fn get(&self, kind: LimitKind) -> Option<Setting> {
         match kind {
             LimitKind::CpuWeight => self.cpu_weight.map(Setting::CpuWeight),
@@ -159,6 +162,7 @@ pub struct LimitChange {
 
 impl LimitChange {
     /// Whether the container may use more afterwards. Loosening is written first, so that limits are never tighter than under both plans.
+    #[inline]
     pub fn loosens(&self) -> bool {
         self.from.number().is_some_and(|from| self.to.number().is_none_or(|to| to > from))
     }

@@ -22,32 +22,51 @@ const QUOTA_STEP: f64 = 10.0;
 /// Returns the changes to write, loosening before tightening. Plan and observation must list their containers in the same order, as a tick
 /// does; a container that is in only one of them is not written.
 pub fn diff(plan: &NodePlan, observation: &NodeObservation) -> Vec<LimitChange> {
-    let mut observed = observation.containers.as_slice();
-    let mut changes = Vec::new();
-    for planned in &plan.containers {
-        if let Some(at) = observed.iter().position(|container| container.id == planned.id) {
-            push_changes(planned, &observed[at], &mut changes);
-            observed = &observed[at + 1..];
+    let (mut changes, mut tightening) = (Vec::new(), Vec::new());
+    for (planned, container) in pairs(plan, observation) {
+        for (from, to) in differences(planned, container) {
+            let change = LimitChange { id: container.id.clone(), from, to };
+            if change.loosens() { changes.push(change) } else { tightening.push(change) }
         }
     }
-    changes.sort_by_key(|change| !change.loosens());
+    changes.append(&mut tightening);
     changes
 }
 
-fn push_changes(planned: &ContainerPlan, container: &ContainerObservation, changes: &mut Vec<LimitChange>) {
-    let Some(wanted) = &planned.limits else { return };
-    for kind in LimitKind::ALL {
-        let known = container.limits.get(kind).zip(container.original.get(kind));
-        let Some((from, original)) = known else { continue };
+/// Whether [`diff`] returns any change.
+pub(super) fn differs(plan: &NodePlan, observation: &NodeObservation) -> bool {
+    pairs(plan, observation).any(|(planned, container)| differences(planned, container).next().is_some())
+}
+
+/// The containers that are in both, with their plans.
+fn pairs<'a>(
+    plan: &'a NodePlan,
+    observation: &'a NodeObservation,
+) -> impl Iterator<Item = (&'a ContainerPlan, &'a ContainerObservation)> {
+    let mut observed = observation.containers.as_slice();
+    plan.containers.iter().filter_map(move |planned| {
+        let at = observed.iter().position(|container| container.id == planned.id)?;
+        let container = &observed[at];
+        observed = &observed[at + 1..];
+        Some((planned, container))
+    })
+}
+
+/// The current and the planned value of each limit to write.
+fn differences(planned: &ContainerPlan, container: &ContainerObservation) -> impl Iterator<Item = (Setting, Setting)> {
+    LimitKind::ALL.into_iter().filter_map(move |kind| {
+        let wanted = planned.limits.as_ref()?;
+        let (from, original) = (container.limits.get(kind)?, container.original.get(kind)?);
         let to = wanted.get(kind).unwrap_or(original);
-        if !is_equal(from, to) {
-            changes.push(LimitChange { id: container.id.clone(), from, to });
-        }
-    }
+        (!is_equal(from, to)).then_some((from, to))
+    })
 }
 
 /// Whether two values of one limit differ by no more than rounding.
 fn is_equal(a: Setting, b: Setting) -> bool {
+    if a == b {
+        return true;
+    }
     let step = match a.kind() {
         LimitKind::CpuWeight => 1.0,
         LimitKind::CpuQuota => QUOTA_STEP,

@@ -16,7 +16,7 @@ use super::backoff::Backoff;
 use super::balanced::{self, Answer};
 use super::capacity::{Capacities, CapacityMemory, CapacityMeter};
 use super::decision::Decision;
-use super::diff::diff;
+use super::diff::differs;
 use super::domain::Domain;
 use super::flowcon;
 use super::gpu_time::{GpuTime, GpuUsed};
@@ -119,8 +119,9 @@ impl Governor {
 
     /// Decides for every observed container. The state of a container that is no longer observed is dropped.
     pub fn tick(&mut self, observation: &NodeObservation) -> NodePlan {
-        let disturbed = self.jobs_disturb(observation);
-        let mut remembered = self.recall(observation);
+        let is_same = self.remembered.is_of(&observation.containers);
+        let disturbed = !is_same || self.jobs_disturb(observation);
+        let mut remembered = self.recall(observation, is_same);
         let each = observation.containers.iter().zip(&mut remembered);
         let (on_gpus, measurements): (Vec<Option<GpuUsed>>, Vec<Measurement>) = each
             .map(|(container, memory)| {
@@ -162,7 +163,7 @@ impl Governor {
         let at = observation.now;
         let mut plan = NodePlan { at, containers, next_tick: at, interval: self.settings.interval };
         plan.interval = interval.unwrap_or_else(|| {
-            let nothing_changes = diff(&plan, observation).is_empty();
+            let nothing_changes = !differs(&plan, observation);
             self.wait(nothing_changes, disturbed, observation.pressure)
         });
         let block_end = observation.holdback.map(|block| block.until).filter(|until| *until > at);
@@ -175,16 +176,18 @@ impl Governor {
     /// began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed progress for
     /// the first time, or pressure changed. Cheap and without side effects.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
-        self.plain != observation.is_plain() || self.jobs_disturb(observation)
+        self.plain != observation.is_plain()
+            || !self.remembered.is_of(&observation.containers)
+            || self.jobs_disturb(observation)
     }
 
-    /// Like [`Self::is_disturbed`], but without control periods: their begin and end do not end a back-off.
+    /// Like [`Self::is_disturbed`] for the containers of the last tick, but without control periods: their begin and end do not end a
+    /// back-off.
     fn jobs_disturb(&self, observation: &NodeObservation) -> bool {
-        let Some(mut jobs) = self.remembered.of(&observation.containers) else { return true };
         let is_backing_off = self.backoff.is_backing_off(&self.settings);
         let limit = self.settings.memory_pressure_limit;
         (is_backing_off && self.backoff.pressure_changed(observation.pressure))
-            || jobs.any(|(container, memory)| {
+            || observation.containers.iter().zip(self.remembered.memories()).any(|(container, memory)| {
                 let has_moved = !Arc::ptr_eq(&memory.place, &container.place) && memory.place != container.place;
                 memory.state != Some(container.state)
                     || has_moved
@@ -195,9 +198,9 @@ impl Governor {
 
     /// Takes out the state of each container, in the order of the observation; a new container starts empty, in the New list.
     #[expect(clippy::vec_box, reason = "they are put back without being copied")]
-    fn recall(&mut self, observation: &NodeObservation) -> Vec<Box<Remembered>> {
+    fn recall(&mut self, observation: &NodeObservation, is_same: bool) -> Vec<Box<Remembered>> {
         let clock_was_set_back = self.last_tick.is_some_and(|last| observation.now < last);
-        let mut recalled = self.remembered.take(&observation.containers);
+        let mut recalled = self.remembered.take(&observation.containers, is_same);
         if clock_was_set_back {
             recalled.iter_mut().for_each(|memory| memory.meter.forget_marks());
         }
@@ -208,7 +211,7 @@ impl Governor {
     fn remember(&mut self, observation: &NodeObservation, recalled: Vec<Box<Remembered>>) {
         self.last_tick = Some(observation.now);
         self.plain = observation.is_plain();
-        self.remembered.put(&observation.containers, recalled);
+        self.remembered.put(recalled);
     }
 
     /// The current control period, in which the policy's decisions are not applied.

@@ -6,6 +6,8 @@ mod backoff;
 mod balanced;
 mod capacity;
 mod check;
+#[cfg(test)]
+mod cost_tests;
 mod decision;
 mod diff;
 mod domain;

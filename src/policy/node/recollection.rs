@@ -6,62 +6,71 @@ use std::collections::BTreeMap;
 
 /// Containers with their state.
 ///
-/// Nearly always a tick observes the containers of the last one in the same order; then no lookup is needed. Boxed, because a tick takes
-/// out all states and puts them back. Serialized as a map.
+/// Nearly always a tick observes the containers of the last one in the same order; then no lookup is needed, and the ids stay. Boxed,
+/// because a tick takes out all states and puts them back. Serialized as a map.
 #[derive(Clone, Debug)]
-pub(super) struct Recollection<M>(Vec<(ContainerId, Box<M>)>);
+pub(super) struct Recollection<M> {
+    ids: Vec<ContainerId>,
+    /// In the order of the ids; empty while a tick has them.
+    #[expect(clippy::vec_box, reason = "they are taken out and put back without being copied")]
+    memories: Vec<Box<M>>,
+}
 
 impl<M> Default for Recollection<M> {
     fn default() -> Self {
-        Recollection(Vec::new())
+        Recollection { ids: Vec::new(), memories: Vec::new() }
     }
 }
 
 impl<M: Default> Recollection<M> {
     /// Whether these are the containers of the last tick, in its order.
-    fn is_of(&self, containers: &[ContainerObservation]) -> bool {
-        self.0.len() == containers.len() && self.0.iter().zip(containers).all(|((id, _), now)| *id == now.id)
+    pub(super) fn is_of(&self, containers: &[ContainerObservation]) -> bool {
+        self.ids.iter().eq(containers.iter().map(|container| &container.id))
     }
 
-    /// Iterates over the containers with their states; `None` unless they are the containers of the last tick, in its order.
-    pub(super) fn of<'a>(
-        &'a self,
-        containers: &'a [ContainerObservation],
-    ) -> Option<impl Iterator<Item = (&'a ContainerObservation, &'a M)>> {
-        let each = || containers.iter().zip(&self.0).map(|(container, (_, memory))| (container, memory.as_ref()));
-        self.is_of(containers).then(each)
+    /// Iterates over the states of the last tick's containers, in its order.
+    pub(super) fn memories(&self) -> impl Iterator<Item = &M> {
+        self.memories.iter().map(AsRef::as_ref)
     }
 
-    /// Returns the state of one container.
+    /// Returns the state of one container. The daemon observes containers by id, and asks for each of them after each look: a search in
+    /// order would compare all with all.
     pub(super) fn get(&self, id: &ContainerId) -> Option<&M> {
-        self.0.iter().find(|(known, _)| known == id).map(|(_, memory)| memory.as_ref())
+        let at = self.ids.binary_search(id).ok().or_else(|| self.ids.iter().position(|known| known == id))?;
+        self.memories.get(at).map(AsRef::as_ref)
     }
 
-    /// Takes out all states, in the order of these containers. A new container gets a default state; that of an unobserved one is dropped.
-    pub(super) fn take(&mut self, containers: &[ContainerObservation]) -> Vec<Box<M>> {
-        let is_same = self.is_of(containers);
-        let known = std::mem::take(&mut self.0);
+    /// Takes out all states, in the order of these containers; `is_same` is what [`Self::is_of`] says of them. A new container gets a
+    /// default state; that of an unobserved one is dropped.
+    #[expect(clippy::vec_box, reason = "as above")]
+    pub(super) fn take(&mut self, containers: &[ContainerObservation], is_same: bool) -> Vec<Box<M>> {
+        let memories = std::mem::take(&mut self.memories);
         if is_same {
-            return known.into_iter().map(|(_, memory)| memory).collect();
+            return memories;
         }
-        let mut known: BTreeMap<ContainerId, Box<M>> = known.into_iter().collect();
-        containers.iter().map(|container| known.remove(&container.id).unwrap_or_default()).collect()
+        let observed = containers.iter().map(|container| container.id.clone()).collect();
+        let ids = std::mem::replace(&mut self.ids, observed);
+        let mut known: BTreeMap<ContainerId, Box<M>> = ids.into_iter().zip(memories).collect();
+        self.ids.iter().map(|id| known.remove(id).unwrap_or_default()).collect()
     }
 
-    /// Puts back the states taken out for these containers.
-    pub(super) fn put(&mut self, containers: &[ContainerObservation], memories: Vec<Box<M>>) {
-        self.0 = containers.iter().map(|container| container.id.clone()).zip(memories).collect();
+    /// Puts back the states that were taken out.
+    #[expect(clippy::vec_box, reason = "as above")]
+    pub(super) fn put(&mut self, memories: Vec<Box<M>>) {
+        self.memories = memories;
     }
 }
 
 impl<M: Serialize> Serialize for Recollection<M> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(id, memory)| (id, memory)))
+        serializer.collect_map(self.ids.iter().zip(&self.memories))
     }
 }
 
 impl<'de, M: Deserialize<'de>> Deserialize<'de> for Recollection<M> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        BTreeMap::deserialize(deserializer).map(|known| Recollection(known.into_iter().collect()))
+        let known: BTreeMap<ContainerId, Box<M>> = BTreeMap::deserialize(deserializer)?;
+        let (ids, memories) = known.into_iter().unzip();
+        Ok(Recollection { ids, memories })
     }
 }

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 /// Iterations until plain sharing over several atoms has settled.
 const ROUNDS: usize = 100;
 
-/// Containers with the same cores under plain sharing.
-struct Kind {
-    weight: f64,
+/// Kinds of containers: those of one kind have the same cores under plain sharing. Each list has one number for each kind.
+#[derive(Default)]
+struct Kinds {
+    weight: Vec<f64>,
     /// Number of running containers.
-    running: f64,
-    /// Part of the weight on each atom; 0 where the kind may not run.
-    spread: Vec<f64>,
+    running: Vec<f64>,
+    /// For each atom, the part of the weight there; 0 where the kind may not run.
+    spread: Vec<Vec<f64>>,
 }
 
 impl Domain {
@@ -33,18 +34,20 @@ impl Domain {
     }
 
     /// The kinds, and the kind of each member.
-    fn kinds(&self, node: &NodeObservation) -> (Vec<Kind>, Vec<usize>) {
+    fn kinds(&self, node: &NodeObservation) -> (Kinds, Vec<usize>) {
         let (groups, group_of) = self.groups();
-        let mut kinds: Vec<Kind> = Vec::new();
-        let mut known: BTreeMap<(usize, u64, bool), usize> = BTreeMap::new();
+        let mut kinds = Kinds { spread: vec![Vec::new(); self.atoms.len()], ..Kinds::default() };
+        let mut known: BTreeMap<(u64, usize, bool), usize> = BTreeMap::new();
         let mut kind_of = Vec::with_capacity(group_of.len());
         for (container, group) in self.containers(node).zip(group_of) {
             let (weight, runs) = (importance(container), container.state == RunState::Running);
-            let number = *known.entry((group, weight.to_bits(), runs)).or_insert_with(|| {
-                kinds.push(Kind { weight, running: 0.0, spread: self.evenly(&groups[group]) });
-                kinds.len() - 1
+            let number = *known.entry((weight.to_bits(), group, runs)).or_insert_with(|| {
+                kinds.weight.push(weight);
+                kinds.running.push(0.0);
+                kinds.spread.iter_mut().zip(self.evenly(&groups[group])).for_each(|(spread, part)| spread.push(part));
+                kinds.weight.len() - 1
             });
-            kinds[number].running += f64::from(u8::from(runs));
+            kinds.running[number] += f64::from(u8::from(runs));
             kind_of.push(number);
         }
         (kinds, kind_of)
@@ -56,10 +59,10 @@ impl Domain {
         let mut group_of = vec![0; self.members.len()];
         for (number, atom) in self.atoms.iter().enumerate() {
             // Those of a group that use this atom too become a group of their own.
-            let mut joined: BTreeMap<usize, usize> = BTreeMap::new();
+            let mut joined: Vec<Option<usize>> = vec![None; groups.len()];
             for &member in &atom.members {
                 let group = group_of[member];
-                group_of[member] = *joined.entry(group).or_insert_with(|| {
+                group_of[member] = *joined[group].get_or_insert_with(|| {
                     groups.push([groups[group].as_slice(), &[number]].concat());
                     groups.len() - 1
                 });
@@ -77,28 +80,44 @@ impl Domain {
 }
 
 /// Cores of each atom that one container of each kind gets.
-fn settle(atoms: &[Atom], kinds: &mut [Kind]) -> Vec<Vec<f64>> {
-    let divide =
-        |kinds: &[Kind]| atoms.iter().enumerate().map(|(number, atom)| divided(atom.cores, kinds, number)).collect();
-    let mut given: Vec<Vec<f64>> = divide(kinds);
+fn settle(atoms: &[Atom], kinds: &mut Kinds) -> Vec<Vec<f64>> {
+    let count = kinds.weight.len();
+    let mut given = vec![vec![0.0; count]; atoms.len()];
+    divide(atoms, kinds, &mut given);
     if atoms.len() == 1 {
         return given;
     }
+    let mut wholes = vec![0.0; count];
     for _ in 1..ROUNDS {
-        for (number, kind) in kinds.iter_mut().enumerate() {
-            let whole: f64 = given.iter().map(|atom| atom[number]).sum();
-            kind.spread.iter_mut().zip(&given).for_each(|(part, atom)| *part = atom[number] / whole);
+        wholes.fill(0.0);
+        for atom in &given {
+            wholes.iter_mut().zip(atom).for_each(|(whole, cores)| *whole += cores);
         }
-        given = divide(kinds);
+        for (spread, atom) in kinds.spread.iter_mut().zip(&given) {
+            spread.iter_mut().zip(atom).zip(&wholes).for_each(|((part, cores), whole)| *part = cores / whole);
+        }
+        // What a round leaves as it was, all further rounds leave as it is.
+        if !divide(atoms, kinds, &mut given) {
+            break;
+        }
     }
     given
 }
 
-/// Divides one atom's cores by the weights of the kinds there.
-fn divided(cores: f64, kinds: &[Kind], atom: usize) -> Vec<f64> {
-    let claim = |kind: &Kind| kind.weight * kind.spread[atom];
-    let whole: f64 = kinds.iter().map(|kind| kind.running * claim(kind)).sum();
-    kinds.iter().map(claim).map(|claim| cores * claim / whole.max(claim).max(f64::MIN_POSITIVE)).collect()
+/// Divides each atom's cores by the weights of the kinds there. Returns whether any number in `given` has changed.
+fn divide(atoms: &[Atom], kinds: &Kinds, given: &mut [Vec<f64>]) -> bool {
+    let mut claims = vec![0.0; kinds.weight.len()];
+    let mut has_changed = false;
+    for ((atom, spread), given) in atoms.iter().zip(&kinds.spread).zip(given) {
+        claims.iter_mut().zip(&kinds.weight).zip(spread).for_each(|((claim, weight), part)| *claim = weight * part);
+        let whole: f64 = kinds.running.iter().zip(&claims).map(|(running, claim)| running * claim).sum();
+        for (given, claim) in given.iter_mut().zip(&claims) {
+            let cores = atom.cores * claim / whole.max(*claim).max(f64::MIN_POSITIVE);
+            has_changed |= cores != *given;
+            *given = cores;
+        }
+    }
+    has_changed
 }
 
 #[cfg(test)]
@@ -143,16 +162,17 @@ mod tests {
         let domain = domains(&node).remove(0);
         let (kinds, kind_of) = domain.kinds(&node);
         assert_eq!(
-            (kinds.len(), kind_of[0] == kind_of[1], kind_of[2] == kind_of[4]),
+            (kinds.weight.len(), kind_of[0] == kind_of[1], kind_of[2] == kind_of[4]),
             (6, false, false),
             "the last two are alike"
         );
-        let single = |(container, kind): (&model::ContainerObservation, &usize)| Kind {
-            running: f64::from(u8::from(container.state == RunState::Running)),
-            spread: kinds[*kind].spread.clone(),
-            ..kinds[*kind]
+        let of_each = |numbers: &[f64]| kind_of.iter().map(|&kind| numbers[kind]).collect::<Vec<f64>>();
+        let runs = |container: &model::ContainerObservation| f64::from(u8::from(container.state == RunState::Running));
+        let mut singles = Kinds {
+            weight: of_each(&kinds.weight),
+            running: domain.containers(&node).map(runs).collect(),
+            spread: kinds.spread.iter().map(|spread| of_each(spread)).collect(),
         };
-        let mut singles: Vec<Kind> = domain.containers(&node).zip(&kind_of).map(single).collect();
         let expected = settle(&domain.atoms, &mut singles);
         for ((atom, given), expected) in domain.atoms.iter().zip(domain.plain_sharing(&node)).zip(expected) {
             for (&member, given) in atom.members.iter().zip(given) {
