@@ -85,7 +85,7 @@ impl Directory {
     /// Returns the content of a file; `None` if it is missing or cannot be read.
     pub(super) fn read(&self, name: &str) -> Option<String> {
         let mut buffer = Vec::new();
-        read_whole(&self.open_file(name).ok()?, &mut buffer).map(str::to_owned)
+        read_whole(&self.open_file(name).ok()?, &mut buffer).ok().map(str::to_owned)
     }
 
     pub(super) fn write(&self, name: &str, value: &str) -> io::Result<()> {
@@ -119,8 +119,15 @@ impl Directory {
     }
 }
 
+/// Returns the content of a file that the kernel generates in one piece, such as `/proc/PID/stat`. Usually that is one read:
+/// `fs::read_to_string` takes six for that file and eight for `/proc/PID/status`, because they do not tell their size.
+pub(super) fn read_generated(path: impl AsRef<Path>) -> io::Result<String> {
+    let mut buffer = Vec::new();
+    read_whole(&File::open(path)?, &mut buffer).map(str::to_owned)
+}
+
 /// Reads an open control file from its start into `buffer`.
-fn read_whole<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> Option<&'buffer str> {
+fn read_whole<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> io::Result<&'buffer str> {
     let mut filled = 0;
     loop {
         if buffer.len() < filled + 4096 {
@@ -130,14 +137,14 @@ fn read_whole<'buffer>(file: &File, buffer: &'buffer mut Vec<u8>) -> Option<&'bu
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
+            Err(error) => return Err(error),
         }
         // The kernel generates a control file in one piece: a read that does not fill the buffer was the last one.
         if filled < buffer.len() || filled >= LARGEST_FILE {
             break;
         }
     }
-    str::from_utf8(&buffer[..filled]).ok()
+    str::from_utf8(&buffer[..filled]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// A control file that is opened once and read repeatedly.
@@ -173,7 +180,7 @@ impl KeptFile {
             self.state = open_first(directory, names);
         }
         match &self.state {
-            State::Open(file) => read_whole(file, buffer),
+            State::Open(file) => read_whole(file, buffer).ok(),
             _ => None,
         }
     }

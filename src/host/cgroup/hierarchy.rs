@@ -2,7 +2,7 @@
 
 use super::CgroupError;
 use super::controller::Controller;
-use super::directory::{Directories, Directory};
+use super::directory::{Directories, Directory, read_generated};
 use model::Quota;
 use std::fs;
 use std::io;
@@ -103,7 +103,7 @@ pub(super) struct Membership {
 impl Membership {
     /// Reads the cgroups of process `pid` (a number, or `self`).
     pub(super) fn of(pid: &str) -> io::Result<Membership> {
-        fs::read_to_string(format!("/proc/{pid}/cgroup")).map(|text| Membership::parse(&text))
+        read_generated(format!("/proc/{pid}/cgroup")).map(|text| Membership::parse(&text))
     }
 
     fn parse(text: &str) -> Membership {

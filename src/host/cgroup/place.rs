@@ -5,14 +5,12 @@
 //! launcher that may run anywhere but computes nothing does not widen the result.
 
 use super::controller::Controller;
-use super::directory::Directories;
-use super::directory::Directory;
+use super::directory::{Directories, Directory, read_generated};
 use super::limits::{cpu_quota, cpu_weight};
 use super::process;
 use model::{CpuWeight, Numbers, Place, Quota};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -95,7 +93,7 @@ fn allowed(directories: &Directories) -> Numbers {
 }
 
 fn online() -> Option<Numbers> {
-    fs::read_to_string("/sys/devices/system/cpu/online").ok()?.parse().ok().filter(|cpus: &Numbers| !cpus.is_empty())
+    read_generated("/sys/devices/system/cpu/online").ok()?.parse().ok().filter(|cpus: &Numbers| !cpus.is_empty())
 }
 
 /// Returns the effective cpuset, for cgroups whose processes cannot be inspected.
@@ -105,7 +103,7 @@ fn effective(directories: &Directories) -> Option<Numbers> {
 }
 
 fn memory_nodes(pid: u32) -> Option<Numbers> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = read_generated(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?.parse().ok()
 }
 
@@ -128,6 +126,7 @@ fn above(parent: &Path, unified: bool) -> Above {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_tightest_quota_of_all_ancestors_and_the_weight_of_the_parent_are_read() {

@@ -1,7 +1,7 @@
 //! Pressure stall information of a cgroup and of the node.
 
+use super::directory::read_generated;
 use model::Pressure;
-use std::fs;
 
 /// Parses the fraction of the last ten seconds in which some task waited: `some avg10=1.23 avg60=… total=…`, in percent.
 pub(super) fn some_avg10(text: &str) -> Option<f64> {
@@ -12,7 +12,7 @@ pub(super) fn some_avg10(text: &str) -> Option<f64> {
 
 /// Reads the pressure of the whole node from `/proc/pressure`; `None` if the kernel does not provide it.
 pub fn node_pressure() -> Pressure {
-    let read = |name: &str| some_avg10(&fs::read_to_string(format!("/proc/pressure/{name}")).ok()?);
+    let read = |name: &str| some_avg10(&read_generated(format!("/proc/pressure/{name}")).ok()?);
     Pressure { cpu: read("cpu"), memory: read("memory"), io: read("io") }
 }
 

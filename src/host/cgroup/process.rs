@@ -1,6 +1,7 @@
 //! Identity of a process: process id and start time together. Its CPU time and threads.
 
 use super::CgroupError;
+use super::directory::read_generated;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -14,7 +15,7 @@ pub struct StartTime(pub u64);
 
 /// Returns the start time of process `pid`; `None` if there is no such process.
 pub fn start_time(pid: u32) -> Option<StartTime> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse(&read_generated(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Returns the start time of `pid` if it exists and is the expected process.
@@ -28,14 +29,14 @@ pub(super) fn living(pid: u32, expected: Option<StartTime>) -> Result<StartTime,
 
 /// Whether this process runs: neither ended, nor about to end, which takes it out of its cgroups.
 pub(super) fn runs(pid: u32, started: StartTime) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let Ok(stat) = read_generated(format!("/proc/{pid}/stat")) else { return false };
     let is_ending = field(&stat, 9).is_none_or(|flags| flags & PF_EXITING != 0);
     parse(&stat) == Some(started) && !is_ending
 }
 
 /// Returns the CPU time used by process `pid`, in clock ticks; `None` if there is no such process.
 pub(super) fn cpu_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = read_generated(format!("/proc/{pid}/stat")).ok()?;
     Some(field(&stat, 14)?.saturating_add(field(&stat, 15)?))
 }
 
@@ -85,5 +86,26 @@ mod tests {
         let start = start_time(me).unwrap();
         assert!(living(me, Some(start)).is_ok());
         assert!(matches!(living(me, Some(StartTime(start.0 + 1))), Err(CgroupError::ProcessGone { .. })));
+    }
+
+    #[test]
+    fn each_file_of_a_process_takes_one_read_call() {
+        let me = std::process::id();
+        // The kernel counts them for each thread, if it is built so; the last one is the count's own.
+        let count = || {
+            let io = read_generated("/proc/thread-self/io").ok()?;
+            io.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse::<u64>().ok()
+        };
+        let reads = |read: &dyn Fn()| {
+            let before = count()?;
+            read();
+            Some(count()? - before - 1)
+        };
+        for name in ["stat", "status", "cgroup"] {
+            let read = reads(&|| assert!(!read_generated(format!("/proc/{me}/{name}")).unwrap().is_empty()));
+            assert!(read.is_none_or(|read| read == 1), "{name}: {read:?}");
+        }
+        let read = reads(&|| assert!(start_time(me).is_some()));
+        assert!(read.is_none_or(|read| read == 1), "{read:?}");
     }
 }
