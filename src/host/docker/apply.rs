@@ -144,6 +144,20 @@ mod tests {
         (dir, Engine::new(address), requests)
     }
 
+    #[test]
+    fn a_caller_does_not_contain_the_state_of_a_connection() {
+        let engine = Engine::new(EngineAddress::parse("unix:///nowhere").unwrap());
+        let id = ContainerId::new(ID);
+        let (limits, conversion) = (EngineLimits::default(), Conversion::Shares);
+        let sizes = [
+            size_of_val(&engine.record(&id)),
+            size_of_val(&engine.inspect(&id, EngineName::Docker)),
+            size_of_val(&engine.update(&id, EngineName::Docker, &limits, conversion, &[])),
+            size_of_val(&engine.info()),
+        ];
+        assert!(sizes.into_iter().all(|size| size < 2048), "{sizes:?}");
+    }
+
     async fn update(engine: &Engine, name: EngineName) -> Result<Vec<Setting>, EngineError> {
         let half = [Setting::CpuWeight(CpuWeight::clamped(50.0))];
         engine.update(&ContainerId::new(ID), name, &EngineLimits::default(), Conversion::Shares, &half).await

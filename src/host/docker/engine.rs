@@ -260,16 +260,29 @@ impl Engine {
         })
     }
 
-    pub(super) async fn in_turn<T>(&self, operation: &str, call: impl Future<Output = T>) -> Result<T, EngineError> {
-        let turn = async {
+    /// Makes a call once few enough others are under way, within the time limit.
+    pub(super) fn in_turn<T>(
+        &self,
+        operation: &str,
+        call: impl Future<Output = T>,
+    ) -> impl Future<Output = Result<T, EngineError>> {
+        let call = Box::pin(call);
+        self.in_time(operation, async {
             let _permit = self.permits.acquire().await;
             call.await
-        };
-        self.in_time(operation, turn).await
+        })
     }
 
-    pub(super) async fn in_time<T>(&self, operation: &str, call: impl Future<Output = T>) -> Result<T, EngineError> {
-        tokio::time::timeout(self.time_limit, call).await.map_err(|_| self.timed_out(operation))
+    /// Makes a call within the time limit.
+    ///
+    /// The call is boxed here: its state includes a connection, and the states and stacks of all callers would contain it several times.
+    pub(super) fn in_time<T>(
+        &self,
+        operation: &str,
+        call: impl Future<Output = T>,
+    ) -> impl Future<Output = Result<T, EngineError>> {
+        let call = Box::pin(call);
+        async move { tokio::time::timeout(self.time_limit, call).await.map_err(|_| self.timed_out(operation)) }
     }
 
     fn timed_out(&self, operation: &str) -> EngineError {
