@@ -160,15 +160,14 @@ fn the_product_uses_neither_the_simulator_nor_research() {
 }
 
 #[test]
-fn crates_are_optimised_as_the_programs_are() {
+fn every_crate_has_a_level_of_optimisation() {
+    // One that is not listed gets the level of the libraries, and nobody would notice.
     let manifest = manifest("..");
     for profile in ["release", "dist"] {
         let levels = manifest["profile"][profile]["package"].as_table().expect("levels of packages");
-        let level = levels.get("flowcon").expect("a level of the programs");
         let rooms = crates().into_iter().map(|folder| folder.rsplit('/').next().unwrap_or(&folder).to_owned());
-        let other: Vec<String> =
-            rooms.filter(|room| room != "testing" && levels.get(room.as_str()) != Some(level)).collect();
-        assert!(other.is_empty(), "Cargo.toml, [profile.{profile}.package]: {other:?} need {level}");
+        let other: Vec<String> = rooms.filter(|room| room != "testing" && !levels.contains_key(room)).collect();
+        assert!(other.is_empty(), "Cargo.toml, [profile.{profile}.package]: {other:?} need a level");
     }
 }
 
