@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 pub(super) struct Recollection<M> {
     ids: Vec<ContainerId>,
     /// In the order of the ids; empty while a tick has them.
-    #[expect(clippy::vec_box, reason = "they are taken out and put back without being copied")]
     memories: Vec<Box<M>>,
 }
 
@@ -42,7 +41,6 @@ impl<M: Default> Recollection<M> {
 
     /// Takes out all states, in the order of these containers; `is_same` is what [`Self::is_of`] says of them. A new container gets a
     /// default state; that of an unobserved one is dropped.
-    #[expect(clippy::vec_box, reason = "as above")]
     pub(super) fn take(&mut self, containers: &[ContainerObservation], is_same: bool) -> Vec<Box<M>> {
         let memories = std::mem::take(&mut self.memories);
         if is_same {
@@ -55,7 +53,6 @@ impl<M: Default> Recollection<M> {
     }
 
     /// Puts back the states that were taken out.
-    #[expect(clippy::vec_box, reason = "as above")]
     pub(super) fn put(&mut self, memories: Vec<Box<M>>) {
         self.memories = memories;
     }
