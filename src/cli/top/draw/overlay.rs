@@ -20,7 +20,7 @@ const HELP: &str = "\
                          metric or reason; Esc clears the filter
 s  < >  R                choose the sort key; previous, next key; reverse
 P M T                    sort by CPU, memory, time left
-p                        release: original limits; again: govern
+p                        release: original limits, left alone; again: govern
 r                        govern, also after another program changed a limit
 x                        pin its share; again: unpin
 space                    freeze the screen; again: resume
