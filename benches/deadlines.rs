@@ -6,7 +6,7 @@
 //! is the one with the most jobs.
 
 use deadlines::{Instance, Solver, simulate};
-use flowcon::policy::cluster::deadlines::{Job, Situation, check};
+use flowcon::policy::cluster::deadlines::{Situation, SubmittedJob, check};
 use std::time::Instant;
 
 const TARGETS_MS: [(&str, f64); 4] = [("greedy", 0.4), ("random", 300.0), ("local", 300.0), ("hierarchical", 300.0)];
@@ -16,10 +16,10 @@ fn main() {
         let instance = Instance::drawn(nodes, 0);
         let active = busiest_step(&instance);
         let open = vec![None; nodes];
-        let jobs: Vec<Job<'_>> = active
+        let jobs: Vec<SubmittedJob<'_>> = active
             .iter()
             .enumerate()
-            .map(|(number, (job, left))| Job {
+            .map(|(number, (job, left))| SubmittedJob {
                 times: &instance.jobs[*job].times,
                 left: *left,
                 number,

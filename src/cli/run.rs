@@ -166,7 +166,7 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     };
     // From now on, a signal does not end this process, which would leave an empty cgroup behind.
     let signals = Signals::listen()?;
-    let place = Place::for_scope(&name)?;
+    let place = CgroupManager::for_scope(&name)?;
     let outcome = run_in(&place, &name, &args, signals, socket).await;
     let emptied = async {
         while !place.is_empty() {
@@ -183,7 +183,7 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
 }
 
 async fn run_in(
-    place: &Place,
+    place: &CgroupManager,
     name: &ScopeName,
     args: &RunArgs,
     mut signals: Signals,
@@ -201,7 +201,7 @@ async fn run_in(
         }
     };
     let is_to_stay = detached::is_background() || signals::ignores_hangup();
-    if is_to_stay && matches!(place, Place::Systemd(_)) && logout::ends_scopes() {
+    if is_to_stay && matches!(place, CgroupManager::Systemd(_)) && logout::ends_scopes() {
         message::print(format_args!("{name} ends at your last logout; next: loginctl enable-linger"));
     }
     if let Err(not_begun) = admitted.begin().await {
@@ -251,15 +251,15 @@ fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) 
 
 /// Moves the new process into its cgroup and registers the scope, before the command starts.
 async fn prepare(
-    place: &Place,
+    place: &CgroupManager,
     (name, args, socket): (&ScopeName, &RunArgs, &Path),
     output: &Output,
     handshake: HandshakeSocket,
     pid: u32,
 ) -> anyhow::Result<(Admitted, Registered)> {
     let admitted = match place {
-        Place::Cgroupfs(home) => handshake.admit(pid, home.entrances()).await?,
-        Place::Systemd(unit) => {
+        CgroupManager::Cgroupfs(home) => handshake.admit(pid, home.entrances()).await?,
+        CgroupManager::Systemd(unit) => {
             let admitted = handshake.admit(pid, Vec::new()).await?;
             Systemd::connect().await?.start_scope(unit, pid, "A job governed by flowcon").await?;
             admitted
@@ -310,32 +310,32 @@ fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// The manager of the command's cgroup.
-enum Place {
+enum CgroupManager {
     Cgroupfs(Home),
     Systemd(String),
 }
 
-impl Place {
-    fn for_scope(name: &ScopeName) -> anyhow::Result<Place> {
+impl CgroupManager {
+    fn for_scope(name: &ScopeName) -> anyhow::Result<CgroupManager> {
         if node::systemd_is_init() {
-            return Ok(Place::Systemd(name.unit()));
+            return Ok(CgroupManager::Systemd(name.unit()));
         }
         if cgroup::Version::of_host() == cgroup::Version::None {
             bail!("no cgroups are mounted; mount them at /sys/fs/cgroup, or use a container engine");
         }
-        Ok(Place::Cgroupfs(Home::create(&name.cgroup())?))
+        Ok(CgroupManager::Cgroupfs(Home::create(&name.cgroup())?))
     }
 
     fn is_empty(&self) -> bool {
         match self {
-            Place::Cgroupfs(home) => home.is_empty(),
+            CgroupManager::Cgroupfs(home) => home.is_empty(),
             // systemd removes its units itself.
-            Place::Systemd(_) => true,
+            CgroupManager::Systemd(_) => true,
         }
     }
 
     fn remove(&self) {
-        if let Place::Cgroupfs(home) = self {
+        if let CgroupManager::Cgroupfs(home) = self {
             home.remove();
         }
     }

@@ -13,12 +13,12 @@ const PLACES_AT_MOST: usize = 4096;
 /// Jobs whose logs are being drained, and the log positions of all that ended.
 #[derive(Default)]
 pub(super) struct Draining {
-    reading: BTreeMap<ContainerId, Reading>,
+    reading: BTreeMap<ContainerId, DrainedJob>,
     places: BTreeMap<ContainerId, LogPlace>,
 }
 
 /// A job whose log is being drained.
-struct Reading {
+struct DrainedJob {
     job: Box<Job>,
     exit_code: Option<i32>,
     until: Millis,
@@ -27,7 +27,7 @@ struct Reading {
 impl Draining {
     /// Starts to drain the log of a job that ended.
     pub(crate) fn start(&mut self, job: Box<Job>, exit_code: Option<i32>, now: Millis) {
-        self.reading.insert(job.id().clone(), Reading { job, exit_code, until: now.after(DRAIN_FOR) });
+        self.reading.insert(job.id().clone(), DrainedJob { job, exit_code, until: now.after(DRAIN_FOR) });
     }
 
     /// Returns a job whose log is being drained.
@@ -49,7 +49,7 @@ impl Draining {
 
     /// Removes and returns a job before its time, because its container starts again.
     pub(crate) fn done(&mut self, id: &ContainerId) -> Option<(Box<Job>, Option<i32>)> {
-        let Reading { job, exit_code, .. } = self.reading.remove(id)?;
+        let DrainedJob { job, exit_code, .. } = self.reading.remove(id)?;
         if let Some(place) = job.place {
             self.places.insert(id.clone(), place);
             if self.places.len() > PLACES_AT_MOST {

@@ -10,7 +10,7 @@ use super::target::Target;
 use super::writer::Writer;
 use futures_util::{StreamExt, stream};
 use limits::machine::{self, ContainerOutcome};
-use limits::{Answer, Ask, EngineRecord, Operation, RecordResult, Step};
+use limits::{Ask, EngineRecord, Operation, RecordResult, Step, StepResult};
 use model::{Limits, Runtime, Setting};
 use store::Original;
 use tokio::task::block_in_place;
@@ -35,7 +35,7 @@ impl Executor {
             let answered = std::mem::take(&mut open).into_iter().zip(answers);
             for (Piece { of, target }, answer) in answered {
                 let machine::Piece { id, run, mut original, operation, .. } = of;
-                if let Answer::Journalled(Ok(durable)) = &answer {
+                if let StepResult::Journalled(Ok(durable)) = &answer {
                     original = *durable;
                 }
                 match operation.answer(answer) {
@@ -50,7 +50,7 @@ impl Executor {
     }
 
     /// Carries out one step of each operation. Returns the results in order.
-    async fn answers<T: Operation>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+    async fn answers<T: Operation>(&mut self, pieces: &[Piece<T>]) -> Vec<StepResult> {
         let mut journalled = self.journal_writes(pieces).into_iter();
         let written = self.write(pieces).await;
         let mut written = written.into_iter();
@@ -60,17 +60,17 @@ impl Executor {
                 Ask::Journal(_) => journalled.next(),
                 Ask::Write(_) => written.next(),
                 Ask::Read => Some(read(piece.target.as_ref())),
-                Ask::RestoreRecord(known) => Some(Answer::Record(self.restore_record(piece, known).await)),
-                Ask::ReadRecord(known) => Some(Answer::ReadRecord(self.read_record(piece, known).await)),
-                Ask::Forget => Some(Answer::Forgot(block_in_place(|| self.journal.forget(&piece.of.id)))),
+                Ask::RestoreRecord(known) => Some(StepResult::Record(self.restore_record(piece, known).await)),
+                Ask::ReadRecord(known) => Some(StepResult::ReadRecord(self.read_record(piece, known).await)),
+                Ask::Forget => Some(StepResult::Forgot(block_in_place(|| self.journal.forget(&piece.of.id)))),
             };
             self.pulse.beat();
-            answers.push(answer.unwrap_or(Answer::Forgot(Err("it was not carried out".to_owned()))));
+            answers.push(answer.unwrap_or(StepResult::Forgot(Err("it was not carried out".to_owned()))));
         }
         answers
     }
 
-    fn journal_writes<T>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+    fn journal_writes<T>(&mut self, pieces: &[Piece<T>]) -> Vec<StepResult> {
         let row = |piece: &Piece<T>| match (&piece.of.ask, &piece.target) {
             (Ask::Journal(settings), Some(target)) => Some((original_of(target, &piece.of.original), settings.clone())),
             _ => None,
@@ -81,10 +81,10 @@ impl Executor {
         }
         self.pulse.beat();
         let journalled = block_in_place(|| self.journal.journal_changes(&rows));
-        journalled.into_iter().map(Answer::Journalled).collect()
+        journalled.into_iter().map(StepResult::Journalled).collect()
     }
 
-    async fn write<T: Operation>(&mut self, pieces: &[Piece<T>]) -> Vec<Answer> {
+    async fn write<T: Operation>(&mut self, pieces: &[Piece<T>]) -> Vec<StepResult> {
         let mut requested = Vec::new();
         for piece in pieces {
             if let (Ask::Write(settings), Some(target)) = (&piece.of.ask, &piece.target) {
@@ -100,7 +100,7 @@ impl Executor {
             writes.push(async move {
                 let wrote = writer.write(&target, &engine, &settings, &forgotten).await;
                 pulse.beat();
-                Answer::Wrote(wrote)
+                StepResult::Wrote(wrote)
             });
         }
         stream::iter(writes).buffered(WRITES_AT_ONCE).collect().await
@@ -130,8 +130,8 @@ impl Executor {
     }
 }
 
-fn read(target: Option<&Target>) -> Answer {
-    let Some(target) = target else { return Answer::Read { current: Limits::default(), runs: false } };
+fn read(target: Option<&Target>) -> StepResult {
+    let Some(target) = target else { return StepResult::Read { current: Limits::default(), runs: false } };
     let cgroup = target.cgroup();
-    Answer::Read { current: cgroup.limits(), runs: cgroup.runs() }
+    StepResult::Read { current: cgroup.limits(), runs: cgroup.runs() }
 }

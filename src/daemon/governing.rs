@@ -13,7 +13,7 @@ use super::journal::{Remembered, unix_ms};
 use super::learning_records::Carried;
 use super::library::Library;
 use super::logs::LogReader;
-use super::observe::Node;
+use super::observe::NodeProperties;
 use super::positions;
 use super::publish::Publisher;
 use super::pulse::SILENT_AT_MOST;
@@ -104,7 +104,7 @@ pub(super) struct Governing {
     /// State of the engine, in words.
     pub(super) engine_state: String,
     pub(super) lost: Option<String>,
-    pub(super) node: Node,
+    pub(super) node: NodeProperties,
     pub(super) blocks: Blocks,
     pub(super) since: Millis,
     pub(super) since_unix_ms: u64,
@@ -169,7 +169,7 @@ impl Governing {
             engine: None,
             engine_state: engine_state.to_owned(),
             lost: None,
-            node: Node::of_host(now),
+            node: NodeProperties::of_host(now),
             blocks: Blocks::of_host(),
             since: now,
             since_unix_ms: unix_ms(),

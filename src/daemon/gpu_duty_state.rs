@@ -1,7 +1,7 @@
 //! State of the duty cycles of frozen jobs, as known to the journal and the guard; [`super::gpu_duty_cycle`] keeps it between two looks.
 
 use config::GpuControl;
-use freezer::{Guard, Report, Turn};
+use freezer::{Guard, Turn, TurnResults};
 use model::{ContainerId, GpuUse, Millis};
 use policy::Favour;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -107,7 +107,7 @@ impl Duty {
     }
 
     /// Records what the guard reports. Returns the jobs with a problem, and without one those that were frozen since the last report.
-    pub(crate) fn reported(&mut self, report: &Report, now: Millis) -> BTreeMap<ContainerId, Option<String>> {
+    pub(crate) fn reported(&mut self, report: &TurnResults, now: Millis) -> BTreeMap<ContainerId, Option<String>> {
         let mut problems = BTreeMap::new();
         for turned in &report.turned {
             let Some((id, _)) = self.recorded.iter().find(|(_, job)| Path::new(&job.cgroup) == turned.cgroup) else {

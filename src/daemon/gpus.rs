@@ -8,7 +8,7 @@ use super::event::{Component, Event};
 use super::gpu_means::GpuMeans;
 use super::job::{Job, Jobs};
 use cgroup::{ProcessCgroup, ProcessCgroups, start_time};
-use gpu::{Fault, GpuProcess, Library, NoGpu, Reader, Reading};
+use gpu::{Fault, GpuProcess, GpuReadings, Library, NoGpu, Reader};
 use model::{Bytes, ContainerId, Gpu, GpuUse, Millis};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -211,7 +211,7 @@ impl Watch {
     }
 
     /// Reports GPUs that are lost or back, and faults.
-    fn warn(&mut self, reading: &Reading) -> Result<(), Stopped> {
+    fn warn(&mut self, reading: &GpuReadings) -> Result<(), Stopped> {
         let lost = |gpu: &gpu::LostGpu| {
             let text = format!("{gpu}; its use by jobs is unknown; see `dmesg` and `nvidia-smi`");
             (Component::Gpu(gpu.index), text)
@@ -265,7 +265,7 @@ struct Found {
 
 impl ProcessLocator {
     /// Looks up the processes of a reading that began at `began`.
-    fn locate(&mut self, reading: Reading, began: Millis) -> (Vec<Gpu>, Vec<Located>) {
+    fn locate(&mut self, reading: GpuReadings, began: Millis) -> (Vec<Gpu>, Vec<Located>) {
         let mut before = std::mem::take(&mut self.known);
         let (mut gpus, mut located) = (Vec::new(), Vec::new());
         for gpu::GpuReading { gpu, processes } in reading.gpus {
@@ -316,9 +316,12 @@ mod tests {
     use super::*;
     use gpu::GpuReading;
 
-    fn reading(pid: u32) -> Reading {
+    fn reading(pid: u32) -> GpuReadings {
         let process = GpuProcess { pid, instance: None, share: Some(0.5), memory: None };
-        Reading { gpus: vec![GpuReading { gpu: Gpu::default(), processes: vec![process] }], ..Reading::default() }
+        GpuReadings {
+            gpus: vec![GpuReading { gpu: Gpu::default(), processes: vec![process] }],
+            ..GpuReadings::default()
+        }
     }
 
     #[test]

@@ -15,28 +15,32 @@ const NODE_EVERY: Millis = Millis::from_secs(60);
 
 /// Properties of the node that rarely change.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct NodeProperties {
     cores: f64,
     memory: Bytes,
     read_at: Millis,
 }
 
-impl Node {
-    pub(crate) fn of_host(now: Millis) -> Node {
-        Node { cores: node::cores(cgroup::own_quota()), memory: node::memory().unwrap_or_default(), read_at: now }
+impl NodeProperties {
+    pub(crate) fn of_host(now: Millis) -> NodeProperties {
+        NodeProperties {
+            cores: node::cores(cgroup::own_quota()),
+            memory: node::memory().unwrap_or_default(),
+            read_at: now,
+        }
     }
 
     /// Reads them again if the last reading is old.
     pub(crate) fn refresh(&mut self, now: Millis) {
         if now.since(self.read_at) >= NODE_EVERY {
-            *self = Node::of_host(now);
+            *self = NodeProperties::of_host(now);
         }
     }
 }
 
 /// Observes all jobs, with the limits as last read. `close`: for a tick, which ends the trackers' intervals.
 pub(super) fn observe(
-    node: Node,
+    node: NodeProperties,
     jobs: &mut Jobs,
     (limits, gpus): (&Machine, &Gpus),
     now: Millis,
@@ -49,7 +53,7 @@ pub(super) fn observe(
         seen
     };
     let containers = jobs.values_mut().filter_map(seen).map(with_gpus).collect();
-    let Node { cores, memory, .. } = node;
+    let NodeProperties { cores, memory, .. } = node;
     // Snapshots do not show it.
     let idle = if close { node::idle() } else { Vec::new() };
     let pressure = cgroup::node_pressure();
@@ -123,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_cores_and_memory_of_the_node_are_read_again_after_a_minute() {
-        let mut node = Node { cores: 0.001, memory: Bytes(1), read_at: Millis(1_000) };
+        let mut node = NodeProperties { cores: 0.001, memory: Bytes(1), read_at: Millis(1_000) };
         node.refresh(Millis(60_999));
         assert_eq!((node.cores, node.memory), (0.001, Bytes(1)));
         node.refresh(Millis(61_000));

@@ -45,7 +45,7 @@ pub(super) fn id(number: u8) -> ContainerId {
 }
 
 /// Reply of the engine to `METHOD /path` with a body; `None`: it never replies.
-type Answer = dyn Fn(&str, &str) -> Option<(u16, String)> + Send + Sync;
+type EngineReply = dyn Fn(&str, &str) -> Option<(u16, String)> + Send + Sync;
 
 /// An engine at its own socket.
 pub(super) struct FakeEngine {
@@ -58,7 +58,7 @@ impl FakeEngine {
         let dir = TempDir::new().unwrap();
         let listener = UnixListener::bind(dir.path().join("engine.sock")).unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (answer, received): (Arc<Answer>, _) = (Arc::new(answer), requests.clone());
+        let (answer, received): (Arc<EngineReply>, _) = (Arc::new(answer), requests.clone());
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (answer, received) = (answer.clone(), received.clone());

@@ -2,7 +2,7 @@
 
 use crate::options::ComparisonOptions;
 use crate::output::{json, table, write_whole};
-use crate::report::{self, Report};
+use crate::report::{self, SimulationReport};
 use crate::{overrides, replay};
 use clap::Args;
 use model::PolicySettings;
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<String, String> {
     }
     let comparison = compare(&scenario, &variants, options.seeds);
     if let Some(path) = &options.report {
-        let report = Report::of_seed(&scenario, &variants, &comparison, options.report_seed);
+        let report = SimulationReport::of_seed(&scenario, &variants, &comparison, options.report_seed);
         write_whole(path, report::html(&report).as_bytes())?;
     }
     if options.json { json(&comparison) } else { Ok(comparison_table(&comparison)) }

@@ -5,7 +5,7 @@
 
 use super::equal::{resulting_from, results_from};
 use super::ledger::Ledger;
-use super::step::{Answer, Ask, End, Journalled, Operation, Outcome, Step, WriteResult, check_readable};
+use super::step::{Ask, End, Journalled, Operation, Outcome, Step, StepResult, WriteResult, check_readable};
 use model::{Limits, Setting};
 
 /// A change of one container's limits in progress.
@@ -15,11 +15,11 @@ pub struct Change {
     /// Values written by flowcon that may be in force already.
     known: Vec<Setting>,
     journalled: Journalled,
-    stage: Stage,
+    stage: ChangeStage,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Stage {
+enum ChangeStage {
     Journalling,
     Reading,
     Writing,
@@ -31,7 +31,7 @@ impl Change {
     pub fn begin(ledger: &Ledger, settings: Vec<Setting>) -> (Change, Ask) {
         let ask = Ask::Journal(ledger.to_journal(&settings));
         let journalled = Journalled::default();
-        (Change { settings, known: ledger.may_be_in_force(), journalled, stage: Stage::Journalling }, ask)
+        (Change { settings, known: ledger.may_be_in_force(), journalled, stage: ChangeStage::Journalling }, ask)
     }
 
     /// Returns a current value that is neither the original nor ours. A change in the few milliseconds between this check and the write
@@ -44,7 +44,7 @@ impl Change {
         })
     }
 
-    fn ask(mut self, stage: Stage, ask: Ask) -> Step<Change> {
+    fn ask(mut self, stage: ChangeStage, ask: Ask) -> Step<Change> {
         self.stage = stage;
         Step::Ask(self, ask)
     }
@@ -56,30 +56,30 @@ impl Change {
 }
 
 impl Operation for Change {
-    fn answer(mut self, answer: Answer) -> Step<Change> {
+    fn answer(mut self, answer: StepResult) -> Step<Change> {
         match (self.stage.clone(), answer) {
-            (Stage::Journalling, Answer::Journalled(Err(why))) => {
+            (ChangeStage::Journalling, StepResult::Journalled(Err(why))) => {
                 let why = format!("no new limits are set while the journal cannot be written: {why}");
                 self.end(Vec::new(), End::NotBegun(why), false)
             }
-            (Stage::Journalling, Answer::Journalled(Ok(journalled))) => {
+            (ChangeStage::Journalling, StepResult::Journalled(Ok(journalled))) => {
                 self.journalled = journalled;
-                self.ask(Stage::Reading, Ask::Read)
+                self.ask(ChangeStage::Reading, Ask::Read)
             }
             // The engine addresses containers by id, so a write would change the next run.
-            (Stage::Reading, Answer::Read { runs: false, .. }) => self.end(Vec::new(), End::Gone, true),
-            (Stage::Reading, Answer::Read { current, .. }) => {
+            (ChangeStage::Reading, StepResult::Read { runs: false, .. }) => self.end(Vec::new(), End::Gone, true),
+            (ChangeStage::Reading, StepResult::Read { current, .. }) => {
                 match (check_readable(&self.settings, &current), self.foreign_value(&current)) {
                     (Err(why), _) => self.end(Vec::new(), End::Failed(why), true),
                     (_, Some(foreign_value)) => self.end(Vec::new(), End::ChangedByOthers(foreign_value), true),
                     _ => {
                         let write = Ask::Write(self.settings.clone());
-                        self.ask(Stage::Writing, write)
+                        self.ask(ChangeStage::Writing, write)
                     }
                 }
             }
-            (Stage::Writing, Answer::Wrote(wrote)) => self.ask(Stage::ReadingBack(wrote), Ask::Read),
-            (Stage::ReadingBack(wrote), Answer::Read { current, runs }) => {
+            (ChangeStage::Writing, StepResult::Wrote(wrote)) => self.ask(ChangeStage::ReadingBack(wrote), Ask::Read),
+            (ChangeStage::ReadingBack(wrote), StepResult::Read { current, runs }) => {
                 let engine = self.journalled.engine.unwrap_or_default();
                 let is_result = |requested: &Setting| {
                     current.get(requested.kind()).filter(|now| results_from(*requested, *now, &engine))

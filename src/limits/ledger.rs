@@ -6,7 +6,7 @@
 use super::drift::{Drift, Drifts, Verdict, drift};
 use super::equal::{resulting_from, results_from};
 use super::holds::Holds;
-use super::step::{AfterRestore, End, Journalled, Outcome, Report};
+use super::step::{AfterRestore, End, Journalled, Outcome, OutcomeReport};
 use model::{DriftBy, EngineLimits, Hold, LimitDrift, LimitKind, Limits, Millis, Setting};
 
 /// Writes requested of an engine that went down wait at its socket: for this long, the next engine may apply them to the new run.
@@ -164,7 +164,7 @@ impl Ledger {
     }
 
     /// Records the outcome of a change or a restore. `longest`: the policy's longest interval.
-    pub fn record_outcome(&mut self, outcome: &Outcome, now: Millis, longest: Millis) -> Report {
+    pub fn record_outcome(&mut self, outcome: &Outcome, now: Millis, longest: Millis) -> OutcomeReport {
         self.in_flight.retain(|in_flight| !outcome.requested.contains(in_flight));
         if let Some(journalled) = outcome.journalled {
             self.original = journalled.original;
@@ -182,7 +182,7 @@ impl Ledger {
                 self.holds.wrote(&outcome.requested);
                 in_force(outcome)
             }
-            End::ChangedByOthers(_) => Report::Quiet, // found by the next reading
+            End::ChangedByOthers(_) => OutcomeReport::Quiet, // found by the next reading
             End::Restored { forgotten, theirs, .. } => {
                 if *forgotten {
                     self.settle();
@@ -198,14 +198,14 @@ impl Ledger {
                 (self.original, self.current) = (accepted.original, accepted.original);
                 self.engine = accepted.engine;
                 self.holds.accepted();
-                Report::Accepted
+                OutcomeReport::Accepted
             }
             End::NotBegun(why) => {
                 if self.journalled.is_empty() {
                     self.journalled.clone_from(&outcome.requested); // it may be on the disk all the same
                 }
                 self.holds.not_begun(why, &outcome.requested, now, longest);
-                Report::Failed(why.clone())
+                OutcomeReport::Failed(why.clone())
             }
             End::Failed(why) => {
                 self.mark_unconfirmed(outcome);
@@ -217,11 +217,11 @@ impl Ledger {
                     |requested: &Setting| outcome.current.iter().any(|current| current.kind() == requested.kind());
                 failed.retain(|requested| !is_in_force(requested) || outcome.current.len() == outcome.requested.len());
                 self.holds.failed(why, &failed, now, longest);
-                Report::Failed(why.clone())
+                OutcomeReport::Failed(why.clone())
             }
             End::Gone => {
                 self.mark_unconfirmed(outcome);
-                Report::Quiet
+                OutcomeReport::Quiet
             }
         }
     }
@@ -383,6 +383,6 @@ impl Ledger {
     }
 }
 
-fn in_force(outcome: &Outcome) -> Report {
-    if outcome.current.is_empty() { Report::Quiet } else { Report::Wrote(outcome.current.clone()) }
+fn in_force(outcome: &Outcome) -> OutcomeReport {
+    if outcome.current.is_empty() { OutcomeReport::Quiet } else { OutcomeReport::Wrote(outcome.current.clone()) }
 }

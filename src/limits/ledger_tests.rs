@@ -1,8 +1,8 @@
 //! Ledgers across two runs of a container and across writes without a reply.
 
 use super::{
-    AfterRestore, Answer, Ask, Change, End, EngineRecord, Journalled, Ledger, Operation, Outcome, Report, Restore,
-    Step, Verdict, WriteResult,
+    AfterRestore, Ask, Change, End, EngineRecord, Journalled, Ledger, Operation, Outcome, OutcomeReport, Restore, Step,
+    StepResult, Verdict, WriteResult,
 };
 use model::{Bytes, CpuWeight, EngineLimits, Hold, Limits, Millis, Setting};
 
@@ -26,7 +26,7 @@ fn written(ledger: &mut Ledger, settings: &[Setting]) {
     ledger.begin_write(settings);
     let journalled = Some(Journalled { original: *ledger.original(), engine: None });
     let outcome = Outcome { requested: settings.to_vec(), current: settings.to_vec(), journalled, end: End::Written };
-    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), Report::Wrote(settings.to_vec()));
+    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), OutcomeReport::Wrote(settings.to_vec()));
 }
 
 fn failed(ledger: &mut Ledger, settings: &[Setting]) {
@@ -86,7 +86,7 @@ fn unconfirmed_values_stay_journalled_and_too_many_are_restored() {
     assert_eq!(ledger.restore_due(later, false), Some(AfterRestore::Keep), "although nobody released it");
     let (back, ask) = Restore::begin(&ledger, true, AfterRestore::Keep);
     assert_eq!(ask, Ask::Read);
-    let Step::Ask(_, ask) = back.answer(Answer::Read { current: limits(100, 8), runs: true }) else {
+    let Step::Ask(_, ask) = back.answer(StepResult::Read { current: limits(100, 8), runs: true }) else {
         panic!("it writes")
     };
     assert_eq!(
@@ -108,24 +108,26 @@ fn nothing_is_written_unless_journalled_nor_over_an_owners_value_nor_to_the_next
         Step::Done(outcome) => outcome.end,
         Step::Ask(_, ask) => panic!("{ask:?}"),
     };
-    let refused = begin().answer(Answer::Journalled(Err("disk full".to_owned())));
+    let refused = begin().answer(StepResult::Journalled(Err("disk full".to_owned())));
     assert!(matches!(end(refused), End::NotBegun(why) if why.contains("disk full")));
     let journalled = || {
         let durable = Journalled { original: limits(100, 8), engine: None };
-        let Step::Ask(change, Ask::Read) = begin().answer(Answer::Journalled(Ok(durable))) else { panic!("it reads") };
+        let Step::Ask(change, Ask::Read) = begin().answer(StepResult::Journalled(Ok(durable))) else {
+            panic!("it reads")
+        };
         change
     };
-    let theirs = journalled().answer(Answer::Read { current: limits(300, 8), runs: true });
+    let theirs = journalled().answer(StepResult::Read { current: limits(300, 8), runs: true });
     assert_eq!(end(theirs), End::ChangedByOthers(weight(300)));
-    let gone = journalled().answer(Answer::Read { current: Limits::default(), runs: false });
+    let gone = journalled().answer(StepResult::Read { current: Limits::default(), runs: false });
     assert_eq!(end(gone), End::Gone);
     let Step::Ask(change, Ask::Write(settings)) =
-        journalled().answer(Answer::Read { current: limits(100, 8), runs: true })
+        journalled().answer(StepResult::Read { current: limits(100, 8), runs: true })
     else {
         panic!("it writes")
     };
     assert_eq!(settings, [weight(40)]);
-    assert!(matches!(end(change.answer(Answer::Forgot(Ok(())))), End::Failed(_)), "the result of another step");
+    assert!(matches!(end(change.answer(StepResult::Forgot(Ok(())))), End::Failed(_)), "the result of another step");
 }
 
 /// I/O weights are equal within 10 to recognise our value, because files have different scales; the original is compared exactly.
@@ -140,12 +142,14 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     let back = |then: u16| {
         let (back, ask) = Restore::begin(&ledger, false, AfterRestore::Keep);
         assert_eq!(ask, Ask::Read);
-        let Step::Ask(back, ask) = back.answer(Answer::Read { current: io(97), runs: true }) else {
+        let Step::Ask(back, ask) = back.answer(StepResult::Read { current: io(97), runs: true }) else {
             panic!("it writes")
         };
         assert_eq!(ask, Ask::Write(vec![Setting::IoWeight(100)]));
-        let Step::Ask(back, Ask::Read) = back.answer(Answer::Wrote(WriteResult::Done)) else { panic!("it reads back") };
-        match back.answer(Answer::Read { current: io(then), runs: true }) {
+        let Step::Ask(back, Ask::Read) = back.answer(StepResult::Wrote(WriteResult::Done)) else {
+            panic!("it reads back")
+        };
+        match back.answer(StepResult::Read { current: io(then), runs: true }) {
             Step::Done(outcome) => outcome,
             Step::Ask(_, ask) => panic!("{ask:?}"),
         }
@@ -161,7 +165,7 @@ fn a_value_of_ours_close_to_the_original_is_restored_and_not_taken_for_foreign()
     assert!(ledger.govern(false), "its limits are accepted first");
     let accepted = End::Accepted(Journalled { original: io(100), engine: None });
     let outcome = Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end: accepted };
-    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), Report::Accepted);
+    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), OutcomeReport::Accepted);
     assert_eq!(ledger.check(false, NOW, false, INTERVALS), Verdict::Fine);
 }
 
@@ -184,7 +188,7 @@ fn a_restore_does_not_end_the_wait_after_a_change_that_could_not_be_journalled()
     ledger.begin_write(&[weight(60)]);
     let end = End::NotBegun("disk full".to_owned());
     let refused = Outcome { requested: vec![weight(60)], current: Vec::new(), journalled: None, end };
-    assert!(matches!(ledger.record_outcome(&refused, NOW, LONGEST), Report::Failed(_)));
+    assert!(matches!(ledger.record_outcome(&refused, NOW, LONGEST), OutcomeReport::Failed(_)));
     let end = End::Restored { found_ours: true, forgotten: false, kept: Vec::new(), theirs: Vec::new() };
     let restored = Outcome { requested: vec![weight(100)], current: vec![weight(100)], journalled: None, end };
     ledger.record_outcome(&restored, NOW, LONGEST);
@@ -237,7 +241,7 @@ fn an_owner_who_sets_our_last_value_after_its_restore_keeps_it() {
     assert_eq!(ledger.leftover(), []);
     assert_eq!(ledger.restore_due(NOW, false), None);
     let (restore, Ask::Read) = Restore::begin(&ledger, false, AfterRestore::Forget) else { panic!("it reads first") };
-    let read = Answer::Read { current: limits(40, 8), runs: true };
+    let read = StepResult::Read { current: limits(40, 8), runs: true };
     assert!(matches!(restore.answer(read), Step::Ask(_, Ask::Forget)), "nothing is written");
 }
 
@@ -249,14 +253,16 @@ fn a_limit_of_ours_that_cannot_be_read_is_not_restored_and_stays_in_the_journal(
     let unread = Limits { cpu_weight: None, ..limits(40, 16) };
     for then in [AfterRestore::Keep, AfterRestore::Forget, AfterRestore::Accept] {
         let (restore, Ask::Read) = Restore::begin(&ledger, true, then) else { panic!("it reads first") };
-        let step = restore.answer(Answer::Read { current: unread, runs: true });
+        let step = restore.answer(StepResult::Read { current: unread, runs: true });
         let Step::Ask(restore, Ask::Write(settings)) = step else { panic!("it writes what it can") };
         assert_eq!(settings, [low(8)]);
-        let Step::Ask(restore, Ask::Read) = restore.answer(Answer::Wrote(WriteResult::Done)) else {
+        let Step::Ask(restore, Ask::Read) = restore.answer(StepResult::Wrote(WriteResult::Done)) else {
             panic!("it reads back")
         };
         let current = Limits { cpu_weight: None, ..limits(40, 8) };
-        let Step::Done(outcome) = restore.answer(Answer::Read { current, runs: true }) else { panic!("it forgets") };
+        let Step::Done(outcome) = restore.answer(StepResult::Read { current, runs: true }) else {
+            panic!("it forgets")
+        };
         assert!(matches!(&outcome.end, End::Failed(why) if why.contains("cannot be read")), "{then:?}: {outcome:?}");
     }
 }
@@ -267,20 +273,25 @@ fn a_limit_that_cannot_be_read_is_neither_changed_nor_counted_as_written() {
     let journalled = || {
         let (change, _) = Change::begin(&ledger, vec![weight(40)]);
         let durable = Journalled { original: limits(100, 8), engine: None };
-        let Step::Ask(change, _) = change.answer(Answer::Journalled(Ok(durable))) else { panic!("it reads") };
+        let Step::Ask(change, _) = change.answer(StepResult::Journalled(Ok(durable))) else { panic!("it reads") };
         change
     };
     let unread = Limits { cpu_weight: None, ..limits(100, 8) };
-    let Step::Done(outcome) = journalled().answer(Answer::Read { current: unread, runs: true }) else {
+    let Step::Done(outcome) = journalled().answer(StepResult::Read { current: unread, runs: true }) else {
         panic!("it writes")
     };
     assert!(matches!(outcome.end, End::Failed(_)), "{outcome:?}");
-    let Step::Ask(change, Ask::Write(_)) = journalled().answer(Answer::Read { current: limits(100, 8), runs: true })
+    let Step::Ask(change, Ask::Write(_)) =
+        journalled().answer(StepResult::Read { current: limits(100, 8), runs: true })
     else {
         panic!("it writes")
     };
-    let Step::Ask(change, Ask::Read) = change.answer(Answer::Wrote(WriteResult::Done)) else { panic!("it reads back") };
-    let Step::Done(outcome) = change.answer(Answer::Read { current: unread, runs: true }) else { panic!("it ends") };
+    let Step::Ask(change, Ask::Read) = change.answer(StepResult::Wrote(WriteResult::Done)) else {
+        panic!("it reads back")
+    };
+    let Step::Done(outcome) = change.answer(StepResult::Read { current: unread, runs: true }) else {
+        panic!("it ends")
+    };
     assert!(matches!(outcome.end, End::Failed(_)), "{outcome:?}");
 }
 
@@ -306,14 +317,16 @@ fn the_engines_numbers_are_renewed_with_the_limits_that_an_operator_accepts() {
     assert!(ledger.govern(false));
     assert_eq!(ledger.restore_due(NOW, false), Some(AfterRestore::Accept), "until it is done");
     let (restore, _) = Restore::begin(&ledger, false, AfterRestore::Accept);
-    let step = restore.answer(Answer::Read { current: limits(64, 8), runs: true });
+    let step = restore.answer(StepResult::Read { current: limits(64, 8), runs: true });
     let Step::Ask(restore, Ask::ReadRecord(ours)) = step else { panic!("it reads the record") };
     assert_eq!(ours, [weight(40)]);
     let renewed = Some(EngineLimits { cpu_shares: 660, ..EngineLimits::default() });
     let record = EngineRecord { limits: renewed, has_ours: false };
-    let Step::Ask(restore, Ask::Forget) = restore.answer(Answer::ReadRecord(Ok(record))) else { panic!("it forgets") };
-    let Step::Done(outcome) = restore.answer(Answer::Forgot(Ok(()))) else { panic!("it ends") };
-    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), Report::Accepted);
+    let Step::Ask(restore, Ask::Forget) = restore.answer(StepResult::ReadRecord(Ok(record))) else {
+        panic!("it forgets")
+    };
+    let Step::Done(outcome) = restore.answer(StepResult::Forgot(Ok(()))) else { panic!("it ends") };
+    assert_eq!(ledger.record_outcome(&outcome, NOW, LONGEST), OutcomeReport::Accepted);
     assert_eq!((ledger.original(), ledger.engine()), (&limits(64, 8), renewed));
     assert_eq!((ledger.hold(NOW, false), ledger.restore_due(NOW, false)), (None, None));
 }
@@ -337,7 +350,7 @@ fn our_update_that_takes_effect_over_an_owners_value_after_a_restore_is_not_the_
     ledger.read(limits(100, 64));
     assert!(matches!(ledger.check(false, NOW, false, INTERVALS), Verdict::Foreign(_)));
     let (restore, _) = Restore::begin(&ledger, true, AfterRestore::Keep);
-    let read = |low_mib| Answer::Read { current: limits(100, low_mib), runs: true };
+    let read = |low_mib| StepResult::Read { current: limits(100, low_mib), runs: true };
     let Step::Done(outcome) = restore.answer(read(64)) else { panic!("the owner's value stays") };
     ledger.record_outcome(&outcome, NOW, LONGEST);
     let later = NOW.after(LONGEST); // after the wait for the failed write

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Pure: [`machine::Machine`] turns events into effects. [`Change`] and [`Restore`] ask for one step at a time ([`Ask`]) and receive its
-//! result ([`Answer`]), so the same code runs in the daemon and in the disaster simulation. Only this module knows when two values are
+//! result ([`StepResult`]), so the same code runs in the daemon and in the disaster simulation. Only this module knows when two values are
 //! equal, who set a value, and what "restored" means.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
@@ -30,6 +30,6 @@ pub use holds::Holds;
 pub use ledger::{LastRun, Ledger};
 pub use restore::Restore;
 pub use step::{
-    AfterRestore, Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Report, Step,
-    WriteResult,
+    AfterRestore, Ask, End, EngineRecord, Journalled, Operation, Outcome, OutcomeReport, RecordResult, Step,
+    StepResult, WriteResult,
 };

@@ -8,7 +8,7 @@
 use super::equal::{has_value, resulting_from};
 use super::ledger::Ledger;
 use super::step::{
-    AfterRestore, Answer, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Step, WriteResult,
+    AfterRestore, Ask, End, EngineRecord, Journalled, Operation, Outcome, RecordResult, Step, StepResult, WriteResult,
     check_readable,
 };
 use model::{EngineLimits, LimitKind, Limits, Setting};
@@ -28,7 +28,7 @@ pub struct Restore {
     /// Whether writes go through an engine or systemd, which may apply them late.
     is_deferred: bool,
     then: AfterRestore,
-    stage: Stage,
+    stage: RestoreStage,
     requested: Vec<Setting>,
     /// Values of ours, as they were read.
     found_ours: Vec<Setting>,
@@ -41,7 +41,7 @@ pub struct Restore {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum RestoreStage {
     Reading,
     Writing,
     Verifying,
@@ -53,23 +53,29 @@ enum Stage {
 impl Restore {
     /// Starts for a running container with this ledger. `is_deferred`: an engine or systemd writes its limits.
     pub fn begin(ledger: &Ledger, is_deferred: bool, then: AfterRestore) -> (Restore, Ask) {
-        let restore = Restore::new(ledger.originals(), ledger.known(), is_deferred, then, Stage::Reading);
+        let restore = Restore::new(ledger.originals(), ledger.known(), is_deferred, then, RestoreStage::Reading);
         let (may_be_in_force, unconfirmed) = (ledger.may_be_in_force(), ledger.unconfirmed());
         (Restore { may_be_in_force, unconfirmed, ..restore }, Ask::Read)
     }
 
     /// Starts for a running container that is known only from the journal.
     pub fn of_journal(original: Journalled, written: Vec<Setting>, is_deferred: bool) -> (Restore, Ask) {
-        (Restore::new(original, written, is_deferred, AfterRestore::Forget, Stage::Reading), Ask::Read)
+        (Restore::new(original, written, is_deferred, AfterRestore::Forget, RestoreStage::Reading), Ask::Read)
     }
 
     /// Starts for a container that does not run and is to be forgotten.
     pub fn of_record(original: Journalled, known: Vec<Setting>) -> (Restore, Ask) {
         let ask = Ask::RestoreRecord(known.clone());
-        (Restore::new(original, known, true, AfterRestore::Forget, Stage::Record), ask)
+        (Restore::new(original, known, true, AfterRestore::Forget, RestoreStage::Record), ask)
     }
 
-    fn new(original: Journalled, known: Vec<Setting>, is_deferred: bool, then: AfterRestore, stage: Stage) -> Restore {
+    fn new(
+        original: Journalled,
+        known: Vec<Setting>,
+        is_deferred: bool,
+        then: AfterRestore,
+        stage: RestoreStage,
+    ) -> Restore {
         Restore {
             original: original.original,
             engine: original.engine.unwrap_or_default(),
@@ -118,7 +124,7 @@ impl Restore {
     fn record(mut self) -> Step<Restore> {
         self.then = AfterRestore::Forget;
         let ask = Ask::RestoreRecord(self.known.clone());
-        self.ask(Stage::Record, ask)
+        self.ask(RestoreStage::Record, ask)
     }
 
     /// Ends, or checks the engine's record first if the journal is to forget.
@@ -130,13 +136,13 @@ impl Restore {
         }
         match self.then {
             AfterRestore::Keep => self.restored(false),
-            AfterRestore::Forget if self.is_deferred => self.ask(Stage::ReadingRecord, Ask::ReadRecord(known)),
-            AfterRestore::Forget => self.ask(Stage::Forgetting, Ask::Forget),
+            AfterRestore::Forget if self.is_deferred => self.ask(RestoreStage::ReadingRecord, Ask::ReadRecord(known)),
+            AfterRestore::Forget => self.ask(RestoreStage::Forgetting, Ask::Forget),
             AfterRestore::Accept => {
                 // A value that is accepted is the owner's, even if it was ours before.
                 let is_accepted = |known: &Setting| has_value(&self.current, *known);
                 let ours = known.into_iter().filter(|known| !is_accepted(known)).collect();
-                self.ask(Stage::ReadingRecord, Ask::ReadRecord(ours))
+                self.ask(RestoreStage::ReadingRecord, Ask::ReadRecord(ours))
             }
         }
     }
@@ -146,7 +152,7 @@ impl Restore {
         let why = match record {
             Ok(record) if !record.has_ours => {
                 self.record = record;
-                return self.ask(Stage::Forgetting, Ask::Forget);
+                return self.ask(RestoreStage::Forgetting, Ask::Forget);
             }
             Ok(_) => "its engine keeps a value of flowcon for its next run".to_owned(),
             Err(why) => format!("its engine did not say what it keeps for its next run: {why}"),
@@ -165,7 +171,7 @@ impl Restore {
         self.end(End::Restored { found_ours, forgotten, kept, theirs })
     }
 
-    fn ask(mut self, stage: Stage, ask: Ask) -> Step<Restore> {
+    fn ask(mut self, stage: RestoreStage, ask: Ask) -> Step<Restore> {
         self.stage = stage;
         Step::Ask(self, ask)
     }
@@ -181,25 +187,27 @@ impl Operation for Restore {
         if self.then == AfterRestore::Keep { &[] } else { &self.known }
     }
 
-    fn answer(mut self, answer: Answer) -> Step<Restore> {
+    fn answer(mut self, answer: StepResult) -> Step<Restore> {
         match (self.stage, answer) {
-            (Stage::Reading, Answer::Read { runs: false, .. }) if self.then == AfterRestore::Keep => {
+            (RestoreStage::Reading, StepResult::Read { runs: false, .. }) if self.then == AfterRestore::Keep => {
                 self.end(End::Gone)
             }
-            (Stage::Reading, Answer::Read { runs: false, .. }) => self.record(),
-            (Stage::Reading, Answer::Read { current, .. }) => {
+            (RestoreStage::Reading, StepResult::Read { runs: false, .. }) => self.record(),
+            (RestoreStage::Reading, StepResult::Read { current, .. }) => {
                 self.compare(current);
                 if self.requested.is_empty() {
                     return self.finish();
                 }
                 let write = Ask::Write(self.requested.clone());
-                self.ask(Stage::Writing, write)
+                self.ask(RestoreStage::Writing, write)
             }
-            (Stage::Writing, Answer::Wrote(WriteResult::Gone)) => self.record(),
-            (Stage::Writing, Answer::Wrote(WriteResult::Failed(why))) => self.end(End::Failed(why)),
-            (Stage::Writing, Answer::Wrote(WriteResult::Done)) => self.ask(Stage::Verifying, Ask::Read),
-            (Stage::Verifying, Answer::Read { runs: false, .. }) => self.record(),
-            (Stage::Verifying, Answer::Read { current, .. }) => {
+            (RestoreStage::Writing, StepResult::Wrote(WriteResult::Gone)) => self.record(),
+            (RestoreStage::Writing, StepResult::Wrote(WriteResult::Failed(why))) => self.end(End::Failed(why)),
+            (RestoreStage::Writing, StepResult::Wrote(WriteResult::Done)) => {
+                self.ask(RestoreStage::Verifying, Ask::Read)
+            }
+            (RestoreStage::Verifying, StepResult::Read { runs: false, .. }) => self.record(),
+            (RestoreStage::Verifying, StepResult::Read { current, .. }) => {
                 self.current = current;
                 match self.found_ours.iter().find(|ours| current.get(ours.kind()) == Some(**ours)) {
                     Some(ours) => {
@@ -210,15 +218,15 @@ impl Operation for Restore {
                     None => self.finish(),
                 }
             }
-            (Stage::Record, Answer::Record(RecordResult::Restored(mut by_owner))) => {
+            (RestoreStage::Record, StepResult::Record(RecordResult::Restored(mut by_owner))) => {
                 self.kept.append(&mut by_owner);
-                self.ask(Stage::Forgetting, Ask::Forget)
+                self.ask(RestoreStage::Forgetting, Ask::Forget)
             }
-            (Stage::Record, Answer::Record(RecordResult::Failed(why))) => self.end(End::Failed(why)),
-            (Stage::Record, Answer::Record(RecordResult::RunsAgain)) => self.end(End::Gone),
-            (Stage::ReadingRecord, Answer::ReadRecord(record)) => self.check_record(record),
-            (Stage::Forgetting, Answer::Forgot(Err(why))) => self.end(End::Failed(why)),
-            (Stage::Forgetting, Answer::Forgot(Ok(()))) => {
+            (RestoreStage::Record, StepResult::Record(RecordResult::Failed(why))) => self.end(End::Failed(why)),
+            (RestoreStage::Record, StepResult::Record(RecordResult::RunsAgain)) => self.end(End::Gone),
+            (RestoreStage::ReadingRecord, StepResult::ReadRecord(record)) => self.check_record(record),
+            (RestoreStage::Forgetting, StepResult::Forgot(Err(why))) => self.end(End::Failed(why)),
+            (RestoreStage::Forgetting, StepResult::Forgot(Ok(()))) => {
                 let accepted = Journalled { original: self.current, engine: self.record.limits };
                 if self.then == AfterRestore::Accept { self.end(End::Accepted(accepted)) } else { self.restored(true) }
             }

@@ -21,7 +21,7 @@ pub enum Ask {
 
 /// Result of a step.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum StepResult {
     /// The current values, and whether the cgroup has processes.
     Read {
         /// Values in its cgroup.
@@ -95,7 +95,7 @@ pub enum RecordResult {
 /// A change or a restore, as a sequence of steps.
 pub trait Operation: Sized {
     /// Returns the next step after this result.
-    fn answer(self, answer: Answer) -> Step<Self>;
+    fn answer(self, answer: StepResult) -> Step<Self>;
 
     /// Returns values of ours that the journal forgets at the end, so that the engine's record must not keep one for the next run.
     fn forgotten(&self) -> &[Setting] {
@@ -155,7 +155,7 @@ pub enum End {
 
 /// What to report about an outcome.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Report {
+pub enum OutcomeReport {
     /// Nothing.
     Quiet,
     /// These values are in force now.
@@ -184,7 +184,7 @@ impl Outcome {
     }
 
     /// Ends an operation that received the result of another step: a bug in the caller, which must not affect limits.
-    pub(super) fn unexpected(answer: &Answer) -> Box<Outcome> {
+    pub(super) fn unexpected(answer: &StepResult) -> Box<Outcome> {
         let end = End::Failed(format!("unexpected result of a step: {answer:?}"));
         Box::new(Outcome { requested: Vec::new(), current: Vec::new(), journalled: None, end })
     }

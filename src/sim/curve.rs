@@ -23,14 +23,14 @@ pub enum Shape {
         knee: f64,
     },
     /// Exponential approach to a series of plateaus, as with drops of the learning rate.
-    Plateaus(Vec<Stage>),
+    Plateaus(Vec<RateStage>),
     /// Measured points (work, improvement) with linear interpolation; the first is (0, 0), the last (1, 1).
     Samples(Arc<[(f64, f64)]>),
 }
 
 /// A stage with one learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stage {
+pub struct RateStage {
     /// Work at the end of the stage, 0 ..= 1; the last is 1.
     pub until: f64,
     /// Improvement at its end, 0 ..= 1; the last is 1.
@@ -103,7 +103,7 @@ fn approach(rate: f64, x: f64) -> f64 {
     (-rate * x).exp_m1() / (-rate).exp_m1()
 }
 
-fn staged(stages: &[Stage], x: f64) -> f64 {
+fn staged(stages: &[RateStage], x: f64) -> f64 {
     let (mut start, mut low) = (0.0, 0.0);
     for stage in stages {
         if x <= stage.until {
@@ -158,8 +158,8 @@ mod tests {
             Shape::Exponential { rate: 6.0 },
             Shape::Power { exponent: 0.7, knee: 0.02 },
             Shape::Plateaus(vec![
-                Stage { until: 0.6, level: 0.5, rate: 8.0 },
-                Stage { until: 1.0, level: 1.0, rate: 6.0 },
+                RateStage { until: 0.6, level: 0.5, rate: 8.0 },
+                RateStage { until: 1.0, level: 1.0, rate: 6.0 },
             ]),
             Shape::Samples([(0.0, 0.0), (0.2, 0.7), (0.3, 0.65), (1.0, 1.0)].into()),
         ]

@@ -2,7 +2,7 @@
 
 use crate::support::daemon::eventually;
 use flowcon::host::cgroup::Home;
-use flowcon::host::freezer::{Freezer, Plan, Report, Turn};
+use flowcon::host::freezer::{Freezer, Plan, Turn, TurnResults};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ impl Guard {
         Guard { child, plans, reports }
     }
 
-    fn apply(&mut self, plan: &Plan) -> Report {
+    fn apply(&mut self, plan: &Plan) -> TurnResults {
         let line = serde_json::to_string(plan).unwrap() + "\n";
         self.plans.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
         let mut report = String::new();

@@ -87,21 +87,21 @@ async fn submit(
 /// Query parameters with a node.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct Node {
+struct NodeParameter {
     /// Hostname or id.
     node: String,
 }
 
 /// Move a job to a node.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/move", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang"), Node),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/move", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang"), NodeParameter),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn move_job(
     State(feed): State<ClusterFeed>,
     Extension(peer): Extension<Peer>,
     name: Name,
-    node: Result<Query<Node>, QueryRejection>,
+    node: Result<Query<NodeParameter>, QueryRejection>,
 ) -> Result<Response, Fault> {
-    let (Path(job), Query(Node { node })) = (name?, node?);
+    let (Path(job), Query(NodeParameter { node })) = (name?, node?);
     carry_out(&feed, &peer, ClusterCommand::Move { job, node }).await
 }
 
@@ -130,15 +130,15 @@ async fn resume(
 }
 
 /// Confirm that a node is switched off permanently, so that the job may start on another node.
-#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/node-is-off", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang"), Node),
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/node-is-off", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang"), NodeParameter),
     responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 async fn node_is_off(
     State(feed): State<ClusterFeed>,
     Extension(peer): Extension<Peer>,
     name: Name,
-    node: Result<Query<Node>, QueryRejection>,
+    node: Result<Query<NodeParameter>, QueryRejection>,
 ) -> Result<Response, Fault> {
-    let (Path(job), Query(Node { node })) = (name?, node?);
+    let (Path(job), Query(NodeParameter { node })) = (name?, node?);
     carry_out(&feed, &peer, ClusterCommand::NodeIsOff { job, node }).await
 }
 

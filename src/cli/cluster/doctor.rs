@@ -2,7 +2,7 @@
 
 use super::super::doctor::{Check, print};
 use super::super::flowcoord::DEFAULT_FILE;
-use super::health::{self, Answer};
+use super::health::{self, AgentReply};
 use api::client::Client;
 use api::wire::Cluster;
 use coordinator::Settings;
@@ -87,13 +87,13 @@ async fn agents(engine: &Engine, info: &EngineInfo, identity: Identity, port: u1
     answers.buffered(AT_ONCE).collect::<Vec<_>>().await.concat()
 }
 
-async fn query(client: agent::Client) -> Answer {
+async fn query(client: agent::Client) -> AgentReply {
     let before = unix();
     let report = match tokio::time::timeout(TIMEOUT, client.report(&[], Millis::from_secs(60))).await {
         Ok(report) => report,
         Err(_elapsed) => Err(format!("no reply within {} s", TIMEOUT.as_secs())),
     };
-    Answer { before, report, after: unix() }
+    AgentReply { before, report, after: unix() }
 }
 
 fn unix() -> Millis {

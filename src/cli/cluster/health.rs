@@ -20,7 +20,7 @@ const SYNCHRONIZE: &str = "synchronize the clocks of all nodes: `timedatectl set
 const ONE_RELEASE: &str = "install one release of flowcon on all nodes, then `systemctl restart flowcoord-agent` there";
 
 /// The reply of an agent, and the local wall clock before and after it.
-pub(super) struct Answer {
+pub(super) struct AgentReply {
     pub(super) before: Millis,
     pub(super) report: Result<NodeReport, String>,
     pub(super) after: Millis,
@@ -100,7 +100,7 @@ pub(super) fn certificate(loaded: &Result<Identity, CertificateError>, now: u64)
 }
 
 /// Checks the agent of a worker, whose certificate may not query agents.
-pub(super) fn own_agent(answer: &Answer) -> Check {
+pub(super) fn own_agent(answer: &AgentReply) -> Check {
     match &answer.report {
         Err(error) if error.contains(WORKER_REFUSED) => Check::ok("agent", "running here; replies only to managers"),
         Err(error) => Check::fail("agent", error.clone(), "`systemctl start flowcoord-agent` here"),
@@ -108,7 +108,7 @@ pub(super) fn own_agent(answer: &Answer) -> Check {
     }
 }
 
-pub(super) fn agent(node: &str, is_up: bool, answer: &Answer) -> Vec<Check> {
+pub(super) fn agent(node: &str, is_up: bool, answer: &AgentReply) -> Vec<Check> {
     const NAME: &str = "agent";
     let report = match &answer.report {
         Ok(report) => report,
@@ -143,7 +143,7 @@ pub(super) fn agent(node: &str, is_up: bool, answer: &Answer) -> Vec<Check> {
 }
 
 /// Checks that the node's clock is between the two local readings; the difference is its distance from that range.
-fn clock(node: &str, remote: Millis, answer: &Answer) -> Option<Check> {
+fn clock(node: &str, remote: Millis, answer: &AgentReply) -> Option<Check> {
     let ahead = remote.0.saturating_sub(answer.after.0);
     let behind = answer.before.0.saturating_sub(remote.0);
     let apart = ahead.max(behind);
@@ -163,8 +163,8 @@ mod tests {
     use super::super::super::doctor::Verdict;
     use super::*;
 
-    fn answer(report: Result<NodeReport, String>) -> Answer {
-        Answer { before: Millis(10_000_000), report, after: Millis(10_000_500) }
+    fn answer(report: Result<NodeReport, String>) -> AgentReply {
+        AgentReply { before: Millis(10_000_000), report, after: Millis(10_000_500) }
     }
 
     fn healthy() -> NodeReport {

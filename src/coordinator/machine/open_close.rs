@@ -11,7 +11,7 @@ use super::event::{At, Effect};
 use super::labels::{STAGE, bounded};
 use super::observe::Observed;
 use super::record::JobPhase;
-use super::rented_node::{STAGES, Stage, stage};
+use super::rented_node::{RentalStage, STAGES, stage};
 use super::state::{Machine, SeenNode};
 use model::cluster::{ClusterPlan, NodeState};
 use model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId, NodeReport};
@@ -38,11 +38,11 @@ impl Machine {
         let decided = rent(&observed.observation, plan, &rentals, settings.close_after);
         for (node, job) in decided.opens {
             let text = format!("opening for {}", observed.observation.jobs[job].name);
-            self.write_stage(&observed.nodes[node], Some(Stage::Opening), None, &text);
+            self.write_stage(&observed.nodes[node], Some(RentalStage::Opening), None, &text);
         }
         if let Some(node) = decided.closes {
             let text = format!("closing: idle for {:.0} s", settings.close_after.as_secs_f64());
-            self.write_stage(&observed.nodes[node], Some(Stage::Closing), Some(Availability::Drain), &text);
+            self.write_stage(&observed.nodes[node], Some(RentalStage::Closing), Some(Availability::Drain), &text);
         }
     }
 
@@ -70,16 +70,16 @@ impl Machine {
     /// Runs the next step of each rented node: its command, or the following stage.
     pub(super) fn step_nodes(&mut self, at: At) {
         let Some(settings) = self.settings.rent.clone() else { return };
-        let staged: Vec<(NodeId, Stage)> =
+        let staged: Vec<(NodeId, RentalStage)> =
             self.nodes.iter().filter_map(|(id, seen)| Some((id.clone(), stage(&seen.node)?))).collect();
         for (id, stage) in staged {
             let Some(seen) = self.nodes.get_mut(&id) else { continue };
             let is_drained = seen.node.availability == Availability::Drain;
             let command = match stage {
-                Stage::Opening => &settings.open_command,
-                Stage::Closing if is_drained => &settings.close_command,
-                Stage::Closed if is_drained => continue,
-                Stage::Closing | Stage::Closed => {
+                RentalStage::Opening => &settings.open_command,
+                RentalStage::Closing if is_drained => &settings.close_command,
+                RentalStage::Closed if is_drained => continue,
+                RentalStage::Closing | RentalStage::Closed => {
                     self.write_stage(&id, None, None, "opened manually");
                     continue;
                 }
@@ -87,8 +87,8 @@ impl Machine {
             let hook = &mut seen.rental.hook;
             if hook.is_done || command.is_empty() {
                 match stage {
-                    Stage::Opening => self.write_stage(&id, None, Some(Availability::Active), "opened"),
-                    _ => self.write_stage(&id, Some(Stage::Closed), None, "closed"),
+                    RentalStage::Opening => self.write_stage(&id, None, Some(Availability::Active), "opened"),
+                    _ => self.write_stage(&id, Some(RentalStage::Closed), None, "closed"),
                 }
             } else if !hook.is_under_way && at.now >= hook.next {
                 hook.is_under_way = true;
@@ -121,7 +121,7 @@ impl Machine {
     }
 
     /// Writes a stage and its availability in one update.
-    fn write_stage(&mut self, id: &NodeId, stage: Option<Stage>, availability: Option<Availability>, text: &str) {
+    fn write_stage(&mut self, id: &NodeId, stage: Option<RentalStage>, availability: Option<Availability>, text: &str) {
         let Some(seen) = self.nodes.get_mut(id) else { return };
         let version = seen.node.version;
         if seen.rental.asked == Some(version) {

@@ -9,14 +9,14 @@ use policy::cluster::RentalState;
 
 /// Stage of a rented node that is not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum RentalStage {
     Closing,
     Closed,
     Opening,
 }
 
-pub(super) const STAGES: [(Stage, &str); 3] =
-    [(Stage::Closing, "closing"), (Stage::Closed, "closed"), (Stage::Opening, "opening")];
+pub(super) const STAGES: [(RentalStage, &str); 3] =
+    [(RentalStage::Closing, "closing"), (RentalStage::Closed, "closed"), (RentalStage::Opening, "opening")];
 
 /// Volatile state of a rented node.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ pub(super) struct Hook {
 }
 
 /// Returns the stage of a node; `None` = it is open.
-pub(super) fn stage(node: &SwarmNode) -> Option<Stage> {
+pub(super) fn stage(node: &SwarmNode) -> Option<RentalStage> {
     let text = node.labels.get(STAGE)?;
     STAGES.iter().find(|(_, word)| **text == **word).map(|(stage, _)| *stage)
 }
@@ -57,10 +57,10 @@ impl Rental {
     /// Returns why a node is closed, closing or opening; `None` = it is open.
     pub(super) fn why_closed(&self, node: &SwarmNode) -> Option<String> {
         let text = match stage(node)? {
-            Stage::Opening => "it is being opened for a waiting job",
+            RentalStage::Opening => "it is being opened for a waiting job",
             _ if node.availability == Availability::Active => return None,
-            Stage::Closing => "it is being closed because it was idle",
-            Stage::Closed => "it was closed because it was idle; it is opened when a job needs it",
+            RentalStage::Closing => "it is being closed because it was idle",
+            RentalStage::Closed => "it was closed because it was idle; it is opened when a job needs it",
         };
         let failed = self.hook.error.as_ref().map(|error| format!("; its command failed and will be retried: {error}"));
         Some(format!("{text}{}", failed.unwrap_or_default()))
@@ -88,9 +88,9 @@ impl Rental {
         let (has_failed, is_asked) = (self.hook.failures > 0, self.asked == Some(node.version));
         match stage(node) {
             _ if !is_rented(node) => RentalState::Ineligible,
-            Some(Stage::Closed) if is_asked => RentalState::Opening,
-            Some(Stage::Closed) => RentalState::Closed,
-            Some(Stage::Opening) if !has_failed => RentalState::Opening,
+            Some(RentalStage::Closed) if is_asked => RentalState::Opening,
+            Some(RentalStage::Closed) => RentalState::Closed,
+            Some(RentalStage::Opening) if !has_failed => RentalState::Opening,
             Some(_) => RentalState::Ineligible,
             None if is_asked => RentalState::Ineligible,
             None if is_coming => RentalState::Opening,
@@ -103,7 +103,7 @@ impl Rental {
         let was = stage(before);
         if was != stage(node) {
             self.hook = Hook::default();
-            self.opened = (was == Some(Stage::Opening)).then_some(at.now);
+            self.opened = (was == Some(RentalStage::Opening)).then_some(at.now);
         }
     }
 }

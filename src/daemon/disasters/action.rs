@@ -2,7 +2,7 @@
 
 use super::host::{Host, restore_alone};
 use super::modes::{Disk, EngineId, EngineMode, Processes};
-use super::node::Node;
+use super::node::SimulatedDaemon;
 use super::values::KINDS;
 use super::world::Container;
 use limits::machine::Command;
@@ -130,7 +130,12 @@ fn action(random: &mut ChaCha8Rng) -> Action {
 }
 
 /// The owner sets a limit; the engine reports its update.
-fn owner_sets(node: &mut Node, host: &mut Host, container: usize, (kind, number, by_engine): (usize, u32, bool)) {
+fn owner_sets(
+    node: &mut SimulatedDaemon,
+    host: &mut Host,
+    container: usize,
+    (kind, number, by_engine): (usize, u32, bool),
+) {
     let reported = host.containers[container].updates_reported;
     host.containers[container].owner_sets(host.at, KINDS[kind], number, by_engine);
     if host.containers[container].updates_reported > reported && host.is_seen(container) {
@@ -139,10 +144,10 @@ fn owner_sets(node: &mut Node, host: &mut Host, container: usize, (kind, number,
 }
 
 /// Applies an action to the world.
-pub(super) fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<(), String> {
+pub(super) fn act(node: &mut SimulatedDaemon, host: &mut Host, action: Action) -> Result<(), String> {
     host.at += 1;
     if node.has_stopped {
-        *node = Node::start(host);
+        *node = SimulatedDaemon::start(host);
     }
     let name = |host: &Host, container: usize| host.containers[container].id.as_str().to_owned();
     match action {
@@ -210,21 +215,21 @@ pub(super) fn act(node: &mut Node, host: &mut Host, action: Action) -> Result<()
         Action::Rebooted => {
             host.boot += 1;
             host.containers.iter_mut().for_each(Container::reboots);
-            *node = Node::start(host);
+            *node = SimulatedDaemon::start(host);
         }
         Action::ClockSet(number) => host.unix_ms = u64::from(number) * 1_000_000_000,
-        Action::Killed => *node = Node::start(host),
+        Action::Killed => *node = SimulatedDaemon::start(host),
         Action::Relabelled(container) => {
             let adopted = host.journal.adopted()?;
             let container = &mut host.containers[container];
             if container.runtime == Runtime::Docker && !adopted.contains_key(&container.id) {
                 container.has_label = !container.has_label;
             }
-            *node = Node::start(host);
+            *node = SimulatedDaemon::start(host);
         }
         Action::KilledAndRestored => {
             restore_alone(host)?;
-            *node = Node::start(host);
+            *node = SimulatedDaemon::start(host);
         }
         Action::Waits => host.now = host.now.after(Millis::from_secs(90)),
     }

@@ -10,7 +10,7 @@ use super::world::Container;
 use docker::Conversion;
 use limits::machine::{self, At};
 use limits::{
-    Answer, Ask, Change, EngineRecord, Journalled, Operation, Outcome, RecordResult, Restore, Step, WriteResult,
+    Ask, Change, EngineRecord, Journalled, Operation, Outcome, RecordResult, Restore, Step, StepResult, WriteResult,
 };
 use model::{Adoption, ContainerId, EngineLimits, EngineMark, LimitKind, Limits, Millis, Runtime, Setting};
 use store::Original;
@@ -229,16 +229,16 @@ impl Host {
     }
 
     /// Executes one step of an operation.
-    pub(super) fn answer(&mut self, piece: &Piece) -> Result<Answer, String> {
+    pub(super) fn answer(&mut self, piece: &Piece) -> Result<StepResult, String> {
         let container = piece.container;
         Ok(match &piece.ask {
             Ask::Journal(_) if self.planted_bug == PlantedBug::SkipsTheJournal => {
-                Answer::Journalled(Ok(piece.original))
+                StepResult::Journalled(Ok(piece.original))
             }
             Ask::Journal(settings) => {
                 let row = (self.original(container, &piece.original), settings.clone());
                 let mut write = || self.journal.journal_changes(std::slice::from_ref(&row)).remove(0);
-                Answer::Journalled(match self.disk {
+                StepResult::Journalled(match self.disk {
                     Disk::Full => Err("disk full".to_owned()),
                     Disk::Works => write(),
                     Disk::Lies => write().and(Err("disk full".to_owned())),
@@ -250,30 +250,30 @@ impl Host {
                 if is_elsewhere && !piece.is_governed && self.planted_bug == PlantedBug::RestoresWhereProcessesAre {
                     [LimitKind::CpuWeight, LimitKind::CpuQuota].into_iter().for_each(|kind| current.unset(kind));
                 }
-                Answer::Read { current, runs }
+                StepResult::Read { current, runs }
             }
-            Ask::Write(settings) => Answer::Wrote(self.write(piece, settings)?),
+            Ask::Write(settings) => StepResult::Wrote(self.write(piece, settings)?),
             Ask::RestoreRecord(known) => {
                 let (id, mode) = (self.containers[container].id.clone(), self.mode_for(container));
                 match self.journal.original(&id)? {
                     Some(original) => {
                         if self.planted_bug == PlantedBug::TrustsAMissingContainer && mode == EngineMode::Missing {
-                            return Ok(Answer::Record(RecordResult::Restored(Vec::new())));
+                            return Ok(StepResult::Record(RecordResult::Restored(Vec::new())));
                         }
                         let (limits, exact) = (original.limits, original.engine.unwrap_or_default());
                         let update = self.update(piece.looked, Vec::new(), exact, exact);
-                        Answer::Record(self.containers[container].restore_record(known, &limits, update, mode)?)
+                        StepResult::Record(self.containers[container].restore_record(known, &limits, update, mode)?)
                     }
-                    None => Answer::Record(RecordResult::Restored(Vec::new())),
+                    None => StepResult::Record(RecordResult::Restored(Vec::new())),
                 }
             }
-            Ask::ReadRecord(known) => Answer::ReadRecord(self.read_record(piece, known)?),
-            Ask::Forget => Answer::Forgot(self.forget(container)),
+            Ask::ReadRecord(known) => StepResult::ReadRecord(self.read_record(piece, known)?),
+            Ask::Forget => StepResult::Forgot(self.forget(container)),
         })
     }
 }
 
-pub(super) fn next(piece: Piece, answer: Answer) -> Result<Piece, Box<Outcome>> {
+pub(super) fn next(piece: Piece, answer: StepResult) -> Result<Piece, Box<Outcome>> {
     let Piece { container, run, is_governed, original, steps, looked, .. } = piece;
     let step = match steps {
         Steps::Change(change) => match change.answer(answer) {

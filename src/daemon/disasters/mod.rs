@@ -24,14 +24,14 @@ use host::Host;
 use limits::machine::Command;
 use model::{Millis, Runtime};
 use modes::{Disk, EngineId, EngineMode, Processes};
-use node::Node;
+use node::SimulatedDaemon;
 use planted_bug::PlantedBug;
 use std::path::Path;
 use tempfile::TempDir;
 use world::Container;
 
 /// Runs until nothing is pending.
-fn settle(node: &mut Node, host: &mut Host) -> Result<(), String> {
+fn settle(node: &mut SimulatedDaemon, host: &mut Host) -> Result<(), String> {
     for _ in 0..4000 {
         host.at += 1;
         let stepped = node.step(host)?;
@@ -44,7 +44,7 @@ fn settle(node: &mut Node, host: &mut Host) -> Result<(), String> {
 }
 
 /// Repairs everything that is broken: then the daemon must come to rest, and every limit must be restored.
-fn epilogue(node: &mut Node, host: &mut Host) -> Result<(), String> {
+fn epilogue(node: &mut SimulatedDaemon, host: &mut Host) -> Result<(), String> {
     (host.mode, host.disk) = (EngineMode::Answers, Disk::Works);
     for container in 0..CONTAINERS {
         while host.containers[container].waits() {
@@ -56,7 +56,7 @@ fn epilogue(node: &mut Node, host: &mut Host) -> Result<(), String> {
         if !node.has_stopped {
             return Err("the daemon was told to stop and never does".to_owned());
         }
-        *node = Node::start(host);
+        *node = SimulatedDaemon::start(host);
     }
     for engine in [EngineId::Other, EngineId::One] {
         act(node, host, Action::EngineIs(engine))?;
@@ -74,7 +74,7 @@ fn epilogue(node: &mut Node, host: &mut Host) -> Result<(), String> {
 }
 
 /// Checks that the daemon comes to rest with its plan in force wherever it governs.
-fn at_rest(node: &mut Node, host: &mut Host) -> Result<(), String> {
+fn at_rest(node: &mut SimulatedDaemon, host: &mut Host) -> Result<(), String> {
     let mut quiet = 0;
     for _ in 0..12 {
         settle(node, host)?;
@@ -109,7 +109,7 @@ fn at_rest(node: &mut Node, host: &mut Host) -> Result<(), String> {
 }
 
 /// Checks that a restore restores every container that can be reached.
-fn all_back(node: &mut Node, host: &mut Host) -> Result<(), String> {
+fn all_back(node: &mut SimulatedDaemon, host: &mut Host) -> Result<(), String> {
     node.command(host, Command::Restore)?;
     settle(node, host)?;
     for container in host.containers.iter().filter(|container| container.engine == host.engine) {
@@ -124,7 +124,7 @@ fn all_back(node: &mut Node, host: &mut Host) -> Result<(), String> {
 }
 
 /// Checks that ended containers have no values of ours left and are not in the journal.
-fn all_ended(node: &mut Node, host: &mut Host) -> Result<(), String> {
+fn all_ended(node: &mut SimulatedDaemon, host: &mut Host) -> Result<(), String> {
     for container in 0..CONTAINERS {
         act(node, host, Action::Stops(container))?;
     }
@@ -188,7 +188,7 @@ impl Runner {
     /// Runs one schedule on a new world.
     fn run(&mut self, actions: &[Action], planted_bug: PlantedBug) -> Result<(), String> {
         let mut host = self.host(planted_bug)?;
-        let mut node = Node::start(&mut host);
+        let mut node = SimulatedDaemon::start(&mut host);
         let acted = actions.iter().try_for_each(|action| act(&mut node, &mut host, *action));
         let ended = acted.and_then(|()| epilogue(&mut node, &mut host));
         self.journal = Some(host.journal);
@@ -249,7 +249,7 @@ fn schedules_that_once_lost_an_original_keep_it() {
 fn a_full_disk_keeps_no_container_at_limits_of_ours() {
     let mut runner = Runner::new();
     let mut host = runner.host(PlantedBug::None).unwrap();
-    let mut node = Node::start(&mut host);
+    let mut node = SimulatedDaemon::start(&mut host);
     settle(&mut node, &mut host).unwrap();
     for (disk, plan) in [(Disk::Works, 0), (Disk::Full, 1)] {
         host.disk = disk;

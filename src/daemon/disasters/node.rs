@@ -29,7 +29,7 @@ enum Message {
 }
 
 /// A running daemon.
-pub(super) struct Node {
+pub(super) struct SimulatedDaemon {
     pub machine: Machine,
     /// The run in which each governed container was found.
     runs: BTreeMap<usize, u32>,
@@ -44,9 +44,9 @@ pub(super) struct Node {
     pub has_stopped: bool,
 }
 
-impl Node {
+impl SimulatedDaemon {
     /// Starts a daemon, which finds all running containers.
-    pub(super) fn start(host: &mut Host) -> Node {
+    pub(super) fn start(host: &mut Host) -> SimulatedDaemon {
         let mut memory = Memory::default();
         for (original, written) in host.journal.everything().unwrap_or_default() {
             let journalled = super::super::journal::journalled_of(&original);
@@ -54,7 +54,7 @@ impl Node {
             memory.originals.insert(original.id, Remembered { runtime, mark, original: journalled, written });
         }
         memory.adopted = host.journal.adopted().unwrap_or_default();
-        let mut node = Node {
+        let mut node = SimulatedDaemon {
             machine: Machine::new(memory, INTERVALS[0]),
             runs: BTreeMap::new(),
             inbox: VecDeque::new(),

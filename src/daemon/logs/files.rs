@@ -8,7 +8,7 @@
 //! Guarantees: no byte of the other logs is lost or sent twice. The number of threads is bounded; logs beyond it stay unread.
 //! [`Files::supervise`] itself touches no log.
 
-use super::worker::{Follow, Place, Places, Worker};
+use super::worker::{Follow, Places, ResumePoint, Worker};
 use crate::event::Event;
 use model::ContainerId;
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ impl Files {
 
     /// Records the positions up to which a retired thread had sent.
     fn record_positions(&mut self, places: Places) {
-        for (id, Place { serial, position, decoder }) in places {
+        for (id, ResumePoint { serial, position, decoder }) in places {
             let Some(log) = self.logs.get_mut(&id).filter(|log| log.serial == serial) else { continue };
             log.has_answered = true;
             if let Some(position) = position {

@@ -37,7 +37,7 @@ enum Request {
 }
 
 /// Where others continue a log.
-pub(super) struct Place {
+pub(super) struct ResumePoint {
     pub serial: u64,
     /// Position up to which bytes were sent; `None` = nothing was opened yet.
     pub position: Option<Position>,
@@ -45,7 +45,7 @@ pub(super) struct Place {
     pub decoder: Option<JsonFile>,
 }
 
-pub(super) type Places = BTreeMap<ContainerId, Place>;
+pub(super) type Places = BTreeMap<ContainerId, ResumePoint>;
 
 /// State shared by thread and handle.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Worker {
         let (requests, inbox) = std_mpsc::channel();
         let tailer = Tailer::new(Budget::default());
         let (touch, sent) = (tailer.touch(), Arc::default());
-        let reading = Reading { tailer, logs: BTreeMap::new(), events, sent: Arc::clone(&sent), watch_problem: None };
+        let reading = LogThread { tailer, logs: BTreeMap::new(), events, sent: Arc::clone(&sent), watch_problem: None };
         let thread = thread::Builder::new().name("logs".to_owned()).spawn(move || reading.run(&inbox))?;
         Ok(Worker { requests, touch, sent, thread })
     }
@@ -128,7 +128,7 @@ struct Log {
 }
 
 /// State of the thread.
-struct Reading {
+struct LogThread {
     tailer: Tailer,
     logs: BTreeMap<ContainerId, Log>,
     events: mpsc::Sender<Event>,
@@ -137,7 +137,7 @@ struct Reading {
     watch_problem: Option<String>,
 }
 
-impl Reading {
+impl LogThread {
     fn run(mut self, requests: &std_mpsc::Receiver<Request>) {
         let mut health_due = Instant::now();
         while let Some(rest) = self.read() {
@@ -205,7 +205,7 @@ impl Reading {
         for id in self.tailer.looked() {
             if let Some(log) = self.logs.get(id) {
                 let (serial, position, decoder) = (log.serial, self.tailer.position(id), log.decoder);
-                sent.places.insert(id.clone(), Place { serial, position, decoder });
+                sent.places.insert(id.clone(), ResumePoint { serial, position, decoder });
             }
         }
         Some(rest)

@@ -1,6 +1,6 @@
 //! The report's charts, one function each.
 
-use super::Report;
+use super::SimulationReport;
 use chart::{Margins, Plot, series};
 use sim::Outcome;
 use sim::compare::Change;
@@ -28,7 +28,7 @@ fn signed_percent(value: f64) -> String {
 }
 
 /// Completion times of each job, one bar per policy.
-pub(super) fn completions(report: &Report) -> String {
+pub(super) fn completions(report: &SimulationReport) -> String {
     let (jobs, policies) = (report.jobs.len() as f64, report.runs.len() as f64);
     let row = 9.0 * policies + 10.0;
     let longest = report.runs.iter().flat_map(|(_, run)| &run.jobs).map(|job| job.completion_s()).fold(1.0, f64::max);
@@ -50,7 +50,7 @@ pub(super) fn completions(report: &Report) -> String {
 }
 
 /// Change of each job's completion time against plain sharing.
-pub(super) fn changes(report: &Report, run: &Outcome) -> String {
+pub(super) fn changes(report: &SimulationReport, run: &Outcome) -> String {
     let changes: Vec<f64> = run
         .jobs
         .iter()
@@ -78,7 +78,7 @@ pub(super) fn changes(report: &Report, run: &Outcome) -> String {
 }
 
 /// Cumulative part of the jobs of all seeds by change of completion time against plain sharing.
-pub(super) fn changes_of_all_seeds(report: &Report) -> String {
+pub(super) fn changes_of_all_seeds(report: &SimulationReport) -> String {
     let runs: Vec<_> = report.comparison.policies.iter().filter(|run| run.name != "fair").collect();
     let all = runs.iter().flat_map(|run| &run.ratios);
     let (low, high) = all.fold((0.9f64, 1.1f64), |(low, high), ratio| (low.min(*ratio), high.max(*ratio)));
@@ -104,12 +104,12 @@ pub(super) fn changes_of_all_seeds(report: &Report) -> String {
     plot.inline("Share of all jobs by change of completion time")
 }
 
-fn policy_number(report: &Report, name: &str) -> usize {
+fn policy_number(report: &SimulationReport, name: &str) -> usize {
     report.runs.iter().position(|(policy, _)| policy == name).unwrap_or(0)
 }
 
 /// The run of each job, with a mark at 95 % of its final improvement.
-pub(super) fn gantt(report: &Report, run: &Outcome) -> String {
+pub(super) fn gantt(report: &SimulationReport, run: &Outcome) -> String {
     let rows = run.jobs.len() as f64;
     let mut plot = Plot::new(WIDTH, rows * 17.0 + 42.0, margins(NAMES), (0.0, report.end_s()), (0.0, rows));
     plot.x_axis("seconds", seconds);
@@ -124,7 +124,7 @@ pub(super) fn gantt(report: &Report, run: &Outcome) -> String {
 }
 
 /// Shares of the node over time, stacked.
-pub(super) fn shares(report: &Report, run: &Outcome) -> String {
+pub(super) fn shares(report: &SimulationReport, run: &Outcome) -> String {
     let samples: Vec<(f64, Vec<f64>)> = run
         .history
         .iter()
@@ -149,7 +149,7 @@ pub(super) fn shares_over_time(names: &[String], samples: &[(f64, Vec<f64>)], en
 }
 
 /// Each job's use of the node's CPU, as drawn in the papers.
-pub(super) fn cpu_use(report: &Report, run: &Outcome) -> String {
+pub(super) fn cpu_use(report: &SimulationReport, run: &Outcome) -> String {
     let mut plot = Plot::new(WIDTH, FIELD + 42.0, margins(46.0), (0.0, report.end_s()), (0.0, 1.0));
     plot.x_axis("seconds", seconds);
     plot.y_axis(percent);
@@ -165,7 +165,7 @@ pub(super) fn cpu_use(report: &Report, run: &Outcome) -> String {
 }
 
 /// Printed evaluations, as parts of each job's final improvement.
-pub(super) fn evaluations(report: &Report, run: &Outcome) -> String {
+pub(super) fn evaluations(report: &SimulationReport, run: &Outcome) -> String {
     let mut plot = Plot::new(WIDTH, FIELD + 42.0, margins(46.0), (0.0, report.end_s()), (0.0, 1.08));
     plot.x_axis("seconds", seconds);
     plot.y_axis(percent);

@@ -14,7 +14,7 @@ use sim::variant::Variant;
 use sim::{Keep, Outcome, simulate};
 
 /// Contents of a report: the summary over seeds, and one seed in detail.
-pub(crate) struct Report<'a> {
+pub(crate) struct SimulationReport<'a> {
     /// Means over seeds.
     pub comparison: &'a Comparison,
     /// The seed shown in the charts.
@@ -29,20 +29,20 @@ pub(crate) struct Report<'a> {
     pub runs: Vec<(String, Outcome)>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> SimulationReport<'a> {
     /// Runs `seed` again under every variant and keeps the data for the charts.
     pub(crate) fn of_seed(
         scenario: &Scenario,
         variants: &[Variant],
         comparison: &'a Comparison,
         seed: u64,
-    ) -> Report<'a> {
+    ) -> SimulationReport<'a> {
         let jobs = scenario.draw(seed);
         let keep = Keep { history: true, recording: false };
         let run = |variant: &Variant| simulate(&scenario.node, &jobs, variant, keep);
         let fair = run(&plain_sharing());
         let runs = variants.iter().map(|variant| (variant.name.clone(), run(variant))).collect();
-        Report { comparison, seed, cores: scenario.node.cores, fair, runs, jobs }
+        SimulationReport { comparison, seed, cores: scenario.node.cores, fair, runs, jobs }
     }
 
     /// End of the longest run, in seconds.

@@ -1,12 +1,12 @@
 //! The report's page, with its texts and tables.
 
-use super::{Report, charts};
+use super::{SimulationReport, charts};
 use chart::{document, escaped, legend, section};
 use sim::Outcome;
 use sim::compare::{Change, Summary};
 
 /// The whole report as one HTML document.
-pub(crate) fn html(report: &Report) -> String {
+pub(crate) fn html(report: &SimulationReport) -> String {
     let scenario = escaped(&report.comparison.scenario);
     let body = [
         format!("<header><h1>{scenario}</h1><p>{}</p></header>", introduction(report)),
@@ -21,7 +21,7 @@ pub(crate) fn html(report: &Report) -> String {
     document(&format!("flowsim: {}", report.comparison.scenario), &format!("<main>{body}</main>"))
 }
 
-fn introduction(report: &Report) -> String {
+fn introduction(report: &SimulationReport) -> String {
     let (jobs, cores, seeds) = (report.jobs.len(), report.cores, report.comparison.seeds);
     let best = report.comparison.policies.iter().filter(|run| run.name != "fair").map(|run| {
         let part = |of: fn(&Summary) -> f64| Change::between(of(&report.comparison.fair), of(&run.summary));
@@ -38,7 +38,7 @@ fn introduction(report: &Report) -> String {
 }
 
 /// The table of means.
-fn means(report: &Report) -> String {
+fn means(report: &SimulationReport) -> String {
     let fair = &report.comparison.fair;
     let rows = report.comparison.policies.iter().map(|run| {
         let cell = |of: fn(&Summary) -> f64| match run.name.as_str() {
@@ -77,27 +77,27 @@ pub(crate) fn cell_against(base: f64, value: f64) -> String {
     format!("<td>{value:.1} <small class=\"{class}\">{change}</small></td>")
 }
 
-fn policy_names(report: &Report) -> Vec<String> {
+fn policy_names(report: &SimulationReport) -> Vec<String> {
     report.runs.iter().map(|(name, _)| name.clone()).collect()
 }
 
-fn all_seeds(report: &Report) -> String {
+fn all_seeds(report: &SimulationReport) -> String {
     let note = "<p>For each policy, the part of all jobs (upwards) whose completion time changed by at most the value below: left of the line is faster \
                 than plain sharing, right of it slower.</p>";
     format!("{note}{}{}", legend(&policy_names(report)), charts::changes_of_all_seeds(report))
 }
 
-fn side_by_side(report: &Report) -> String {
+fn side_by_side(report: &SimulationReport) -> String {
     legend(&policy_names(report)) + &charts::completions(report)
 }
 
 /// One section of charts for each policy.
-fn policies(report: &Report) -> String {
+fn policies(report: &SimulationReport) -> String {
     let legend = legend(&report.job_names());
     report.runs.iter().map(|(name, run)| section(name, &format!("{legend}{}", charts_of(report, name, run)))).collect()
 }
 
-fn charts_of(report: &Report, name: &str, run: &Outcome) -> String {
+fn charts_of(report: &SimulationReport, name: &str, run: &Outcome) -> String {
     let mut figures = vec![
         ("Share of the node", charts::shares(report, run)),
         ("CPU use of each job", charts::cpu_use(report, run)),

@@ -21,7 +21,7 @@ pub fn logs(
     format: LogFormat,
     from: LogPosition,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
-    read_from(engine, id, format, from, Stage::Following)
+    read_from(engine, id, format, from, StreamStage::Following)
 }
 
 fn read_from(
@@ -29,10 +29,10 @@ fn read_from(
     id: &ContainerId,
     format: LogFormat,
     from: LogPosition,
-    begin: fn(LogPosition) -> Stage,
+    begin: fn(LogPosition) -> StreamStage,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
     let from = from.not_after(unix_ns());
-    let reading = Reading {
+    let reading = LogStream {
         operation: format!("read the logs of container {id}"),
         id: id.clone(),
         engine: engine.clone(),
@@ -52,7 +52,7 @@ pub fn logs_so_far(
     id: &ContainerId,
     format: LogFormat,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
-    read_from(engine, id, format, LogPosition::default(), Stage::Rereading)
+    read_from(engine, id, format, LogPosition::default(), StreamStage::Rereading)
 }
 
 /// Returns the time on the clock of the engine's timestamps.
@@ -68,7 +68,7 @@ fn path(id: &ContainerId, follow: bool, from: LogPosition) -> String {
     format!("/containers/{}/logs?follow={follow}&stdout=1&stderr=1&timestamps=1&since={since}", id.as_str())
 }
 
-enum Stage {
+enum StreamStage {
     /// To be requested and followed.
     Following(LogPosition),
     /// To be requested once more, without following.
@@ -78,31 +78,31 @@ enum Stage {
     Over,
 }
 
-struct Reading {
+struct LogStream {
     operation: String,
     id: ContainerId,
     engine: Engine,
     decoder: LogDecoder,
     pieces: VecDeque<LogPiece>,
-    stage: Stage,
+    stage: StreamStage,
 }
 
-impl Reading {
+impl LogStream {
     async fn next(&mut self) -> Result<Option<LogPiece>, EngineError> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {
                 return Ok(Some(piece));
             }
-            match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Over => return Ok(None),
-                Stage::Following(from) => self.stage = Stage::Open(self.request(true, from).await?, true),
-                Stage::Rereading(from) => match self.request(false, from).await {
-                    Ok(body) => self.stage = Stage::Open(body, false),
+            match std::mem::replace(&mut self.stage, StreamStage::Over) {
+                StreamStage::Over => return Ok(None),
+                StreamStage::Following(from) => self.stage = StreamStage::Open(self.request(true, from).await?, true),
+                StreamStage::Rereading(from) => match self.request(false, from).await {
+                    Ok(body) => self.stage = StreamStage::Open(body, false),
                     // The container was removed when it ended: there are no further lines.
                     Err(error) if error.is_gone() => self.pieces.extend(self.decoder.finish()),
                     Err(error) => return Err(error),
                 },
-                Stage::Open(body, reread) => self.read(body, reread).await?,
+                StreamStage::Open(body, reread) => self.read(body, reread).await?,
             }
         }
     }
@@ -121,12 +121,12 @@ impl Reading {
                         why: error.to_string(),
                     })?);
                 }
-                self.stage = Stage::Open(body, reread);
+                self.stage = StreamStage::Open(body, reread);
                 Ok(())
             }
             Some(Err(error)) => Err(self.engine.unreachable(&self.operation, &error)),
             None if reread => {
-                self.stage = Stage::Rereading(self.decoder.resume());
+                self.stage = StreamStage::Rereading(self.decoder.resume());
                 Ok(())
             }
             None => {

@@ -2,7 +2,7 @@
 //!
 //! Never blocks: a guard that has not responded gets no further plan, and is killed after a timeout.
 
-use super::turns::{Plan, Report};
+use super::turns::{Plan, TurnResults};
 use super::{leave, thaw};
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ const RESTART_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Followed {
     /// The report on the previous plan; `None` = none has arrived yet.
-    pub report: Option<Report>,
+    pub report: Option<TurnResults>,
     /// Whether the guard received this plan; otherwise it is still busy with the previous one.
     pub is_sent: bool,
 }
@@ -49,7 +49,7 @@ struct Shared {
     maybe_frozen: BTreeSet<PathBuf>,
     /// Cgroups of its last plan; all others are thawed once it has responded to that plan.
     planned: BTreeSet<PathBuf>,
-    report: Option<Report>,
+    report: Option<TurnResults>,
     /// When a plan was sent that has not been answered yet.
     unanswered: Option<Instant>,
     /// Why the guard ended.
@@ -85,7 +85,7 @@ impl Guard {
                 plan.leave.iter().for_each(|path| leave(path));
                 return match recent_failure {
                     Some((_, why)) if !plan.turns.is_empty() => Err(why.clone()),
-                    _ => Ok(Followed { report: report.or_else(|| Some(Report::default())), is_sent: true }),
+                    _ => Ok(Followed { report: report.or_else(|| Some(TurnResults::default())), is_sent: true }),
                 };
             }
             match start(&self.shared) {

@@ -13,7 +13,7 @@ mod turns;
 
 pub use guard::{Followed, Guard};
 pub use process::run;
-pub use turns::{Plan, Report, Turn, TurnResult};
+pub use turns::{Plan, Turn, TurnResult, TurnResults};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::fs::File;

@@ -38,7 +38,7 @@ pub struct Turn {
 
 /// The results of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct TurnResults {
     /// Results per cgroup with a turn.
     pub turned: Vec<TurnResult>,
 }
@@ -86,7 +86,7 @@ impl Turns {
     }
 
     /// Applies a plan from now on, and returns the results so far.
-    pub(crate) fn follow(&mut self, plan: Plan, now: Instant) -> Report {
+    pub(crate) fn follow(&mut self, plan: Plan, now: Instant) -> TurnResults {
         self.last_plan = now;
         self.period = Duration::from_millis(plan.period_ms.max(1));
         self.at_most = Duration::from_millis(plan.at_most_ms);
@@ -98,7 +98,7 @@ impl Turns {
         }
         // Cgroups without a turn are dropped, which thaws them.
         self.held.retain(|path, _| plan.turns.iter().any(|turn| turn.cgroup == *path));
-        let mut report = Report::default();
+        let mut report = TurnResults::default();
         for Turn { cgroup, from, share } in plan.turns {
             if !self.held.contains_key(&cgroup) {
                 match Freezer::open(&cgroup) {
@@ -242,8 +242,8 @@ mod tests {
     }
 
     /// Runs until `end` ms with a new plan every second, and calls `look` with each millisecond of the clock.
-    fn run(turns: &mut Turns, plan: &Plan, began: Instant, end: u64, mut look: impl FnMut(u64)) -> Report {
-        let mut report = Report::default();
+    fn run(turns: &mut Turns, plan: &Plan, began: Instant, end: u64, mut look: impl FnMut(u64)) -> TurnResults {
+        let mut report = TurnResults::default();
         let mut at = 0;
         let mut next_plan = 0;
         while at < end {

@@ -28,7 +28,7 @@ const INSTANCES_AT_MOST: u32 = 16;
 
 /// A reading of all GPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reading {
+pub struct GpuReadings {
     /// GPUs that respond, by index.
     pub gpus: Vec<GpuReading>,
     /// GPUs that do not respond.

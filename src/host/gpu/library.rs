@@ -2,7 +2,7 @@
 
 use super::device::{self, Known};
 use super::faults::Xids;
-use super::{GPUS_AT_MOST, LostGpu, Reading};
+use super::{GPUS_AT_MOST, GpuReadings, LostGpu};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,8 +109,8 @@ pub struct Session<'nvml> {
 
 impl Session<'_> {
     /// Reads all GPUs. Each call to the library may block for seconds on a faulty driver.
-    pub fn read(&mut self, reader: &mut Reader) -> Reading {
-        let mut reading = Reading::default();
+    pub fn read(&mut self, reader: &mut Reader) -> GpuReadings {
+        let mut reading = GpuReadings::default();
         let mut seen = BTreeSet::new();
         let count = self.nvml.device_count().unwrap_or(0).min(GPUS_AT_MOST);
         let mut why_lost = BTreeMap::new();
@@ -145,7 +145,7 @@ impl Session<'_> {
         index: u32,
         reader: &mut Reader,
         seen: &mut BTreeSet<String>,
-        reading: &mut Reading,
+        reading: &mut GpuReadings,
     ) -> Result<(), NvmlError> {
         let device = self.nvml.device_by_index(index)?;
         let uuid = device.uuid()?;

@@ -28,7 +28,7 @@ struct Request {
 
 /// Responses of the exec wrapper, one per line.
 #[derive(Serialize, Deserialize)]
-enum Answer {
+enum WrapperReply {
     /// It is in its cgroup.
     Inside,
     /// It failed; the exit code is the one that shells use.
@@ -77,8 +77,8 @@ impl HandshakeSocket {
             let mut stream = tokio::io::BufReader::new(self.accept(pid).await?);
             send(&mut stream, &Request { entrances }).await?;
             match receive(&mut stream).await? {
-                Some(Answer::Inside) => Ok(Admitted { stream }),
-                Some(Answer::Failed { text, .. }) => Err(io::Error::other(text)),
+                Some(WrapperReply::Inside) => Ok(Admitted { stream }),
+                Some(WrapperReply::Failed { text, .. }) => Err(io::Error::other(text)),
                 None => Err(io::Error::other("the new process ended before it entered its cgroup")),
             }
         };
@@ -120,8 +120,8 @@ impl Admitted {
         match begun.await {
             // The command was executed, which closed the exec wrapper's end of the socket.
             Ok(None) => Ok(()),
-            Ok(Some(Answer::Failed { text, exit_code })) => Err(NotBegun { text, exit_code }),
-            Ok(Some(Answer::Inside)) => {
+            Ok(Some(WrapperReply::Failed { text, exit_code })) => Err(NotBegun { text, exit_code }),
+            Ok(Some(WrapperReply::Inside)) => {
                 Err(NotBegun { text: "invalid response from the new process".into(), exit_code: 125 })
             }
             Err(error) => {
@@ -137,7 +137,7 @@ async fn send(stream: &mut tokio::io::BufReader<tokio::net::UnixStream>, request
     stream.write_all(&line).await
 }
 
-async fn receive(stream: &mut tokio::io::BufReader<tokio::net::UnixStream>) -> io::Result<Option<Answer>> {
+async fn receive(stream: &mut tokio::io::BufReader<tokio::net::UnixStream>) -> io::Result<Option<WrapperReply>> {
     let mut line = String::new();
     match stream.read_line(&mut line).await? {
         0 => Ok(None),
@@ -155,7 +155,7 @@ pub fn enter(name: &str, command: &[OsString]) -> u8 {
         // `flowctl run` has ended, so the command is no longer wanted.
         Ok(false) => NOT_STARTED,
         Err(error) => {
-            let _ = answer(&mut stream, &Answer::Failed { text: error.to_string(), exit_code: NOT_STARTED });
+            let _ = answer(&mut stream, &WrapperReply::Failed { text: error.to_string(), exit_code: NOT_STARTED });
             NOT_STARTED
         }
     }
@@ -175,7 +175,7 @@ fn prepare(stream: &mut UnixStream) -> io::Result<bool> {
         let named = |error: io::Error| io::Error::other(format!("entering {}: {error}", entrance.display()));
         fs::OpenOptions::new().write(true).open(&entrance).and_then(|mut file| file.write_all(b"0")).map_err(named)?;
     }
-    answer(stream, &Answer::Inside)?;
+    answer(stream, &WrapperReply::Inside)?;
     line.clear();
     Ok(reader.read_line(&mut line)? > 0)
 }
@@ -185,11 +185,11 @@ fn become_command(mut stream: UnixStream, command: &[OsString]) -> u8 {
     let error = Command::new(program).args(arguments).exec();
     let exit_code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     let text = format!("{}: {error}", program.to_string_lossy());
-    let _ = answer(&mut stream, &Answer::Failed { text, exit_code });
+    let _ = answer(&mut stream, &WrapperReply::Failed { text, exit_code });
     exit_code
 }
 
-fn answer(stream: &mut UnixStream, answer: &Answer) -> io::Result<()> {
+fn answer(stream: &mut UnixStream, answer: &WrapperReply) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
     stream.write_all(&line)

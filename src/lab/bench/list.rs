@@ -1,7 +1,7 @@
 //! Parses a list of jobs to benchmark from TOML; every error names the line, the column and the expected value.
 
 use super::placeholder::{self, KNOWN};
-use crate::trial::job::{Job, Work};
+use crate::trial::job::{TrialJob, Work};
 use crate::workload::{Amount, Kind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ const SEED_STEP: u64 = 1000;
 ///
 /// # Errors
 /// `PATH:LINE:COLUMN: what is wrong; what is expected`.
-pub(super) fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<Job>, String> {
+pub(super) fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<TrialJob>, String> {
     let reader = Reader { path, text, params };
     let list: ListText = toml::from_str(text).map_err(|error| {
         let place = error.span().map_or(0, |span| span.start);
@@ -76,7 +76,7 @@ pub(super) fn parse(path: &Path, text: &str, params: RunParams) -> Result<Vec<Jo
     if list.job.is_empty() || list.job.len() > MAX_JOBS {
         return Err(reader.at(0, &format!("found {} jobs; expected 1 to {MAX_JOBS} [[job]] tables", list.job.len())));
     }
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut jobs: Vec<TrialJob> = Vec::new();
     for entry in &list.job {
         let job = reader.job(entry)?;
         if jobs.iter().any(|earlier| earlier.name == job.name) {
@@ -102,7 +102,7 @@ impl Reader<'_> {
         format!("{}:{line}:{column}: {what}", self.path.display())
     }
 
-    fn job(&self, entry: &Spanned<JobText>) -> Result<Job, String> {
+    fn job(&self, entry: &Spanned<JobText>) -> Result<TrialJob, String> {
         let job = entry.get_ref();
         let name = job.name.get_ref();
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -114,7 +114,7 @@ impl Reader<'_> {
         let start = self.number(&job.start_s, "start_s", 0.0, 0.0, LATEST_START_S)?;
         let labels = job.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let work = self.work(entry)?;
-        Ok(Job { name: name.clone(), start: Duration::from_secs_f64(start * self.params.scale), labels, work })
+        Ok(TrialJob { name: name.clone(), start: Duration::from_secs_f64(start * self.params.scale), labels, work })
     }
 
     fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
@@ -251,7 +251,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<Job>, String> {
+    fn read(text: &str) -> Result<Vec<TrialJob>, String> {
         parse(Path::new("jobs.toml"), text, RunParams { scale: 0.5, cores: 2, repeat: 0 })
     }
 

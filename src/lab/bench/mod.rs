@@ -14,7 +14,7 @@ mod variant;
 use crate::trial::backend::{Backend, RuntimeChoice};
 use crate::trial::confine::Cores;
 use crate::trial::governor::GovernorSlot;
-use crate::trial::job::Job;
+use crate::trial::job::TrialJob;
 use crate::trial::outcome::RunOutcome;
 use crate::trial::progress_view::ProgressView;
 use crate::trial::temp_dir::TempDir;
@@ -82,9 +82,9 @@ pub fn run(args: &BenchArgs, screen: &Screen) -> Result<(), Failure> {
 
 /// The jobs of each repeat.
 struct List {
-    repeats: Vec<Vec<Job>>,
+    repeats: Vec<Vec<TrialJob>>,
     /// Jobs of the preliminary run, with seeds that no repeat uses.
-    before: Option<Vec<Job>>,
+    before: Option<Vec<TrialJob>>,
 }
 
 impl List {
@@ -142,7 +142,7 @@ async fn run_all(
         }
     }
     let interval = Millis(args.interval.as_millis() as u64);
-    let run = async |variant: Variant, jobs: &[Job], state_dir: PathBuf| {
+    let run = async |variant: Variant, jobs: &[TrialJob], state_dir: PathBuf| {
         let governor = governing.start(temp_dir, state_dir, variant.settings(interval), backend).await?;
         let outcome = trial::run(backend, &governor, jobs, view, OnFailure::Stop).await;
         backend.clear().await;

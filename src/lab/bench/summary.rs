@@ -2,7 +2,7 @@
 
 use super::quality::{PARTS, time_to};
 use super::variant::{FAIR, Variant};
-use crate::trial::job::Job;
+use crate::trial::job::TrialJob;
 use crate::trial::outcome::RunOutcome;
 use serde::Serialize;
 
@@ -85,7 +85,7 @@ impl Bench {
         list: &str,
         runtime: &'static str,
         seen_before: bool,
-        jobs: &[Job],
+        jobs: &[TrialJob],
         cores: usize,
         runs: Vec<(Variant, RunOutcome)>,
     ) -> Bench {

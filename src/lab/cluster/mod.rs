@@ -23,7 +23,7 @@ use super::trial::{confine::Cores, interrupted};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use heartbeats::Heartbeats;
-use nodes::Node;
+use nodes::LabNode;
 use schedule::ClusterJob;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -161,7 +161,7 @@ async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
 }
 
 /// Measures the work on a blocking thread, so that the async threads can handle signals, and prints the schedule.
-async fn measure(args: &ClusterDemoArgs, nodes: &[Node], view: &ProgressView) -> Result<Vec<ClusterJob>> {
+async fn measure(args: &ClusterDemoArgs, nodes: &[LabNode], view: &ProgressView) -> Result<Vec<ClusterJob>> {
     let (count, length, seed, cores) = (args.nodes, args.work, args.seed, nodes::cores(nodes));
     let sizes = nodes.iter().map(|node| format!("{:.2}", node.cores)).collect::<Vec<_>>().join(", ");
     let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
@@ -183,7 +183,7 @@ async fn measure(args: &ClusterDemoArgs, nodes: &[Node], view: &ProgressView) ->
 async fn compare(
     args: &ClusterDemoArgs,
     engines: &mut Engines,
-    nodes: &[Node],
+    nodes: &[LabNode],
     jobs: &[ClusterJob],
     view: &ProgressView,
 ) -> Result<Runs> {
@@ -252,7 +252,7 @@ fn conclude(runs: Runs, args: &ClusterDemoArgs, view: &ProgressView, screen: &Sc
 async fn perform(
     swarm: &mut Swarm,
     setup: Setup,
-    nodes: &[Node],
+    nodes: &[LabNode],
     jobs: &[ClusterJob],
     view: &ProgressView,
 ) -> Result<Run> {

@@ -9,7 +9,7 @@ const FOR_ENGINES: f64 = 0.25;
 
 /// One node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct LabNode {
     pub cores: f64,
     /// The CPU that it is confined to, as an index into the CPUs of this machine. Several nodes may share one.
     pub cpu: usize,
@@ -17,7 +17,7 @@ pub(super) struct Node {
 
 /// Returns `count` nodes on a machine with this number of CPUs: each with one unit of CPU, but the first with two if it `is_larger`. Then a
 /// CPU has an even number of units.
-pub(super) fn nodes(cpus: usize, count: u16, is_larger: bool) -> Vec<Node> {
+pub(super) fn nodes(cpus: usize, count: u16, is_larger: bool) -> Vec<LabNode> {
     let (cpus, count) = (cpus.max(1), usize::from(count));
     let first = if is_larger { 2 } else { 1 };
     let units = first * (first + count - 1).div_ceil(first * cpus);
@@ -27,13 +27,13 @@ pub(super) fn nodes(cpus: usize, count: u16, is_larger: bool) -> Vec<Node> {
         let wanted = if number == 0 { first } else { 1 };
         let cpu = (0..used.len()).min_by_key(|cpu| used[*cpu]).unwrap_or_default();
         used[cpu] += wanted;
-        Node { cores: wanted as f64 * (1.0 - reserved) / units as f64, cpu }
+        LabNode { cores: wanted as f64 * (1.0 - reserved) / units as f64, cpu }
     };
     (0..count).map(of).collect()
 }
 
 /// Returns the number of cores of all nodes together.
-pub(super) fn cores(nodes: &[Node]) -> f64 {
+pub(super) fn cores(nodes: &[LabNode]) -> f64 {
     nodes.iter().map(|node| node.cores).sum()
 }
 

@@ -3,7 +3,7 @@
 //! The script exits when its standard input closes, so everything is removed however this process ends.
 
 use super::failures::{failure_in, failure_of, last_words};
-use super::nodes::Node;
+use super::nodes::LabNode;
 use super::schedule::ClusterJob;
 use crate::demo::schedule::labels;
 use crate::trial::backend::image;
@@ -65,7 +65,7 @@ impl Engines {
     ///
     /// Each engine is confined to one CPU, like the jobs of `flowctl demo`: with only a quota, the jobs of a node run on several CPUs at
     /// once until the quota is used up, and hardly compete, so weights have no effect.
-    pub(super) fn start(nodes: &[Node], cpus: &Cores) -> Result<Engines> {
+    pub(super) fn start(nodes: &[LabNode], cpus: &Cores) -> Result<Engines> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "the demo starts container engines: run it as root, with `sudo flowcoord demo`"

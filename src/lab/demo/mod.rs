@@ -11,7 +11,7 @@ pub(super) mod verdict;
 use crate::trial::backend::{Backend, RuntimeChoice};
 use crate::trial::confine::Cores;
 use crate::trial::governor::GovernorSlot;
-use crate::trial::job::Job;
+use crate::trial::job::TrialJob;
 use crate::trial::outcome::RunOutcome;
 use crate::trial::progress_view::ProgressView;
 use crate::trial::temp_dir::TempDir;
@@ -147,14 +147,14 @@ impl Demo<'_> {
     }
 
     /// Measures the work on a blocking thread, so that the async threads can handle signals.
-    async fn measure(&self) -> Result<Vec<Job>> {
+    async fn measure(&self) -> Result<Vec<TrialJob>> {
         let (length, cores) = (self.args.work, self.cores.clone());
         let measured =
             tokio::task::spawn_blocking(move || cores.run_confined(|| schedule::sized(length, cores.count())));
         Ok(measured.await.context("measure the work")???)
     }
 
-    fn announce(&self, jobs: &[Job]) {
+    fn announce(&self, jobs: &[TrialJob]) {
         for job in jobs {
             let start = job.start.as_secs_f64();
             let line = job.work.command_line("flowctl").join(" ");
@@ -163,7 +163,7 @@ impl Demo<'_> {
         }
     }
 
-    async fn perform(&self, title: &str, policy: PolicyName, jobs: &[Job]) -> Result<RunOutcome> {
+    async fn perform(&self, title: &str, policy: PolicyName, jobs: &[TrialJob]) -> Result<RunOutcome> {
         let settings = PolicySettings {
             policy,
             interval: Millis(self.args.interval.as_millis() as u64),

@@ -4,7 +4,7 @@
 //! first run and is the same number of epochs in both runs.
 
 use crate::train::SIZES;
-use crate::trial::job::{Job, Work};
+use crate::trial::job::{TrialJob, Work};
 use crate::workload::{Amount, Kind, train};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -34,14 +34,14 @@ const FULL_LENGTH: Duration = Duration::from_secs(46);
 ///
 /// # Errors
 /// None in practice: nothing is read or written.
-pub(crate) fn sized(length: Duration, threads: usize) -> io::Result<Vec<Job>> {
+pub(crate) fn sized(length: Duration, threads: usize) -> io::Result<Vec<TrialJob>> {
     let scale = (length.as_secs_f64() / FULL_LENGTH.as_secs_f64()).min(1.0);
     let job = |part: &Part| {
         let size = ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
         let epoch = seconds_per_epoch(part.kind, size, threads, length / 100)?;
         let epochs = (part.work * length.as_secs_f64() / epoch).round().max(3.0) as usize;
         let amount = Amount { epochs, size, threads, seed: 1 };
-        Ok(Job {
+        Ok(TrialJob {
             name: part.name.to_owned(),
             start: length.mul_f64(part.start),
             labels: labels(part.kind, amount),

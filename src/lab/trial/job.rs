@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// One job of a schedule.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Job {
+pub(crate) struct TrialJob {
     /// Its name, used in tables and in the name of the container.
     pub name: String,
     /// When it starts after the start of the run.

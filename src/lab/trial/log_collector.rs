@@ -3,7 +3,7 @@
 //! The governor's status has only the latest value; polled twice a second, it misses the first epochs of a job that has a core to itself,
 //! and their improvement is part of "95 % of the improvement".
 
-use super::job::Job;
+use super::job::TrialJob;
 use std::time::Duration;
 use traininglog::survey::{Observation, Survey};
 
@@ -23,7 +23,7 @@ pub(super) struct LogCollector {
 
 impl LogCollector {
     /// Creates a collector that follows the job's labels.
-    pub(super) fn new(job: &Job) -> LogCollector {
+    pub(super) fn new(job: &TrialJob) -> LogCollector {
         let (directives, _) = config::directives(&job.labels.iter().cloned().collect());
         LogCollector {
             survey: Survey::new(&directives.hints),
@@ -94,7 +94,7 @@ mod tests {
     fn collector(labels: &[(&str, &str)]) -> LogCollector {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 9, size: 64, threads: 1, seed: 1 });
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        LogCollector::new(&Job { name: "a".into(), start: Duration::ZERO, labels, work })
+        LogCollector::new(&TrialJob { name: "a".into(), start: Duration::ZERO, labels, work })
     }
 
     fn second(second: u64) -> Duration {

@@ -23,7 +23,7 @@ use backend::Backend;
 use cpu_meter::read_cpu;
 use governor::Governor;
 pub(crate) use interruption::interrupted;
-use job::Job;
+use job::TrialJob;
 use last_lines::LastLines;
 use log_collector::LogCollector;
 use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
@@ -83,7 +83,7 @@ fn describe_output(lines: &[String]) -> String {
 pub(crate) async fn run(
     backend: &Backend,
     governor: &Governor,
-    jobs: &[Job],
+    jobs: &[TrialJob],
     view: &ProgressView,
     on_failure: OnFailure,
 ) -> Result<RunOutcome> {
@@ -147,7 +147,7 @@ struct OneRun {
     view: ProgressView,
 }
 
-async fn run_job(backend: Backend, job: Job, index: usize, run: OneRun) -> Result<()> {
+async fn run_job(backend: Backend, job: TrialJob, index: usize, run: OneRun) -> Result<()> {
     let OneRun { began, on_failure, sender, used, view } = run;
     tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
     let start = began.elapsed();
@@ -197,7 +197,7 @@ struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    fn new(jobs: &[Job], backend: &'a Backend, used: Vec<watch::Receiver<Option<Duration>>>) -> Monitor<'a> {
+    fn new(jobs: &[TrialJob], backend: &'a Backend, used: Vec<watch::Receiver<Option<Duration>>>) -> Monitor<'a> {
         let last = (Duration::ZERO, vec![Duration::ZERO; jobs.len()]);
         let running = vec![false; jobs.len()];
         let names: Vec<String> = jobs.iter().map(|job| backend.container_name(job)).collect();

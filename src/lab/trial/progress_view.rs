@@ -1,6 +1,6 @@
 //! Progress display of the demo and the benchmarks: a bar for each job on a terminal, otherwise plain lines.
 
-use super::job::Job;
+use super::job::TrialJob;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,12 +97,12 @@ impl ProgressView {
     }
 
     /// Starts the display of a run.
-    pub(crate) fn run(&self, jobs: &[Job]) -> RunProgress<'_> {
+    pub(crate) fn run(&self, jobs: &[TrialJob]) -> RunProgress<'_> {
         let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
         let bars = self.bars.as_ref().map_or_else(Vec::new, |all| {
             let style = ProgressStyle::with_template("  {prefix:14} {bar:24} {percent:>3} %  {wide_msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = |job: &Job| {
+            let bar = |job: &TrialJob| {
                 let bar = all.add(ProgressBar::new(STEPS).with_style(style.clone()).with_prefix(job.name.clone()));
                 bar.set_message(format!("starts after {:.0} s", job.start.as_secs_f64()));
                 bar

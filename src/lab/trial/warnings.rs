@@ -1,6 +1,6 @@
 //! Collects what the governor says, during a run, about jobs that it does not govern: such a run says nothing about the policy.
 
-use super::job::Job;
+use super::job::TrialJob;
 use super::outcome::JobOutcome;
 use api::wire::{Container, Notice};
 
@@ -28,8 +28,8 @@ struct Watched {
 
 impl Warnings {
     /// Creates an empty collection for jobs, each with its name in the governor's status.
-    pub(super) fn new(jobs: &[Job], containers: &[String]) -> Warnings {
-        let watched = |(job, container): (&Job, &String)| Watched {
+    pub(super) fn new(jobs: &[TrialJob], containers: &[String]) -> Warnings {
+        let watched = |(job, container): (&TrialJob, &String)| Watched {
             job: job.name.clone(),
             container: container.clone(),
             is_seen: false,
@@ -95,8 +95,12 @@ mod tests {
 
     fn warnings(names: &[&str]) -> Warnings {
         let work = || Work::Training(Kind::Mlp, Amount { epochs: 1, size: 64, threads: 1, seed: 1 });
-        let job =
-            |name: &&str| Job { name: (*name).to_owned(), start: Duration::ZERO, labels: Vec::new(), work: work() };
+        let job = |name: &&str| TrialJob {
+            name: (*name).to_owned(),
+            start: Duration::ZERO,
+            labels: Vec::new(),
+            work: work(),
+        };
         let containers: Vec<String> = names.iter().map(|name| format!("x-{name}")).collect();
         Warnings::new(&names.iter().map(job).collect::<Vec<_>>(), &containers)
     }

@@ -64,7 +64,7 @@ pub(super) struct Descent {
 
 /// State of a descent after a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
+pub(super) struct DescentState {
     /// Counts from 1.
     pub epoch: usize,
     /// Batches done in this epoch.
@@ -88,7 +88,7 @@ pub(super) fn descend<M: Model>(
     how: Descent,
     amount: Amount,
     keeper: &mut dyn Keeper,
-    mut on_batch: impl FnMut(&Report) -> io::Result<()>,
+    mut on_batch: impl FnMut(&DescentState) -> io::Result<()>,
 ) -> io::Result<f64> {
     let start = model.start(&mut generator(amount.seed, 1));
     let fresh =
@@ -140,7 +140,7 @@ pub(super) fn descend<M: Model>(
                 epoch_score.add(latest);
                 let gradient_norm = gradient.iter().map(|slope| slope * slope).sum::<f32>().sqrt();
                 let batch = batch + 1;
-                on_batch(&Report { epoch, batch, batches, step: steps, latest, epoch_score, gradient_norm })?;
+                on_batch(&DescentState { epoch, batch, batches, step: steps, latest, epoch_score, gradient_norm })?;
             }
             last = epoch_score.mean_loss();
             let epoch = epoch as u32;

@@ -2,7 +2,7 @@
 
 use super::event::{At, ContainerOutcome, Effect, LimitNotice, Piece, Readings, Work};
 use super::state::{Container, Machine, WORK_AT_MOST};
-use crate::{AfterRestore, Change, End, Report, Verdict};
+use crate::{AfterRestore, Change, End, OutcomeReport, Verdict};
 use model::{ContainerId, DriftBy, EventKind, LimitChange, Millis, Setting};
 use std::collections::BTreeMap;
 
@@ -79,16 +79,16 @@ impl Machine {
         let is_over = is_released && matches!(outcome.end, End::Restored { .. });
         self.remove_notices(id, is_over);
         match report {
-            Report::Quiet => {}
-            Report::Wrote(current) => {
+            OutcomeReport::Quiet => {}
+            OutcomeReport::Wrote(current) => {
                 let words: Vec<String> = current.iter().map(ToString::to_string).collect();
                 self.emit(EventKind::Limit, about, format!("{name}: {}", words.join(", ")));
             }
-            Report::Failed(why) => {
+            OutcomeReport::Failed(why) => {
                 self.emit(EventKind::Hold, about, format!("{name}: left alone: {why}"));
                 self.notice(id, LimitNotice::Write, Some(why));
             }
-            Report::Accepted => self.effects.push(Effect::DecideNow),
+            OutcomeReport::Accepted => self.effects.push(Effect::DecideNow),
         }
     }
 

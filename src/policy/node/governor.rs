@@ -13,7 +13,7 @@
 
 use super::allocation::{self, Allocation};
 use super::backoff::Backoff;
-use super::balanced::{self, Answer};
+use super::balanced::{self, Decisions};
 use super::capacity::{Capacities, CapacityMemory, CapacityMeter};
 use super::decision::Decision;
 use super::diff::differs;
@@ -254,7 +254,8 @@ impl Governor {
                         balanced::Entry::new(&mut memory.balanced, list, *kept, *used)
                     })
                     .collect();
-                let Answer { decisions, wait } = balanced::decide(observation, domains, &mut entries, &self.settings);
+                let Decisions { decisions, wait } =
+                    balanced::decide(observation, domains, &mut entries, &self.settings);
                 Decided { decisions, interval: None, at_most: wait }
             }
         }

@@ -7,7 +7,7 @@
 
 use super::instance::Instance;
 use super::policy::Solver;
-use policy::cluster::deadlines::{Job, Place, Plan, Situation, check};
+use policy::cluster::deadlines::{Assignment, Plan, Situation, SubmittedJob, check};
 use std::time::{Duration, Instant};
 
 /// Times closer than this (in seconds) count as equal.
@@ -36,7 +36,7 @@ pub struct Outcome {
 struct Active {
     job: usize,
     left: f64,
-    place: Option<Place>,
+    place: Option<Assignment>,
     started: bool,
     owed_s: f64,
 }
@@ -100,7 +100,7 @@ impl Cluster<'_> {
     fn decide(&mut self, solver: &Solver) -> Result<Plan, String> {
         let view = |active: &Active| {
             let job = &self.instance.jobs[active.job];
-            Job {
+            SubmittedJob {
                 times: &job.times,
                 left: active.left,
                 number: active.job,
@@ -111,7 +111,7 @@ impl Cluster<'_> {
                 owed_s: active.owed_s,
             }
         };
-        let jobs: Vec<Job<'_>> = self.active.iter().map(view).collect();
+        let jobs: Vec<SubmittedJob<'_>> = self.active.iter().map(view).collect();
         let situation = Situation {
             now_s: self.now_s,
             catalogue: &self.instance.catalogue,
@@ -131,7 +131,7 @@ impl Cluster<'_> {
 
     fn carry_out(&mut self, plan: &Plan) {
         for (active, place) in self.active.iter_mut().zip(&plan.places) {
-            let same_node = |place: Place| plan.nodes[place.node] == self.nodes[place.node];
+            let same_node = |place: Assignment| plan.nodes[place.node] == self.nodes[place.node];
             let is_unchanged = active.place.is_some() && active.place == *place && active.place.is_some_and(same_node);
             if !is_unchanged && active.place.is_some() {
                 self.outcome.restarts += 1;

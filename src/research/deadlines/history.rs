@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// A job of a node's history, with the fields for its run time.
 #[derive(Deserialize)]
-struct Job {
+struct HistoryJob {
     name: String,
     started_unix_ms: u64,
     ended_unix_ms: Option<u64>,
@@ -39,9 +39,9 @@ pub fn learned(nodes: &[NodeHistory<'_>]) -> Result<Vec<LearnedTime>, String> {
 /// # Errors
 /// Names the file and the expected content.
 fn runs(nodes: &[NodeHistory<'_>]) -> Result<Vec<RunRecord>, String> {
-    let mut jobs: Vec<(Job, &str)> = Vec::new();
+    let mut jobs: Vec<(HistoryJob, &str)> = Vec::new();
     for (path, text, gpu_type) in nodes {
-        let read: Vec<Job> = serde_json::from_str(text).map_err(|error| {
+        let read: Vec<HistoryJob> = serde_json::from_str(text).map_err(|error| {
             format!("{path}: {error}; expected the output of `flowctl history --since 30d --json` on a node")
         })?;
         jobs.extend(read.into_iter().map(|job| (job, *gpu_type)));
@@ -56,7 +56,7 @@ fn runs(nodes: &[NodeHistory<'_>]) -> Result<Vec<RunRecord>, String> {
     Ok(runs)
 }
 
-impl Job {
+impl HistoryJob {
     fn class(&self) -> &str {
         self.name.split('.').next().unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! The nodes of a cluster, and the node with the next event.
 
 use crate::job::Job;
-use crate::node::{Carried, Node};
+use crate::node::{Carried, SimulatedNode};
 use crate::scenario::NodeShape;
 use crate::variant::Variant;
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ pub(super) type Owner = (usize, u32);
 
 /// All nodes.
 pub(super) struct Fleet {
-    nodes: Vec<Node>,
+    nodes: Vec<SimulatedNode>,
     /// By node, and number on the node.
     owners: Vec<Vec<Owner>>,
     /// (Time, node) of next events; an entry is valid only if it equals the node's entry in `due`.
@@ -42,7 +42,7 @@ impl PartialOrd for Instant {
 impl Fleet {
     pub(super) fn new(count: usize, shape: NodeShape, variant: &Variant) -> Fleet {
         Fleet {
-            nodes: (0..count).map(|_| Node::new(shape, variant, false, false)).collect(),
+            nodes: (0..count).map(|_| SimulatedNode::new(shape, variant, false, false)).collect(),
             owners: vec![Vec::new(); count],
             next: BinaryHeap::new(),
             due: vec![f64::INFINITY; count],
@@ -88,11 +88,11 @@ impl Fleet {
         carried
     }
 
-    pub(super) fn node_mut(&mut self, node: usize) -> &mut Node {
+    pub(super) fn node_mut(&mut self, node: usize) -> &mut SimulatedNode {
         &mut self.nodes[node]
     }
 
-    pub(super) fn node(&self, node: usize) -> &Node {
+    pub(super) fn node(&self, node: usize) -> &SimulatedNode {
         &self.nodes[node]
     }
 

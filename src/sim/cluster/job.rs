@@ -14,11 +14,11 @@ pub(super) struct JobRun<'a> {
     /// Time at which the quality was reached, and end time; NaN before.
     pub(super) quality_s: f64,
     pub(super) end_s: f64,
-    slots: Vec<(u32, Place)>,
+    slots: Vec<(u32, WorkerSlot)>,
 }
 
 /// A worker's slot, with its saved work during a move.
-struct Place {
+struct WorkerSlot {
     slot: Slot,
     carried: Option<Carried>,
 }
@@ -27,12 +27,12 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Slot {
     pub(super) node: usize,
-    pub(super) stage: Stage,
+    pub(super) stage: SlotActivity,
 }
 
 /// A worker's activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Stage {
+pub(super) enum SlotActivity {
     /// Its resources are reserved.
     Idle,
     /// Runs in a container of its node.
@@ -71,40 +71,40 @@ impl<'a> JobRun<'a> {
 
     /// Number of workers that are not stopping.
     pub(super) fn workers(&self) -> u32 {
-        self.slots.iter().filter(|(_, place)| place.slot.stage != Stage::Stopping).count() as u32
+        self.slots.iter().filter(|(_, place)| place.slot.stage != SlotActivity::Stopping).count() as u32
     }
 
-    fn place(&mut self, worker: u32) -> Option<&mut Place> {
+    fn place(&mut self, worker: u32) -> Option<&mut WorkerSlot> {
         self.slots.iter_mut().find(|(number, _)| *number == worker).map(|(_, place)| place)
     }
 
-    fn set(&mut self, worker: u32, stage: Stage) {
+    fn set(&mut self, worker: u32, stage: SlotActivity) {
         if let Some(place) = self.place(worker) {
             place.slot.stage = stage;
         }
     }
 
     pub(super) fn reserve(&mut self, worker: u32, node: usize) {
-        self.slots.push((worker, Place { slot: Slot { node, stage: Stage::Idle }, carried: None }));
+        self.slots.push((worker, WorkerSlot { slot: Slot { node, stage: SlotActivity::Idle }, carried: None }));
     }
 
     pub(super) fn idle(&mut self, worker: u32) {
-        self.set(worker, Stage::Idle);
+        self.set(worker, SlotActivity::Idle);
     }
 
     pub(super) fn is_at(&mut self, worker: u32, node: usize, number: usize) {
         if let Some(place) = self.place(worker) {
-            place.slot = Slot { node, stage: Stage::Training(Training { number }) };
+            place.slot = Slot { node, stage: SlotActivity::Training(Training { number }) };
         }
     }
 
     pub(super) fn stop(&mut self, worker: u32) {
-        self.set(worker, Stage::Stopping);
+        self.set(worker, SlotActivity::Stopping);
     }
 
     pub(super) fn leave(&mut self, worker: u32, to: usize, carried: Carried) {
         if let Some(place) = self.place(worker) {
-            place.slot.stage = Stage::MovingTo(to);
+            place.slot.stage = SlotActivity::MovingTo(to);
             place.carried = Some(carried);
         }
     }
@@ -113,19 +113,19 @@ impl<'a> JobRun<'a> {
     pub(super) fn arrive(&mut self, worker: u32) -> Option<(usize, Carried)> {
         let place = self.place(worker)?;
         match place.slot.stage {
-            Stage::MovingTo(to) => place.carried.take().map(|carried| (to, carried)),
-            Stage::Stopping => {
+            SlotActivity::MovingTo(to) => place.carried.take().map(|carried| (to, carried)),
+            SlotActivity::Stopping => {
                 self.slots.retain(|(number, _)| *number != worker);
                 None
             }
-            Stage::Idle | Stage::Training(_) | Stage::Done => None,
+            SlotActivity::Idle | SlotActivity::Training(_) | SlotActivity::Done => None,
         }
     }
 
     /// Records that a worker has completed its part; returns whether all have.
     pub(super) fn worker_ended(&mut self, worker: u32) -> bool {
-        self.set(worker, Stage::Done);
-        self.slots.iter().all(|(_, place)| matches!(place.slot.stage, Stage::Done | Stage::Stopping))
+        self.set(worker, SlotActivity::Done);
+        self.slots.iter().all(|(_, place)| matches!(place.slot.stage, SlotActivity::Done | SlotActivity::Stopping))
     }
 
     pub(super) fn note_quality(&mut self, at: f64) {

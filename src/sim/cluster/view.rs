@@ -4,7 +4,7 @@
 //! monitors.
 
 use super::fleet::Fleet;
-use super::job::{JobRun, Slot, Stage, Training};
+use super::job::{JobRun, Slot, SlotActivity, Training};
 use super::variant::{ClusterVariant, SPECON_INTERVAL, SPECON_THRESHOLD};
 use crate::node::Resident;
 use crate::scenario::NodeShape;
@@ -153,7 +153,9 @@ fn observe_worker(
     move_s: f64,
 ) -> Worker {
     let resident = match slot.stage {
-        Stage::Training(Training { number }) => residents[slot.node].iter().find(|resident| resident.number == number),
+        SlotActivity::Training(Training { number }) => {
+            residents[slot.node].iter().find(|resident| resident.number == number)
+        }
         _ => None,
     };
     let plan = &run.submission.job.plan;
@@ -165,9 +167,9 @@ fn observe_worker(
         number,
         node: slot.node,
         phase: match slot.stage {
-            Stage::Idle | Stage::Training(_) | Stage::Done => Phase::Running,
-            Stage::MovingTo(to) => Phase::MovingTo(to),
-            Stage::Stopping => Phase::Stopping,
+            SlotActivity::Idle | SlotActivity::Training(_) | SlotActivity::Done => Phase::Running,
+            SlotActivity::MovingTo(to) => Phase::MovingTo(to),
+            SlotActivity::Stopping => Phase::Stopping,
         },
         cores: resident.map(|resident| resident.cores),
         work_left: resident.and_then(|resident| resident.forecast).map(|forecast| forecast.to_end),

@@ -4,7 +4,7 @@
 //! and each finished move, and comes once per interval otherwise; never more often than [`Costs::plan_every_s`].
 
 use super::fleet::{Fleet, Starting};
-use super::job::{JobRun, Slot, Stage, Training};
+use super::job::{JobRun, Slot, SlotActivity, Training};
 use super::submission::Submission;
 use super::variant::ClusterVariant;
 use super::view::View;
@@ -244,7 +244,7 @@ impl World<'_> {
         let mut left = 0.0;
         let workers = self.jobs[job].workers();
         for (worker, slot) in self.jobs[job].slots() {
-            let Slot { node, stage: Stage::Training(Training { number, .. }) } = slot else { continue };
+            let Slot { node, stage: SlotActivity::Training(Training { number, .. }) } = slot else { continue };
             let Some(carried) = self.fleet.stop(node, number, self.now) else { continue };
             left += carried.left();
             self.jobs[job].note_quality(carried.quality_at());
@@ -271,7 +271,7 @@ impl World<'_> {
         let workers = self.jobs[job].workers();
         let left = self.jobs[job].left;
         for (worker, slot) in self.jobs[job].slots() {
-            if let Slot { node, stage: Stage::Idle } = slot {
+            if let Slot { node, stage: SlotActivity::Idle } = slot {
                 let part = self.submissions[job].part(left, workers, &mut self.draws);
                 let number = self.fleet.start(node, (job, worker), Starting::Anew(part), self.now);
                 self.begin_stay(job, worker, node, number);
@@ -282,7 +282,7 @@ impl World<'_> {
     fn begin_move(&mut self, moved: &Move) {
         let job = self.view.job(moved.job);
         let slot = self.jobs[job].slots().into_iter().find(|(worker, _)| *worker == moved.worker);
-        let Some((_, Slot { node, stage: Stage::Training(Training { number, .. }) })) = slot else { return };
+        let Some((_, Slot { node, stage: SlotActivity::Training(Training { number, .. }) })) = slot else { return };
         let Some(carried) = self.fleet.stop(node, number, self.now) else { return };
         self.jobs[job].leave(moved.worker, moved.to, carried);
         self.end_stay(job, moved.worker);

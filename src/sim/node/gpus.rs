@@ -3,7 +3,7 @@
 //! Slices are short (some milliseconds), so kernels in the queue are modelled as running side by side. The driver's figures are samples, as
 //! on an H200 with driver 580: five times a second it notes the process whose kernel runs.
 
-use super::state::{Stage, State};
+use super::state::{Activity, State};
 use crate::job::Job;
 use crate::random::Stream;
 use model::{ContainerObservation, GpuUse};
@@ -17,7 +17,7 @@ const SAMPLES_PER_SECOND: f64 = 5.0;
 pub(super) fn share_out(jobs: &[Arc<Job>], states: &mut [State], present: &[usize]) {
     let device = |number: usize| jobs[number].plan.gpu.map(|load| load.device);
     for &number in present.iter().filter(|&&number| device(number).is_some()) {
-        let is_queued = |state: &State| matches!(state.stage, Stage::Queued { .. });
+        let is_queued = |state: &State| matches!(state.stage, Activity::Queued { .. });
         let others = present.iter().filter(|&&other| device(other) == device(number) && is_queued(&states[other]));
         let rate = 1.0 / others.count().max(1) as f64;
         states[number].set_gpu_rate(rate);

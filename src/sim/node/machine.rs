@@ -8,7 +8,7 @@ use super::idle::Idle;
 use super::places::Places;
 use super::rules::Ruled;
 use super::speed;
-use super::state::{Stage, State};
+use super::state::{Activity, State};
 use crate::job::Job;
 use crate::outcome::History;
 use crate::scenario::NodeShape;
@@ -24,7 +24,7 @@ enum Driver {
 
 /// The next event.
 #[derive(Clone, Copy)]
-enum Event {
+enum NextEvent {
     Job(usize),
     Recheck,
     Tick,
@@ -35,7 +35,7 @@ enum Event {
 const LEAST_WEIGHT: f64 = 1e-6;
 
 /// One node and all jobs ever added to it, numbered in order.
-pub(crate) struct Node {
+pub(crate) struct SimulatedNode {
     shape: NodeShape,
     jobs: Vec<Arc<Job>>,
     states: Vec<State>,
@@ -58,7 +58,7 @@ pub(crate) struct Node {
     shares: Vec<f64>,
 }
 
-impl Node {
+impl SimulatedNode {
     pub(crate) fn new(shape: NodeShape, variant: &Variant, history: bool, recording: bool) -> Self {
         let driver = match &variant.decider {
             Decider::Rule(rule) => Driver::Ruled(Ruled::new(*rule)),
@@ -66,7 +66,7 @@ impl Node {
                 Driver::Governed(Box::new(Governed::new(*settings, &variant.name, recording)))
             }
         };
-        Node {
+        SimulatedNode {
             shape,
             jobs: Vec::new(),
             states: Vec::new(),
@@ -143,7 +143,7 @@ impl Node {
         for &number in &self.present {
             self.states[number].settle(at);
         }
-        let Node { states, present, driver, .. } = self;
+        let SimulatedNode { states, present, driver, .. } = self;
         present.iter().map(move |&number| {
             let state = &states[number];
             let forecast = match &*driver {
@@ -183,29 +183,29 @@ impl Node {
         }
         self.now = at;
         match next {
-            Event::Job(slot) => return self.advance(slot),
-            Event::Recheck => self.share_out(),
-            Event::Tick => self.tick(),
-            Event::Turn => self.turn(),
+            NextEvent::Job(slot) => return self.advance(slot),
+            NextEvent::Recheck => self.share_out(),
+            NextEvent::Tick => self.tick(),
+            NextEvent::Turn => self.turn(),
         }
         None
     }
 
-    fn next(&self) -> (f64, Event) {
-        let (mut at, mut next) = (f64::INFINITY, Event::Recheck);
+    fn next(&self) -> (f64, NextEvent) {
+        let (mut at, mut next) = (f64::INFINITY, NextEvent::Recheck);
         for (slot, &due) in self.due.iter().enumerate() {
             if due < at {
-                (at, next) = (due, Event::Job(slot));
+                (at, next) = (due, NextEvent::Job(slot));
             }
         }
         if self.recheck < at {
-            (at, next) = (self.recheck, Event::Recheck);
+            (at, next) = (self.recheck, NextEvent::Recheck);
         }
         if self.tick_s() < at {
-            (at, next) = (self.tick_s(), Event::Tick);
+            (at, next) = (self.tick_s(), NextEvent::Tick);
         }
         if self.turn_s() < at {
-            (at, next) = (self.turn_s(), Event::Turn);
+            (at, next) = (self.turn_s(), NextEvent::Turn);
         }
         (at.max(self.now), next)
     }
@@ -225,7 +225,7 @@ impl Node {
     fn advance(&mut self, slot: usize) -> Option<usize> {
         let number = self.present[slot];
         let (job, state) = (&Arc::clone(&self.jobs[number]), &mut self.states[number]);
-        if !matches!(state.stage, Stage::Computing) {
+        if !matches!(state.stage, Activity::Computing) {
             state.settle(self.now);
             state.resume(job, self.now);
             self.share_out();
@@ -243,7 +243,7 @@ impl Node {
             }
         }
         if let Driver::Governed(governed) = &mut self.driver {
-            let Node { shape, idle, jobs, states, present, .. } = self;
+            let SimulatedNode { shape, idle, jobs, states, present, .. } = self;
             governed.check(&Seen { shape, idle, jobs, states, present }, self.now);
         }
         let state = &mut self.states[number];
@@ -282,7 +282,7 @@ impl Node {
             self.states[number].settle(self.now);
         }
         self.idle.settle(self.now);
-        let Node { shape, idle, jobs, states, present, .. } = self;
+        let SimulatedNode { shape, idle, jobs, states, present, .. } = self;
         if let Driver::Governed(governed) = &mut self.driver
             && governed.tick(&Seen { shape, idle, jobs, states, present }, self.now)
         {
@@ -293,7 +293,7 @@ impl Node {
     /// Freezes and thaws jobs by the duty cycle.
     fn turn(&mut self) {
         let (Some(duty), Driver::Governed(governed)) = (&mut self.duty, &mut self.driver) else { return };
-        let Node { shape, idle, jobs, states, present, .. } = self;
+        let SimulatedNode { shape, idle, jobs, states, present, .. } = self;
         if duty.is_plan_due(self.now) {
             duty.plan(governed.gpu_jobs(&Seen { shape, idle, jobs, states, present }, self.now), self.now);
         }
@@ -362,7 +362,7 @@ impl Node {
         for &number in &self.present {
             let state = &mut self.states[number];
             state.settle(self.now);
-            if matches!(state.stage, Stage::Computing) && !state.is_frozen {
+            if matches!(state.stage, Activity::Computing) && !state.is_frozen {
                 let parallelism = self.jobs[number].plan.parallelism;
                 self.running.push(number);
                 self.claims.push(match &self.driver {

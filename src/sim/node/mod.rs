@@ -4,7 +4,7 @@
 //! constant, so the next event of each job is known exactly, and the clock jumps to the earliest. Only a job whose rate changed or that
 //! printed is updated: an event costs O(jobs) at most. Order of simultaneous events: jobs, starts, reference rule, governor.
 //!
-//! [`simulate`] runs one node to the end of its schedule; a cluster has many [`Node`]s and handles their events in order.
+//! [`simulate`] runs one node to the end of its schedule; a cluster has many [`SimulatedNode`]s and handles their events in order.
 
 mod carried;
 mod duty;
@@ -21,5 +21,5 @@ mod state;
 mod tests;
 
 pub(super) use carried::{Carried, Resident};
-pub(super) use machine::Node;
+pub(super) use machine::SimulatedNode;
 pub use schedule::{Keep, simulate};

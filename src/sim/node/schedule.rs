@@ -1,6 +1,6 @@
 //! A schedule of jobs on one node, from the first start to the last end.
 
-use super::machine::Node;
+use super::machine::SimulatedNode;
 use crate::job::Job;
 use crate::outcome::{JobOutcome, Outcome};
 use crate::scenario::NodeShape;
@@ -18,7 +18,7 @@ pub struct Keep {
 
 /// Runs the jobs (ordered by start) under one policy to the end of the last.
 pub fn simulate(shape: &NodeShape, jobs: &[Job], variant: &Variant, keep: Keep) -> Outcome {
-    let mut node = Node::new(*shape, variant, keep.history, keep.recording);
+    let mut node = SimulatedNode::new(*shape, variant, keep.history, keep.recording);
     jobs.iter().for_each(|job| {
         node.add(Arc::new(job.clone()));
     });

@@ -4,7 +4,7 @@ use crate::job::Job;
 
 /// The activity of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Stage {
+pub(super) enum Activity {
     /// Not started yet, or ended.
     Away,
     /// Needs no CPU until then: loading, reading.
@@ -18,7 +18,7 @@ pub(super) enum Stage {
 /// One job's progress. `done` and `cpu` are valid at the time `since`; from then on the rates apply.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    pub(super) stage: Stage,
+    pub(super) stage: Activity,
     since: f64,
     /// Core-seconds of work done.
     pub done: f64,
@@ -56,7 +56,7 @@ pub(crate) struct State {
 impl State {
     pub(super) fn new(job: &Job) -> State {
         State {
-            stage: Stage::Away,
+            stage: Activity::Away,
             since: 0.0,
             done: 0.0,
             cpu: 0.0,
@@ -92,14 +92,14 @@ impl State {
     }
 
     fn wait(&mut self, now: f64, seconds: f64) {
-        self.stage = Stage::Waiting { until: now + seconds };
+        self.stage = Activity::Waiting { until: now + seconds };
         self.waited += seconds;
         self.set_rate(0.0, 0.0);
     }
 
     pub(super) fn resume(&mut self, job: &Job, now: f64) {
         self.since = now;
-        self.stage = Stage::Computing;
+        self.stage = Activity::Computing;
         self.aim(job);
     }
 
@@ -108,7 +108,7 @@ impl State {
         let seconds = now - self.since;
         self.done = (self.done + self.rate * seconds).min(self.stop);
         self.cpu += self.cores * seconds;
-        if let Stage::Queued { left } = &mut self.stage {
+        if let Activity::Queued { left } = &mut self.stage {
             let had = (self.gpu_rate * seconds).min(*left);
             *left -= had;
             self.gpu += had;
@@ -155,12 +155,21 @@ impl State {
 
     /// Returns the state for another node: the work is kept, the counters of the cgroup are not.
     pub(super) fn saved(&self) -> State {
-        State { stage: Stage::Away, cpu: 0.0, gpu: 0.0, spun: 0.0, waited: 0.0, rate: 0.0, cores: 0.0, ..self.clone() }
+        State {
+            stage: Activity::Away,
+            cpu: 0.0,
+            gpu: 0.0,
+            spun: 0.0,
+            waited: 0.0,
+            rate: 0.0,
+            cores: 0.0,
+            ..self.clone()
+        }
     }
 
     /// Marks the job as gone from this node.
     pub(super) fn leave(&mut self) {
-        self.stage = Stage::Away;
+        self.stage = Activity::Away;
         self.is_frozen = false;
         self.set_rate(0.0, 0.0);
     }
@@ -209,7 +218,7 @@ impl State {
     pub(super) fn queue_if_due(&mut self, job: &Job) -> bool {
         let Some(load) = job.plan.gpu.filter(|_| self.done >= self.next_kernel) else { return false };
         self.next_kernel += load.every;
-        self.stage = Stage::Queued { left: load.kernel_s };
+        self.stage = Activity::Queued { left: load.kernel_s };
         self.set_rate(0.0, 0.0);
         true
     }
@@ -224,11 +233,11 @@ impl State {
     /// Time of the job's next event at its current rate.
     pub(super) fn due(&self) -> f64 {
         match self.stage {
-            Stage::Away => f64::INFINITY,
-            Stage::Waiting { until } => until,
-            Stage::Queued { left } if self.gpu_rate > 0.0 => self.since + left / self.gpu_rate,
-            Stage::Computing if self.rate > 0.0 => self.since + (self.stop - self.done) / self.rate,
-            Stage::Computing | Stage::Queued { .. } => f64::INFINITY,
+            Activity::Away => f64::INFINITY,
+            Activity::Waiting { until } => until,
+            Activity::Queued { left } if self.gpu_rate > 0.0 => self.since + left / self.gpu_rate,
+            Activity::Computing if self.rate > 0.0 => self.since + (self.stop - self.done) / self.rate,
+            Activity::Computing | Activity::Queued { .. } => f64::INFINITY,
         }
     }
 }

@@ -7,7 +7,7 @@
 //!   time.
 
 use super::NodeShape;
-use crate::curve::{LearningCurve, Shape, Stage};
+use crate::curve::{LearningCurve, RateStage, Shape};
 use crate::job::{GpuLoad, JobPlan, Reports, Waits};
 use crate::random::Stream;
 use model::{Bounds, Bytes, CpuWeight, ProgressUnit};
@@ -261,7 +261,7 @@ fn at_learning_rate(curve: &LearningCurve, times: f64) -> LearningCurve {
         Shape::Exponential { rate } => Shape::Exponential { rate: rate * times },
         Shape::Power { exponent, knee } => Shape::Power { exponent, knee: knee / times },
         Shape::Plateaus(stages) => {
-            Shape::Plateaus(stages.into_iter().map(|stage| Stage { rate: stage.rate * times, ..stage }).collect())
+            Shape::Plateaus(stages.into_iter().map(|stage| RateStage { rate: stage.rate * times, ..stage }).collect())
         }
         samples @ Shape::Samples(_) => samples,
     };
@@ -275,7 +275,7 @@ fn mixed_shape(exponential: Shape, draws: &mut Stream) -> Shape {
             let drop = draws.uniform(0.4, 0.75);
             let level = draws.uniform(0.5, 0.85);
             let rate = draws.uniform(5.0, 12.0);
-            Shape::Plateaus(vec![Stage { until: drop, level, rate }, Stage { until: 1.0, level: 1.0, rate }])
+            Shape::Plateaus(vec![RateStage { until: drop, level, rate }, RateStage { until: 1.0, level: 1.0, rate }])
         }
         _ => exponential,
     }

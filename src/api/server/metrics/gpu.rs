@@ -9,13 +9,13 @@ use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
 
 /// A value of one GPU, if known.
-type Reading = fn(&Gpu) -> Option<f64>;
+type GpuValue = fn(&Gpu) -> Option<f64>;
 
 fn mebibytes(bytes: Option<Bytes>) -> Option<f64> {
     Some((bytes?.0 as f64 / f64::from(1 << 20)).round())
 }
 
-const GPU_METRICS: &[(Kind, &str, &str, Reading)] = &[
+const GPU_METRICS: &[(Kind, &str, &str, GpuValue)] = &[
     (Kind::Gauge, "DCGM_FI_DEV_GPU_UTIL", "Percentage of time in which a kernel ran", |gpu| {
         Some((gpu.busy? * 1000.0).round() / 10.0)
     }),

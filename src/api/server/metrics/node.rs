@@ -101,9 +101,9 @@ fn pressures(pressure: &Pressure) -> impl Iterator<Item = ([(&'static str, Strin
 }
 
 /// A value of one container, if known.
-type Reading = fn(&JobStatus) -> Option<f64>;
+type ContainerValue = fn(&JobStatus) -> Option<f64>;
 
-const CONTAINER_METRICS: &[(Kind, &str, &str, Reading)] = &[
+const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
     (Kind::Gauge, "flowcon_container_share_ratio", "Share of the node under contention", |job| {
         Some(job.plan.as_ref()?.share.fraction())
     }),

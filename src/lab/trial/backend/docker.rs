@@ -1,7 +1,7 @@
 //! Runs jobs as containers of an engine, from images created on the fly; everything is removed afterwards.
 
 use super::super::confine::Cores;
-use super::super::job::{Job, Work};
+use super::super::job::{TrialJob, Work};
 use super::{Ended, LAST_OUTPUT, image};
 use anyhow::{Context, Result, bail};
 use bollard::errors::Error;
@@ -104,12 +104,12 @@ impl DockerBackend {
     }
 
     /// The name of a job's container.
-    pub(crate) fn container_name(&self, job: &Job) -> String {
+    pub(crate) fn container_name(&self, job: &TrialJob) -> String {
         format!("{}-{}", self.tag, job.name)
     }
 
     /// Creates and starts a container for `job`; returns its name.
-    pub(crate) async fn start(&self, job: &Job) -> Result<String> {
+    pub(crate) async fn start(&self, job: &TrialJob) -> Result<String> {
         let name = self.container_name(job);
         let options = CreateContainerOptionsBuilder::new().name(&name).build();
         // Recorded first: if this future is dropped, the engine may create the container nevertheless.
@@ -129,7 +129,7 @@ impl DockerBackend {
         Ok(name)
     }
 
-    fn body(&self, job: &Job) -> ContainerCreateBody {
+    fn body(&self, job: &TrialJob) -> ContainerCreateBody {
         let own = job.work.environment().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         let (variant, environment, binds) = match &job.work {
             Work::Training(..) => (TRAININGS, vec![image::ENVIRONMENT.to_owned()], None),
@@ -291,9 +291,9 @@ mod tests {
         }
     }
 
-    fn job() -> Job {
+    fn job() -> TrialJob {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 1, size: 64, threads: 1, seed: 1 });
-        Job { name: "a".into(), start: Duration::ZERO, labels: Vec::new(), work }
+        TrialJob { name: "a".into(), start: Duration::ZERO, labels: Vec::new(), work }
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ pub(crate) mod image;
 mod scope;
 
 use super::confine::Cores;
-use super::job::Job;
+use super::job::TrialJob;
 use super::temp_dir::TempDir;
 use ::docker::EngineAddress;
 use anyhow::Result;
@@ -137,7 +137,7 @@ impl Backend {
     }
 
     /// The name of a job in the governor's status.
-    pub(crate) fn container_name(&self, job: &Job) -> String {
+    pub(crate) fn container_name(&self, job: &TrialJob) -> String {
         match self {
             Backend::Docker(backend) => backend.container_name(job),
             Backend::Scope(backend) => backend.container_name(job),
@@ -145,7 +145,7 @@ impl Backend {
     }
 
     /// Starts a job.
-    pub(crate) async fn start(&self, job: &Job) -> Result<Started> {
+    pub(crate) async fn start(&self, job: &TrialJob) -> Result<Started> {
         match self {
             Backend::Docker(backend) => Ok(Started::Docker(backend.clone(), backend.start(job).await?)),
             Backend::Scope(backend) => Ok(Started::Scope(backend.start(job)?)),

@@ -1,7 +1,7 @@
 //! Runs jobs as commands of `flowctl run`, each in a separate cgroup, exactly as an operator would start them.
 
 use super::super::confine::Cores;
-use super::super::job::Job;
+use super::super::job::TrialJob;
 use super::{Ended, LAST_OUTPUT};
 use anyhow::{Context, Result, bail};
 use cgroup::Cgroup;
@@ -70,7 +70,7 @@ impl ScopeBackend {
     }
 
     /// The name of a job's scope.
-    pub(crate) fn container_name(&self, job: &Job) -> String {
+    pub(crate) fn container_name(&self, job: &TrialJob) -> String {
         format!("{}-{}", self.tag, job.name)
     }
 
@@ -98,7 +98,7 @@ impl ScopeBackend {
     }
 
     /// Starts the job.
-    pub(crate) fn start(&self, job: &Job) -> Result<Command> {
+    pub(crate) fn start(&self, job: &TrialJob) -> Result<Command> {
         let name = self.container_name(job);
         let what = job.work.command_line(&self.program.to_string_lossy());
         let mut command = self.command(&name, &job.labels, &what);

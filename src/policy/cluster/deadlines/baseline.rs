@@ -5,7 +5,7 @@
 //! now, else the fastest. Since they do not share nodes, a gain over them is mostly the gain of sharing. Packed EDF is EDF on shared nodes.
 
 use super::catalogue::Catalogue;
-use super::plan::{Job, Place, Plan, Situation};
+use super::plan::{Assignment, Plan, Situation, SubmittedJob};
 
 /// Queue order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn alone(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
             setups(situation, job, |gpu, gpus| catalogue.cheapest_with(gpu, gpus).map_or(f64::INFINITY, price));
         if let Some((gpu, gpus, ..)) = best(situation.now_s, job, setups) {
             plan.nodes[node] = catalogue.cheapest_with(gpu, gpus);
-            plan.places[*at] = Some(Place { node, gpus });
+            plan.places[*at] = Some(Assignment { node, gpus });
         }
     }
 }
@@ -86,7 +86,7 @@ fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
         let setups = setups.filter(|(gpu, gpus, ..)| room(*gpu, *gpus).is_some());
         let Some((gpu, gpus, ..)) = best(situation.now_s, job, setups) else { continue };
         let Some(node) = room(gpu, gpus) else { continue };
-        plan.places[*at] = Some(Place { node, gpus });
+        plan.places[*at] = Some(Assignment { node, gpus });
         used[node] += gpus;
         gpu_of[node] = Some(gpu);
         if situation.restart_s > 0.0 && plan.nodes[node].is_none() {
@@ -112,7 +112,7 @@ fn size_of(situation: &Situation<'_>, gpu: usize, open: Option<usize>) -> usize 
 
 fn setups<'s>(
     situation: &'s Situation<'_>,
-    job: &'s Job<'_>,
+    job: &'s SubmittedJob<'_>,
     price_per_s: impl Fn(usize, usize) -> f64 + 's,
 ) -> impl Iterator<Item = Setup> + 's {
     job.times.all().filter_map(move |(gpu, gpus, _)| {
@@ -122,7 +122,7 @@ fn setups<'s>(
 }
 
 /// Returns the cheapest setup that ends before the deadline, else the fastest.
-fn best(now_s: f64, job: &Job<'_>, setups: impl Iterator<Item = Setup>) -> Option<Setup> {
+fn best(now_s: f64, job: &SubmittedJob<'_>, setups: impl Iterator<Item = Setup>) -> Option<Setup> {
     let key = |(_, _, cost, seconds): &Setup| -> (f64, f64) {
         if now_s + seconds < job.deadline_s { (0.0, *cost) } else { (1.0, *seconds) }
     };

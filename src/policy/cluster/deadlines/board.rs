@@ -8,7 +8,7 @@
 //! while there is room. An idle GPU costs the scarcity price for the same time, because unfinished work delays later jobs.
 
 use super::draft::Draft;
-use super::plan::{Cell, Place, Plan, Situation};
+use super::plan::{Assignment, Cell, Plan, Situation};
 use super::scarcity::{self, Bids, Way};
 
 /// Waiting costs more than running by at least this.
@@ -209,7 +209,7 @@ impl<'a> Board<'a> {
         let price = self.situation.catalogue.price_per_s(node_type) / used as f64 + self.scarcity;
         let mut cost = -self.idle_gpu * used as f64;
         for (job, gpus) in jobs {
-            let stays = same && self.situation.jobs[job].place == Some(Place { node, gpus });
+            let stays = same && self.situation.jobs[job].place == Some(Assignment { node, gpus });
             let cell = if stays { self.stays[job] } else { self.cell(job, gpu, gpus) };
             cost += cell.map_or(f64::INFINITY, |cell| price * cell.gpu_s + cell.lateness);
         }
@@ -233,7 +233,7 @@ impl<'a> Board<'a> {
             let open = &catalogue.nodes()[*open];
             self.situation.restart_s > 0.0 && open.gpu == gpu && open.gpus >= used
         });
-        let stays = |(job, gpus): (usize, usize)| self.situation.jobs[job].place == Some(Place { node, gpus });
+        let stays = |(job, gpus): (usize, usize)| self.situation.jobs[job].place == Some(Assignment { node, gpus });
         open.filter(|_| jobs.any(stays)).or_else(|| catalogue.cheapest_with(gpu, used))
     }
 

@@ -7,7 +7,7 @@
 use super::board::{Board, Choice};
 use super::draft::Draft;
 use super::draw::Draw;
-use super::plan::Place;
+use super::plan::Assignment;
 
 /// Greatest probability of swapping two neighbours in the order; heavier jobs are swapped less often.
 const SWAP: f64 = 0.3;
@@ -90,7 +90,7 @@ impl Board<'_> {
         draft
     }
 
-    fn keep(&self, gpus_left: &mut FreeGpus, places: &mut [Option<Place>]) {
+    fn keep(&self, gpus_left: &mut FreeGpus, places: &mut [Option<Assignment>]) {
         for (job, place) in self.situation.jobs.iter().zip(places) {
             let Some(now) = job.place else { continue };
             let Some(open) = self.situation.nodes.get(now.node).copied().flatten() else { continue };
@@ -102,7 +102,13 @@ impl Board<'_> {
     }
 
     /// Finds a place for a job; `None` if nothing fits or waiting costs less.
-    fn seat(&self, job: usize, gpus_left: &mut FreeGpus, mut draw: Option<&mut Draw>, style: Style) -> Option<Place> {
+    fn seat(
+        &self,
+        job: usize,
+        gpus_left: &mut FreeGpus,
+        mut draw: Option<&mut Draw>,
+        style: Style,
+    ) -> Option<Assignment> {
         let choices = self.choices(job);
         let patience = if style.hurries { f64::INFINITY } else { self.patience[job] };
         let first = draw.as_deref_mut().map_or(0, |draw| candidate(choices, draw));
@@ -123,7 +129,7 @@ impl Board<'_> {
             let used: usize = jobs.iter().map(|(_, gpus)| gpus).sum();
             for _ in used..self.situation.catalogue.nodes()[node_type].gpus {
                 let gains = jobs.iter().enumerate().filter_map(|(at, (job, gpus))| {
-                    let moves = keeps && self.situation.jobs[*job].place == Some(Place { node, gpus: *gpus });
+                    let moves = keeps && self.situation.jobs[*job].place == Some(Assignment { node, gpus: *gpus });
                     let (less, more) = (self.cell(*job, gpu, *gpus)?, self.cell(*job, gpu, gpus + 1)?);
                     let gain = (less.lateness - more.lateness, less.seconds - more.seconds);
                     (!moves && gain > (0.0, 0.0)).then_some((at, gain))
@@ -132,7 +138,7 @@ impl Board<'_> {
                     gains.max_by(|(_, one), (_, other)| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
                 let Some((at, _)) = best else { break };
                 jobs[at].1 += 1;
-                draft.places[jobs[at].0] = Some(Place { node, gpus: jobs[at].1 });
+                draft.places[jobs[at].0] = Some(Assignment { node, gpus: jobs[at].1 });
             }
         }
     }
@@ -166,7 +172,7 @@ impl FreeGpus {
 
     /// Takes GPUs on the open node where fewest remain idle, else on a new node. With `draw`: on one of the two best fits, with a
     /// probability inverse to the GPUs that remain idle.
-    fn take(&mut self, choice: Choice, draw: Option<&mut Draw>) -> Option<Place> {
+    fn take(&mut self, choice: Choice, draw: Option<&mut Draw>) -> Option<Assignment> {
         let levels = &self.open[choice.gpu];
         let fits = |from: usize| (from..levels.len()).find(|free| !levels[*free].is_empty());
         let Some(mut level) = fits(choice.gpus) else { return self.open_one(choice) };
@@ -178,15 +184,15 @@ impl FreeGpus {
         }
         let node = self.open[choice.gpu][level].pop()?;
         self.occupy(node, choice.gpus);
-        Some(Place { node, gpus: choice.gpus })
+        Some(Assignment { node, gpus: choice.gpus })
     }
 
-    fn open_one(&mut self, choice: Choice) -> Option<Place> {
+    fn open_one(&mut self, choice: Choice) -> Option<Assignment> {
         let size = self.open[choice.gpu].len() - 1;
         let node = self.closed.pop()?;
         (self.gpu[node], self.free[node]) = (choice.gpu, size);
         self.occupy(node, choice.gpus);
-        Some(Place { node, gpus: choice.gpus })
+        Some(Assignment { node, gpus: choice.gpus })
     }
 
     /// Takes GPUs of a given node; false if it has too few or is of another type.

@@ -1,14 +1,14 @@
 //! An unfinished plan: the GPU type of each node and the place of each job.
 
-use super::plan::Place;
+use super::plan::Assignment;
 
 /// A plan without node types: they follow from the jobs on each node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     /// GPU type of each node; meaningless for a node without jobs.
     pub gpu: Vec<usize>,
-    /// Place of each job; `None` = it waits.
-    pub places: Vec<Option<Place>>,
+    /// Assignment of each job; `None` = it waits.
+    pub places: Vec<Option<Assignment>>,
 }
 
 impl Draft {

@@ -6,7 +6,7 @@
 
 use super::board::Board;
 use super::draft::Draft;
-use super::plan::Place;
+use super::plan::Assignment;
 
 /// Maximum number of jobs: more would take too long.
 pub const MOST_JOBS: usize = 10;
@@ -65,7 +65,7 @@ pub fn exact(board: &Board<'_>) -> Option<Draft> {
         if let Some(sharing) = &here[part] {
             draft.gpu[node] = sharing.gpu;
             for (job, gpus) in &sharing.jobs {
-                draft.places[*job] = Some(Place { node, gpus: *gpus });
+                draft.places[*job] = Some(Assignment { node, gpus: *gpus });
             }
         }
         left &= !part;

@@ -2,7 +2,7 @@
 //!
 //! Source: thesis §3.1.2. Jobs and nodes are assigned round robin; a job is assigned by its number, so it keeps its controller.
 
-use super::plan::{Job, Place, Plan, Situation};
+use super::plan::{Assignment, Plan, Situation, SubmittedJob};
 
 /// The part of one controller, as indexes into the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +30,13 @@ impl Part {
     }
 
     /// Returns its jobs; their places are indexes into its own nodes.
-    pub fn jobs_of<'a>(&self, situation: &Situation<'a>) -> Vec<Job<'a>> {
-        let own = |place: Place| {
+    pub fn jobs_of<'a>(&self, situation: &Situation<'a>) -> Vec<SubmittedJob<'a>> {
+        let own = |place: Assignment| {
             let node = self.nodes.iter().position(|node| *node == place.node)?;
-            Some(Place { node, ..place })
+            Some(Assignment { node, ..place })
         };
-        let job = |at: &usize| Job { place: situation.jobs[*at].place.and_then(own), ..situation.jobs[*at].clone() };
+        let job =
+            |at: &usize| SubmittedJob { place: situation.jobs[*at].place.and_then(own), ..situation.jobs[*at].clone() };
         self.jobs.iter().map(job).collect()
     }
 }
@@ -48,7 +49,7 @@ pub fn merge(situation: &Situation<'_>, parts: &[(Part, Plan)]) -> Plan {
             plan.nodes[*node] = *node_type;
         }
         for (job, place) in part.jobs.iter().zip(&own.places) {
-            plan.places[*job] = place.map(|place| Place { node: part.nodes[place.node], ..place });
+            plan.places[*job] = place.map(|place| Assignment { node: part.nodes[place.node], ..place });
         }
     }
     plan

@@ -36,4 +36,4 @@ pub(super) use draw::Draw;
 pub use exact::{MOST_JOBS, exact};
 pub use hierarchy::{Part, merge, split};
 pub use learned::{LearnedTime, RunRecord, learned};
-pub use plan::{Job, Place, Plan, Situation, Violation, check};
+pub use plan::{Assignment, Plan, Situation, SubmittedJob, Violation, check};

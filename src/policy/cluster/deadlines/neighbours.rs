@@ -7,7 +7,7 @@
 
 use super::board::Board;
 use super::draft::Draft;
-use super::plan::Place;
+use super::plan::Assignment;
 
 /// k: maximum number of jobs in each list of candidates.
 const CANDIDATES: usize = 10;
@@ -19,11 +19,11 @@ const ROUNDS: usize = 60;
 const LEAST_GAIN: f64 = 1e-9;
 
 /// A changed node: node, GPU type, jobs with their numbers of GPUs.
-type Node = (usize, usize, Vec<(usize, usize)>);
+type ChangedNode = (usize, usize, Vec<(usize, usize)>);
 
 /// Difference to the current plan.
 struct Change {
-    nodes: Vec<Node>,
+    nodes: Vec<ChangedNode>,
     /// A waiting job that would run.
     starts: Option<usize>,
     /// A running job that would wait.
@@ -36,7 +36,7 @@ struct Search<'b, 'a> {
     gpu: Vec<usize>,
     seats: Vec<Vec<(usize, usize)>>,
     cost: Vec<f64>,
-    places: Vec<Option<Place>>,
+    places: Vec<Option<Assignment>>,
     /// Each job's position in the order of pressure.
     rank: Vec<usize>,
     best: Option<(f64, Change)>,
@@ -255,7 +255,7 @@ impl<'b, 'a> Search<'b, 'a> {
     }
 
     /// Returns the node with one job in place of another.
-    fn replaced(&self, node: usize, leaves: usize, comes: usize) -> Node {
+    fn replaced(&self, node: usize, leaves: usize, comes: usize) -> ChangedNode {
         let jobs = self.seats[node].iter().map(|(job, gpus)| (if *job == leaves { comes } else { *job }, *gpus));
         (node, self.gpu[node], jobs.collect())
     }
@@ -276,7 +276,7 @@ impl<'b, 'a> Search<'b, 'a> {
         }
         for (node, gpu, jobs) in change.nodes {
             for (job, gpus) in &jobs {
-                self.places[*job] = Some(Place { node, gpus: *gpus });
+                self.places[*job] = Some(Assignment { node, gpus: *gpus });
             }
             self.cost[node] = self.board.node_cost(node, gpu, &jobs);
             self.gpu[node] = gpu;

@@ -4,7 +4,7 @@ use super::catalogue::{Catalogue, RunTimes};
 
 /// GPUs of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Assignment {
     /// The node.
     pub node: usize,
     /// Number of its GPUs, at least one.
@@ -13,7 +13,7 @@ pub struct Place {
 
 /// A job that has been submitted and has not ended.
 #[derive(Clone, Debug)]
-pub struct Job<'a> {
+pub struct SubmittedJob<'a> {
     /// Run times of the whole job.
     pub times: &'a RunTimes,
     /// Fraction of the job that is left, above 0 and at most 1.
@@ -25,7 +25,7 @@ pub struct Job<'a> {
     /// ω: cost of each second after the deadline.
     pub weight: f64,
     /// Current place.
-    pub place: Option<Place>,
+    pub place: Option<Assignment>,
     /// Whether it has run before: starting it anywhere else costs [`Situation::restart_s`].
     pub started: bool,
     /// Seconds left of a restart at its current place.
@@ -42,25 +42,25 @@ pub struct Situation<'a> {
     /// Open type of each node: an index into [`Catalogue::nodes`].
     pub nodes: &'a [Option<usize>],
     /// The jobs, in any order.
-    pub jobs: &'a [Job<'a>],
+    pub jobs: &'a [SubmittedJob<'a>],
     /// Seconds without progress of a job that is moved, stopped or resized, or whose node changes its type.
     pub restart_s: f64,
 }
 
 impl Situation<'_> {
     /// Returns the GPU type at the current place of a job.
-    pub(super) fn gpu_now(&self, job: &Job<'_>) -> Option<usize> {
+    pub(super) fn gpu_now(&self, job: &SubmittedJob<'_>) -> Option<usize> {
         let node = job.place?.node;
         self.nodes.get(node).copied().flatten().map(|node_type| self.catalogue.nodes()[node_type].gpu)
     }
 
     /// Returns the seconds without progress if a job is started anew.
-    pub(super) fn restart_of(&self, job: &Job<'_>) -> f64 {
+    pub(super) fn restart_of(&self, job: &SubmittedJob<'_>) -> f64 {
         f64::from(u8::from(job.started)) * self.restart_s
     }
 
     /// Returns the seconds to the end of a job on `gpus` GPUs, moved there or staying.
-    pub fn seconds_left(&self, job: &Job<'_>, gpu: usize, gpus: usize, stays: bool) -> Option<f64> {
+    pub fn seconds_left(&self, job: &SubmittedJob<'_>, gpu: usize, gpus: usize, stays: bool) -> Option<f64> {
         let restart = if stays { job.owed_s } else { self.restart_of(job) };
         job.times.seconds(gpu, gpus).map(|seconds| seconds * job.left + restart)
     }
@@ -71,8 +71,8 @@ impl Situation<'_> {
 pub struct Plan {
     /// Type of each node; `None` = closed.
     pub nodes: Vec<Option<usize>>,
-    /// Place of each job; `None` = it waits.
-    pub places: Vec<Option<Place>>,
+    /// Assignment of each job; `None` = it waits.
+    pub places: Vec<Option<Assignment>>,
 }
 
 impl Plan {

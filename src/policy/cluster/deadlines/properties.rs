@@ -1,7 +1,7 @@
 //! Properties of the plans of all methods on random situations, and the methods' distance from the optimum.
 
 use super::testing::World;
-use super::{Board, Draft, Place, Plan, Queue, Rule, Situation, baseline, check, exact, merge, split};
+use super::{Assignment, Board, Draft, Plan, Queue, Rule, Situation, baseline, check, exact, merge, split};
 use proptest::prelude::*;
 
 /// Returns the three cheapest of the greedy and `constructions` randomised constructions.
@@ -54,7 +54,7 @@ proptest! {
             for (job, place) in list.iter().zip(&plan.places) {
                 prop_assert!(job.place.is_none() || job.place == *place, "{:?}", queue);
             }
-            let runs_alone = |place: &Place| plan.places.iter().flatten().filter(|other| other.node == place.node).count() == 1;
+            let runs_alone = |place: &Assignment| plan.places.iter().flatten().filter(|other| other.node == place.node).count() == 1;
             let new = list.iter().zip(&plan.places).filter(|(job, _)| job.place.is_none()).filter_map(|(_, place)| place.as_ref());
             prop_assert!(queue == Queue::PackedEdf || new.into_iter().all(runs_alone), "{:?}", queue);
         }
@@ -98,7 +98,7 @@ proptest! {
         let mut nodes = world.nodes.clone();
         if running {
             nodes[3] = Some(3);
-            list[3].place = Some(Place { node: 3, gpus: 2 });
+            list[3].place = Some(Assignment { node: 3, gpus: 2 });
         }
         let situation = Situation { nodes: &nodes, ..world.situation(&list) };
         let parts: Vec<_> = split(&situation, controllers).into_iter().map(|part| {
@@ -132,7 +132,7 @@ fn brute_force(board: &Board<'_>, draft: &mut Draft, job: usize) -> f64 {
     let mut best = brute_force(board, draft, job + 1);
     for node in 0..situation.nodes.len() {
         for gpus in 1..=8 {
-            draft.places[job] = Some(Place { node, gpus });
+            draft.places[job] = Some(Assignment { node, gpus });
             best = best.min(brute_force(board, draft, job + 1));
         }
     }

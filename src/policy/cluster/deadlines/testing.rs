@@ -2,7 +2,7 @@
 
 use super::catalogue::{Catalogue, RunTimes};
 use super::draw::Draw;
-use super::plan::{Job, Place, Situation};
+use super::plan::{Assignment, Situation, SubmittedJob};
 
 /// Owned data of a situation.
 pub(super) struct World {
@@ -18,15 +18,15 @@ pub(super) struct Drawn {
     pub left: f64,
     pub deadline_s: f64,
     pub weight: f64,
-    pub place: Option<Place>,
+    pub place: Option<Assignment>,
 }
 
 impl World {
     /// Returns the jobs in the order of their numbers.
-    pub(super) fn job_list(&self) -> Vec<Job<'_>> {
+    pub(super) fn job_list(&self) -> Vec<SubmittedJob<'_>> {
         let job = |(number, (drawn, times))| {
             let drawn: &Drawn = drawn;
-            Job {
+            SubmittedJob {
                 times,
                 left: drawn.left,
                 number,
@@ -40,7 +40,7 @@ impl World {
         self.jobs.iter().zip(&self.times).enumerate().map(job).collect()
     }
 
-    pub(super) fn situation<'a>(&'a self, jobs: &'a [Job<'a>]) -> Situation<'a> {
+    pub(super) fn situation<'a>(&'a self, jobs: &'a [SubmittedJob<'a>]) -> Situation<'a> {
         Situation { now_s: 0.0, catalogue: &self.catalogue, nodes: &self.nodes, jobs, restart_s: self.restart_s }
     }
 
@@ -81,7 +81,7 @@ impl World {
             for job in self.jobs.iter_mut().filter(|job| job.place.is_none()) {
                 let gpus = 1 + draw.weighted(&[4.0, 2.0, 1.0]);
                 if gpus <= free && draw.uniform() < 0.5 {
-                    job.place = Some(Place { node, gpus });
+                    job.place = Some(Assignment { node, gpus });
                     self.nodes[node] = Some(node_type);
                     free -= gpus;
                 }

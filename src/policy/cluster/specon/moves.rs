@@ -12,7 +12,7 @@ const WEIGHTS: [f64; 3] = [2.0, 1.5, 1.0];
 
 /// One node as the manager sees it.
 #[derive(Clone, Default)]
-struct Node {
+struct ManagedNode {
     /// [S_w]
     score: f64,
     /// [R(w, t)]
@@ -30,7 +30,7 @@ pub(in crate::cluster) fn moves(
 ) -> (Vec<Move>, Vec<usize>) {
     let mut nodes = nodes(observation);
     // By ascending score, then by ascending use.
-    let key = |nodes: &[Node], node: usize| (Score(nodes[node].score), Score(nodes[node].used), node);
+    let key = |nodes: &[ManagedNode], node: usize| (Score(nodes[node].score), Score(nodes[node].used), node);
     let mut order: BTreeSet<(Score, Score, usize)> = usable(observation).map(|node| key(&nodes, node)).collect();
     let mut moves = Vec::new();
     let mut stay = Vec::new();
@@ -63,7 +63,7 @@ pub(in crate::cluster) fn moves(
 /// Algorithm 3.
 fn rebalance(
     observation: &ClusterObservation,
-    nodes: &mut [Node],
+    nodes: &mut [ManagedNode],
     moves: &mut Vec<Move>,
     accepts: &mut impl FnMut(usize, usize) -> bool,
 ) {
@@ -101,8 +101,8 @@ fn rebalance(
     }
 }
 
-fn leave(nodes: &mut [Node], worker: &Worker, to: usize) {
-    let mut leaving = Node::default();
+fn leave(nodes: &mut [ManagedNode], worker: &Worker, to: usize) {
+    let mut leaving = ManagedNode::default();
     count(&mut leaving, worker);
     let from = &mut nodes[worker.node];
     from.score -= leaving.score;
@@ -111,7 +111,7 @@ fn leave(nodes: &mut [Node], worker: &Worker, to: usize) {
     count(&mut nodes[to], worker);
 }
 
-fn count(node: &mut Node, worker: &Worker) {
+fn count(node: &mut ManagedNode, worker: &Worker) {
     let category = worker.convergence.map_or(Category::Progressing, |convergence| convergence.category);
     node.score += WEIGHTS[category as usize];
     node.jobs += 1;
@@ -119,8 +119,8 @@ fn count(node: &mut Node, worker: &Worker) {
     node.used += worker.cores.unwrap_or(0.0);
 }
 
-fn nodes(observation: &ClusterObservation) -> Vec<Node> {
-    let mut nodes = vec![Node::default(); observation.nodes.len()];
+fn nodes(observation: &ClusterObservation) -> Vec<ManagedNode> {
+    let mut nodes = vec![ManagedNode::default(); observation.nodes.len()];
     for worker in observation.jobs.iter().flat_map(|job| &job.placed) {
         if let Some((node, _)) = worker.counts_on() {
             count(&mut nodes[node], worker);

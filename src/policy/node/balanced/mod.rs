@@ -150,7 +150,7 @@ enum Ranked {
 }
 
 /// Decisions for all containers, and the time to the next tick.
-pub(super) struct Answer {
+pub(super) struct Decisions {
     /// In the order of the observation.
     pub(super) decisions: Vec<Decision>,
     /// Upper bound.
@@ -194,7 +194,7 @@ pub(super) fn decide(
     domains: &[Domain],
     entries: &mut [Entry<'_>],
     settings: &PolicySettings,
-) -> Answer {
+) -> Decisions {
     let contests: Vec<Contest<'_>> =
         domains.iter().map(|domain| Contest::new(node, domain, entries, settings)).collect();
     offer(node, domains, &contests, entries);
@@ -215,7 +215,7 @@ pub(super) fn decide(
             contest.decide(member, &node.containers[index], entries[index].on_gpu.as_ref(), &mut decisions[index]);
         }
     }
-    Answer { decisions, wait }
+    Decisions { decisions, wait }
 }
 
 /// Records the cores that each container may use until the next tick; in a control period these differ from the decision.

@@ -2,7 +2,7 @@
 
 use super::check::Checker;
 use super::text::{CurveText, Number};
-use crate::curve::{LearningCurve, Shape, Stage};
+use crate::curve::{LearningCurve, RateStage, Shape};
 use crate::table_file::TableFile;
 use std::path::Path;
 use toml::Spanned;
@@ -41,13 +41,13 @@ fn optional(check: &Checker, key: &str, value: &Option<Spanned<Number>>, default
 fn plateaus(check: &Checker, text: &CurveText, rate: f64) -> Result<Shape, String> {
     let expected = "expected drops = [[until, level], …], both rising and between 0 and 1";
     let drops = text.drops.as_ref().ok_or_else(|| check.at(text.kind.span(), expected))?;
-    let mut stages: Vec<Stage> = Vec::new();
+    let mut stages: Vec<RateStage> = Vec::new();
     for &[until, level] in drops.get_ref().iter().chain(&[[1.0, 1.0]]) {
         let (before, low) = stages.last().map_or((0.0, 0.0), |stage| (stage.until, stage.level));
         if !(until > before && until <= 1.0 && level > low && level <= 1.0) {
             return Err(check.at(drops.span(), expected));
         }
-        stages.push(Stage { until, level, rate });
+        stages.push(RateStage { until, level, rate });
     }
     Ok(Shape::Plateaus(stages))
 }

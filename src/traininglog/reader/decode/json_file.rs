@@ -22,7 +22,7 @@ pub(crate) fn may_begin(bytes: &[u8]) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum Within {
     /// After this many bytes of the beginning.
     Beginning(usize),
     /// In the text that the container wrote.
@@ -51,7 +51,7 @@ enum Place {
 pub struct JsonFile {
     /// Line number in the file, from 1.
     line: u64,
-    place: Place,
+    place: Within,
     /// The first half of a UTF-16 surrogate pair; it is dropped unless the second follows.
     half: Option<u32>,
 }
@@ -59,7 +59,7 @@ pub struct JsonFile {
 impl Default for JsonFile {
     /// At the beginning of a file.
     fn default() -> Self {
-        JsonFile { line: 1, place: Place::Beginning(0), half: None }
+        JsonFile { line: 1, place: Within::Beginning(0), half: None }
     }
 }
 
@@ -70,8 +70,8 @@ impl JsonFile {
         let mut at = 0;
         while at < bytes.len() {
             at += match self.place {
-                Place::Rest => memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at),
-                Place::Text => self.text(&bytes[at..], &mut each),
+                Within::Rest => memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at),
+                Within::Text => self.text(&bytes[at..], &mut each),
                 _ => 0,
             };
             let Some(byte) = bytes.get(at) else { return };
@@ -89,38 +89,38 @@ impl JsonFile {
 
     fn step(&mut self, byte: u8, each: &mut impl FnMut(u64, &[u8])) {
         if byte == b'\n' {
-            if matches!(self.place, Place::Text | Place::Escape | Place::Unicode { .. }) {
+            if matches!(self.place, Within::Text | Within::Escape | Within::Unicode { .. }) {
                 self.break_off(each);
             }
             self.line += 1;
-            self.place = Place::Beginning(0);
+            self.place = Within::Beginning(0);
             return;
         }
         self.place = match self.place {
-            Place::Beginning(seen) if BEGINNING[seen] == byte && seen + 1 == BEGINNING.len() => {
+            Within::Beginning(seen) if BEGINNING[seen] == byte && seen + 1 == BEGINNING.len() => {
                 self.half = None;
-                Place::Text
+                Within::Text
             }
-            Place::Beginning(seen) if BEGINNING[seen] == byte => Place::Beginning(seen + 1),
-            Place::Text if byte == b'\\' => Place::Escape,
-            Place::Text => Place::Closed,
-            Place::Escape => self.escaped(byte, each),
-            Place::Unicode { digits, code } => self.digit(byte, digits, code, each),
+            Within::Beginning(seen) if BEGINNING[seen] == byte => Within::Beginning(seen + 1),
+            Within::Text if byte == b'\\' => Within::Escape,
+            Within::Text => Within::Closed,
+            Within::Escape => self.escaped(byte, each),
+            Within::Unicode { digits, code } => self.digit(byte, digits, code, each),
             // Otherwise the next entry was appended to the torn end of this one.
-            Place::Closed if !matches!(byte, b',' | b'}') => self.break_off(each),
-            Place::Beginning(_) | Place::Closed | Place::Rest => Place::Rest,
+            Within::Closed if !matches!(byte, b',' | b'}') => self.break_off(each),
+            Within::Beginning(_) | Within::Closed | Within::Rest => Within::Rest,
         };
     }
 
     /// Ends the line of the container, because the rest of its text is missing.
-    fn break_off(&mut self, each: &mut impl FnMut(u64, &[u8])) -> Place {
+    fn break_off(&mut self, each: &mut impl FnMut(u64, &[u8])) -> Within {
         self.write(b"\n", each);
-        Place::Rest
+        Within::Rest
     }
 
-    fn escaped(&mut self, byte: u8, each: &mut impl FnMut(u64, &[u8])) -> Place {
+    fn escaped(&mut self, byte: u8, each: &mut impl FnMut(u64, &[u8])) -> Within {
         let decoded = match byte {
-            b'u' => return Place::Unicode { digits: 0, code: 0 },
+            b'u' => return Within::Unicode { digits: 0, code: 0 },
             b'n' => b'\n',
             b'r' => b'\r',
             b't' => b'\t',
@@ -129,21 +129,21 @@ impl JsonFile {
             other => other,
         };
         self.write(&[decoded], each);
-        Place::Text
+        Within::Text
     }
 
-    fn digit(&mut self, byte: u8, digits: u8, code: u32, each: &mut impl FnMut(u64, &[u8])) -> Place {
+    fn digit(&mut self, byte: u8, digits: u8, code: u32, each: &mut impl FnMut(u64, &[u8])) -> Within {
         let Some(value) = char::from(byte).to_digit(16) else { return self.break_off(each) };
         let (digits, code) = (digits + 1, code << 4 | value);
         if digits < 4 {
-            return Place::Unicode { digits, code };
+            return Within::Unicode { digits, code };
         }
         match (self.half.take(), code) {
             (_, 0xD800..0xDC00) => self.half = Some(code),
             (Some(high), 0xDC00..0xE000) => self.character(0x1_0000 + ((high - 0xD800) << 10) + (code - 0xDC00), each),
             _ => self.character(code, each),
         }
-        Place::Text
+        Within::Text
     }
 
     fn character(&mut self, code: u32, each: &mut impl FnMut(u64, &[u8])) {

@@ -74,7 +74,7 @@ pub(crate) enum Known {
 }
 
 /// Position of a plan, valid until the next insertion.
-pub(crate) type Place = (usize, usize);
+pub(crate) type PlanAt = (usize, usize);
 
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -131,24 +131,24 @@ impl Cache {
     }
 
     /// Returns the position of a shape's plan.
-    pub(crate) fn find(&self, key: u64) -> Option<Place> {
+    pub(crate) fn find(&self, key: u64) -> Option<PlanAt> {
         let set = set_of(key, self.keys.len());
         let way = self.keys[set].iter().position(|known| *known == key)?;
         self.plans[set][way].is_some().then_some((set, way))
     }
 
-    pub(crate) fn plan(&self, (set, way): Place) -> Option<&Plan> {
+    pub(crate) fn plan(&self, (set, way): PlanAt) -> Option<&Plan> {
         self.plans[set][way].as_ref()
     }
 
     /// Removes a plan for use. Return it with [`Cache::put_back`]; otherwise the shape is analysed again.
-    pub(crate) fn take(&mut self, (set, way): Place) -> Option<Plan> {
+    pub(crate) fn take(&mut self, (set, way): PlanAt) -> Option<Plan> {
         let plan = self.plans[set][way].take();
         self.fields -= fields_of(plan.as_ref());
         plan
     }
 
-    pub(crate) fn put_back(&mut self, (set, way): Place, plan: Plan) {
+    pub(crate) fn put_back(&mut self, (set, way): PlanAt, plan: Plan) {
         self.fields += fields_of(Some(&plan));
         self.plans[set][way] = Some(plan);
     }
