@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A node.
 #[derive(Default)]
-pub(super) struct ClusterNode {
+pub(super) struct HostNode {
     /// Whether it is cut off from all other nodes.
     pub cut: bool,
     /// How long it has been cut off, in milliseconds.
@@ -93,7 +93,7 @@ impl Container {
     }
 }
 
-impl ClusterNode {
+impl HostNode {
     /// Stores a transferred state; fails if a later transfer was stored already.
     pub(super) fn carry(&mut self, service: usize, saved: u64, number: u64, twice: bool) -> Result<(), String> {
         let volume = self.volumes.entry(service).or_default();

@@ -5,7 +5,7 @@
 
 use super::fault::Fault;
 use super::job::{Behaviour, JOBS, behaviours, service};
-use super::node::{ClusterNode, Container, ContainerState, Ended};
+use super::node::{Container, ContainerState, Ended, HostNode};
 use crate::machine::labels::DRAIN;
 use model::cluster::Resources;
 use model::swarm::{
@@ -56,7 +56,7 @@ pub(super) struct World {
     pub now: u64,
     /// Offset of the wall clocks, in milliseconds.
     pub skew: i64,
-    pub nodes: Vec<ClusterNode>,
+    pub nodes: Vec<HostNode>,
     /// `None` = deleted.
     pub services: Vec<Option<SwarmService>>,
     pub behaviours: [Behaviour; JOBS],
@@ -101,7 +101,7 @@ impl World {
         World {
             now: 1_000_000,
             skew: 0,
-            nodes: (0..NODES).map(|_| ClusterNode::default()).collect(),
+            nodes: (0..NODES).map(|_| HostNode::default()).collect(),
             services: (0..JOBS).map(|number| Some(service(number, number as u64))).collect(),
             behaviours: behaviours(),
             tasks: Vec::new(),
