@@ -166,15 +166,15 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     };
     // From now on, a signal does not end this process, which would leave an empty cgroup behind.
     let signals = Signals::listen()?;
-    let place = CgroupManager::for_scope(&name)?;
-    let outcome = run_in(&place, &name, &args, signals, socket).await;
+    let manager = CgroupManager::for_scope(&name)?;
+    let outcome = run_in(&manager, &name, &args, signals, socket).await;
     let emptied = async {
-        while !place.is_empty() {
+        while !manager.is_empty() {
             sleep(Duration::from_millis(20)).await;
         }
     };
     match timeout(LAST_PROCESSES, emptied).await {
-        Ok(()) => place.remove(),
+        Ok(()) => manager.remove(),
         Err(_) => {
             message::print(format_args!("processes of {name} are still running; flowcond cleans up when they end"))
         }
@@ -183,7 +183,7 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
 }
 
 async fn run_in(
-    place: &CgroupManager,
+    manager: &CgroupManager,
     name: &ScopeName,
     args: &RunArgs,
     mut signals: Signals,
@@ -193,7 +193,7 @@ async fn run_in(
     let handshake = HandshakeSocket::open()?;
     let mut child = exec_wrapper(&handshake, args, &signals).context("cannot start a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
-    let (admitted, registered) = match prepare(place, (name, args, socket), &output, handshake, pid).await {
+    let (admitted, registered) = match prepare(manager, (name, args, socket), &output, handshake, pid).await {
         Ok(prepared) => prepared,
         Err(error) => {
             let _ = child.kill().await; // it has not become the command yet
@@ -201,7 +201,7 @@ async fn run_in(
         }
     };
     let is_to_stay = detached::is_background() || signals::ignores_hangup();
-    if is_to_stay && matches!(place, CgroupManager::Systemd(_)) && logout::ends_scopes() {
+    if is_to_stay && matches!(manager, CgroupManager::Systemd(_)) && logout::ends_scopes() {
         message::print(format_args!("{name} ends at your last logout; next: loginctl enable-linger"));
     }
     if let Err(not_begun) = admitted.begin().await {
@@ -251,13 +251,13 @@ fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) 
 
 /// Moves the new process into its cgroup and registers the scope, before the command starts.
 async fn prepare(
-    place: &CgroupManager,
+    manager: &CgroupManager,
     (name, args, socket): (&ScopeName, &RunArgs, &Path),
     output: &Output,
     handshake: HandshakeSocket,
     pid: u32,
 ) -> anyhow::Result<(Admitted, Registered)> {
-    let admitted = match place {
+    let admitted = match manager {
         CgroupManager::Cgroupfs(home) => handshake.admit(pid, home.entrances()).await?,
         CgroupManager::Systemd(unit) => {
             let admitted = handshake.admit(pid, Vec::new()).await?;

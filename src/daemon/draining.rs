@@ -13,7 +13,7 @@ const PLACES_AT_MOST: usize = 4096;
 /// Jobs whose logs are being drained, and the log positions of all that ended.
 #[derive(Default)]
 pub(super) struct Draining {
-    reading: BTreeMap<ContainerId, DrainedJob>,
+    jobs: BTreeMap<ContainerId, DrainedJob>,
     places: BTreeMap<ContainerId, LogPlace>,
 }
 
@@ -27,29 +27,29 @@ struct DrainedJob {
 impl Draining {
     /// Starts to drain the log of a job that ended.
     pub(crate) fn start(&mut self, job: Box<Job>, exit_code: Option<i32>, now: Millis) {
-        self.reading.insert(job.id().clone(), DrainedJob { job, exit_code, until: now.after(DRAIN_FOR) });
+        self.jobs.insert(job.id().clone(), DrainedJob { job, exit_code, until: now.after(DRAIN_FOR) });
     }
 
     /// Returns a job whose log is being drained.
     pub(crate) fn job(&mut self, id: &ContainerId) -> Option<&mut Job> {
-        self.reading.get_mut(id).map(|reading| reading.job.as_mut())
+        self.jobs.get_mut(id).map(|drained| drained.job.as_mut())
     }
 
     /// Returns all jobs whose logs are being drained.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
-        self.reading.values().map(|reading| reading.job.as_ref())
+        self.jobs.values().map(|drained| drained.job.as_ref())
     }
 
     /// Removes and returns the jobs whose time is over.
     pub(crate) fn done_by(&mut self, now: Millis) -> Vec<(Box<Job>, Option<i32>)> {
         let ids: Vec<ContainerId> =
-            self.reading.iter().filter(|(_, reading)| now >= reading.until).map(|(id, _)| id.clone()).collect();
+            self.jobs.iter().filter(|(_, drained)| now >= drained.until).map(|(id, _)| id.clone()).collect();
         ids.iter().filter_map(|id| self.done(id)).collect()
     }
 
     /// Removes and returns a job before its time, because its container starts again.
     pub(crate) fn done(&mut self, id: &ContainerId) -> Option<(Box<Job>, Option<i32>)> {
-        let DrainedJob { job, exit_code, .. } = self.reading.remove(id)?;
+        let DrainedJob { job, exit_code, .. } = self.jobs.remove(id)?;
         if let Some(place) = job.place {
             self.places.insert(id.clone(), place);
             if self.places.len() > PLACES_AT_MOST {

@@ -69,8 +69,8 @@ impl Worker {
         let (requests, inbox) = std_mpsc::channel();
         let tailer = Tailer::new(Budget::default());
         let (touch, sent) = (tailer.touch(), Arc::default());
-        let reading = LogThread { tailer, logs: BTreeMap::new(), events, sent: Arc::clone(&sent), watch_problem: None };
-        let thread = thread::Builder::new().name("logs".to_owned()).spawn(move || reading.run(&inbox))?;
+        let worker = LogThread { tailer, logs: BTreeMap::new(), events, sent: Arc::clone(&sent), watch_problem: None };
+        let thread = thread::Builder::new().name("logs".to_owned()).spawn(move || worker.run(&inbox))?;
         Ok(Worker { requests, touch, sent, thread })
     }
 

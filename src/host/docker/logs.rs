@@ -32,7 +32,7 @@ fn read_from(
     begin: fn(LogPosition) -> StreamStage,
 ) -> impl Stream<Item = Result<LogPiece, EngineError>> + Send + use<> {
     let from = from.not_after(unix_ns());
-    let reading = LogStream {
+    let stream = LogStream {
         operation: format!("read the logs of container {id}"),
         id: id.clone(),
         engine: engine.clone(),
@@ -40,9 +40,9 @@ fn read_from(
         pieces: VecDeque::new(),
         stage: begin(from),
     };
-    futures_util::stream::unfold(reading, |mut reading| async {
-        let item = reading.next().await.transpose()?;
-        Some((item, reading))
+    futures_util::stream::unfold(stream, |mut stream| async {
+        let item = stream.next().await.transpose()?;
+        Some((item, stream))
     })
 }
 

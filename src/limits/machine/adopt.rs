@@ -162,8 +162,7 @@ impl Machine {
         };
         let named: Vec<(&ContainerId, String)> =
             self.adoptions.known.iter().map(|(id, adoption)| (id, name_of(id, adoption))).collect();
-        let known: Vec<(&ContainerId, &str)> = named.iter().map(|(id, named)| (*id, named.as_str())).collect();
-        match matching(&known, name).as_slice() {
+        match matching(named.iter().map(|(id, named)| (*id, named.as_str())), name).as_slice() {
             [id] => Ok(id.clone()),
             [] => {
                 self.find(name)?;

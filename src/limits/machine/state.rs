@@ -172,7 +172,7 @@ impl Machine {
     /// [`Refusal`] if there is none, or more than one.
     pub fn find(&self, name: &str) -> Result<ContainerId, Refusal> {
         let containers = self.containers.iter().map(|(id, container)| (id, container.name.as_str()));
-        match matching(&containers.collect::<Vec<_>>(), name).as_slice() {
+        match matching(containers, name).as_slice() {
             [id] => Ok(id.clone()),
             [] => Err(Refusal::NotFound(format!("no governed container `{name}`; `flowctl ps` lists them"))),
             several => Err(ambiguous(name, several)),
@@ -181,7 +181,8 @@ impl Machine {
 }
 
 /// Returns the containers that a name means, with the rule of [`named`].
-pub(super) fn matching(known: &[(&ContainerId, &str)], name: &str) -> Vec<ContainerId> {
+pub(super) fn matching<'a>(known: impl Iterator<Item = (&'a ContainerId, &'a str)>, name: &str) -> Vec<ContainerId> {
+    let known: Vec<(&ContainerId, &str)> = known.collect();
     let found = named(known.iter().map(|(id, named)| JobName::of(id.as_str(), named)), name);
     found.into_iter().map(|at| known[at].0.clone()).collect()
 }
