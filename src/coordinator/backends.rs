@@ -4,7 +4,9 @@ use super::agent::{Client, ConnectionPool, Offer};
 use super::machine::Question;
 use super::settings::Settings;
 use model::Millis;
-use model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome};
+use model::swarm::{
+    Attestation, Claim, ClaimOutcome, HeldLease, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -69,6 +71,14 @@ impl Backends {
             Err(error) => Err(error),
         };
         asked.unwrap_or_else(Attestation::Unknown)
+    }
+
+    pub(super) async fn claim(&self, claim: &Claim) -> ClaimOutcome {
+        let claimed = match self.client(&claim.node).await {
+            Ok(client) => client.claim(claim).await,
+            Err(error) => Err(error),
+        };
+        claimed.unwrap_or_else(ClaimOutcome::Unknown)
     }
 
     /// Has the source offer the volume to the target, then has the target fetch it.

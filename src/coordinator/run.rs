@@ -4,13 +4,13 @@
 
 use super::backends::Backends;
 use super::hook;
-use super::machine::{At, CommandId, Effect, Event, Machine};
+use super::machine::{At, CommandId, Effect, Event, Machine, check_submission};
 use super::publish::Publisher;
 use super::settings::{Settings, SettingsError};
 use api::cluster::Wanted;
 use api::{Access, ApiLimits, BindError, Request};
 use model::cluster::Submission;
-use model::swarm::{Attestation, ChangeOutcome, TransferOutcome};
+use model::swarm::{Attestation, ChangeOutcome, ClaimOutcome, TransferOutcome};
 use model::{Millis, Refusal};
 use node::users;
 use std::collections::BTreeMap;
@@ -172,10 +172,19 @@ impl Runner {
     }
 
     fn create(&mut self, submission: Submission, reply: oneshot::Sender<Result<String, Refusal>>) {
+        if let Err(refusal) = self.machine.check_saved_state(&submission) {
+            let _ = reply.send(Err(refusal)); // fails if the client has disconnected
+            return;
+        }
         let backends = self.backends.clone();
         let within = self.request_within();
         self.tasks.spawn(async move {
-            let done = tokio::time::timeout(within, backends.engine.create(&submission)).await;
+            let creating = async {
+                let services = backends.engine.services().await.map_err(Refusal::Failed)?;
+                check_submission(&submission, &services)?;
+                backends.engine.create(&submission).await
+            };
+            let done = tokio::time::timeout(within, creating).await;
             let done = done.unwrap_or_else(|_elapsed| {
                 Err(Refusal::Failed(
                     "Swarm did not reply in time; check with `flowctl cluster status` whether the job was created"
@@ -230,6 +239,10 @@ impl Runner {
             Effect::Attest(question) => self.spawn(async move {
                 let attestation = bounded(within, backends.attest(&question)).await;
                 Event::Attested(question, attestation.unwrap_or_else(Attestation::Unknown))
+            }),
+            Effect::Claim { claim, version } => self.spawn(async move {
+                let outcome = bounded(within, backends.claim(&claim)).await;
+                Event::Claimed { claim, version, outcome: outcome.unwrap_or_else(ClaimOutcome::Unknown) }
             }),
             Effect::RunHook { node, command, within } => self.spawn(async move {
                 let outcome = hook::run(&command, &node, Duration::from_millis(within.0)).await;

@@ -64,7 +64,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl cluster move JOB NODE", Test("tests/swarm/swarm.rs", "[\"move\", \"train\", target]")),
     ("flowctl cluster node-is-off JOB NODE", Test("tests/swarm/swarm.rs", "[\"node-is-off\", \"train\", ")),
     ("flowctl cluster status", Test("tests/support/swarm.rs", "[\"status\", \"--json\"]")),
-    ("flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint saved:/saved -- python train.py", Test("tests/swarm/swarm.rs", "\"submit\", \"--name\"")),
+    ("flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint /saved -- python train.py", Test("tests/swarm/swarm.rs", "\"submit\", \"--name\"")),
     ("flowcond restore --forget-missing", Test("tests/kernel/uninstall.rs", ".arg(\"--forget-missing\")")),
     ("docker stop", Test("tests/trials/duty.rs", "\"stop\"")),
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/documents/examples.rs", "forgotten is adopted")),

@@ -8,3 +8,4 @@ mod support;
 mod swarm;
 mod swarm_agents;
 mod swarm_queue;
+mod swarm_saved_state;

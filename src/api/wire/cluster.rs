@@ -153,6 +153,9 @@ pub struct Submission {
     /// Volumes: name and mount point.
     #[serde(default)]
     pub volumes: BTreeMap<String, String>,
+    /// Names of the volumes that are mounted read-only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_only: Vec<String>,
     /// Networks by name.
     #[serde(default)]
     pub networks: Vec<String>,
@@ -256,6 +259,9 @@ impl Submission {
             Some(seconds) if (0.0..=MAX_STOP_GRACE_S).contains(&seconds) => Millis((seconds * 1000.0) as u64),
             Some(seconds) => return Err(format!("`stop_grace_s` is {seconds}; expected 0 to {MAX_STOP_GRACE_S}")),
         };
+        if let Some(unknown) = self.read_only.iter().find(|name| !self.volumes.contains_key(*name)) {
+            return Err(format!("`read_only` names `{unknown}`, which is not in `volumes`"));
+        }
         Ok(ModelSubmission {
             name: self.name.into(),
             image: self.image.into(),
@@ -266,6 +272,7 @@ impl Submission {
             container_labels: shared(self.container_labels),
             constraints: self.constraints,
             volumes: self.volumes.into_iter().map(|(name, target)| (name.into(), target.into())).collect(),
+            read_only: self.read_only.into_iter().map(Arc::from).collect(),
             networks: self.networks,
             stop_grace,
             restarts: self.restarts.unwrap_or(RESTARTS),

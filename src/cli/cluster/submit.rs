@@ -40,12 +40,15 @@ pub(super) struct SubmitArgs {
     /// Your estimate of its duration on the resources that it reserves, such as 90m
     #[arg(long, value_name = "DURATION", value_parser = estimate)]
     duration: Option<String>,
-    /// The volume for its saved state, and its path in the container
-    #[arg(long, value_name = "VOLUME:PATH", value_parser = volume)]
-    checkpoint: Option<(String, String)>,
-    /// Another volume, and its path in the container
-    #[arg(long, value_name = "VOLUME:PATH", value_parser = volume)]
-    volume: Vec<(String, String)>,
+    /// The path of its saved state in the container, and the volume for it [default volume: NAME-checkpoint]
+    #[arg(long, value_name = "[VOLUME:]PATH", value_parser = checkpoint)]
+    checkpoint: Option<Checkpoint>,
+    /// Continue from the saved state of this job, which has ended or was removed, in the volume of the checkpoint
+    #[arg(long, value_name = "JOB", requires = "checkpoint")]
+    take_over: Option<String>,
+    /// Another volume, and its path in the container; read-only with :ro
+    #[arg(long, value_name = "VOLUME:PATH[:ro]", value_parser = volume)]
+    volume: Vec<Mount>,
     /// Wait until this job has ended with exit code 0; may be given several times
     #[arg(long, value_name = "JOB")]
     after: Vec<String>,
@@ -104,14 +107,50 @@ fn deadline(text: &str) -> Result<String, String> {
     }
 }
 
-fn volume(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((name, path)) if !name.is_empty() && !name.contains('/') && path.starts_with('/') => {
-            Ok((name.to_owned(), path.to_owned()))
-        }
+/// Where a job saves its state.
+#[derive(Clone, Debug, PartialEq)]
+struct Checkpoint {
+    /// `None` = a volume that is named after the job, so that no two jobs share one by accident.
+    volume: Option<String>,
+    path: String,
+}
+
+impl Checkpoint {
+    fn volume_of(&self, job: &str) -> String {
+        self.volume.clone().unwrap_or_else(|| format!("{job}-checkpoint"))
+    }
+}
+
+fn checkpoint(text: &str) -> Result<Checkpoint, String> {
+    if text.starts_with('/') && !text.contains(':') {
+        return Ok(Checkpoint { volume: None, path: text.to_owned() });
+    }
+    match volume(text) {
+        Ok(Mount { volume, path, is_read_only: false }) => Ok(Checkpoint { volume: Some(volume), path }),
         _ => {
-            Err("expected VOLUME:PATH, a volume's name and its path in the container, such as saved:/saved".to_owned())
+            Err("expected a path in the container, such as /saved, or VOLUME:PATH, such as resnet-2:/saved".to_owned())
         }
+    }
+}
+
+/// A volume in the container.
+#[derive(Clone, Debug, PartialEq)]
+struct Mount {
+    volume: String,
+    path: String,
+    is_read_only: bool,
+}
+
+fn volume(text: &str) -> Result<Mount, String> {
+    let (mounted, is_read_only) = text.strip_suffix(":ro").map_or((text, false), |mounted| (mounted, true));
+    match mounted.split_once(':') {
+        Some((name, path)) if !name.is_empty() && !name.contains('/') && path.starts_with('/') => {
+            Ok(Mount { volume: name.to_owned(), path: path.to_owned(), is_read_only })
+        }
+        _ => Err(
+            "expected VOLUME:PATH, a volume's name and its path in the container, such as data:/data or data:/data:ro"
+                .to_owned(),
+        ),
     }
 }
 
@@ -132,9 +171,13 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
     label("duration", args.duration.clone());
     label("gang", args.gang.clone());
     label("on-node-loss", args.on_node_loss.clone());
-    label("checkpoint", args.checkpoint.as_ref().map(|(name, _)| name.clone()));
+    let checkpoint = args.checkpoint.as_ref().map(|checkpoint| (checkpoint.volume_of(&args.name), &checkpoint.path));
+    label("checkpoint", checkpoint.as_ref().map(|(volume, _)| volume.clone()));
+    label("take-over", args.take_over.clone());
     label("stop-grace", args.stop_grace.map(|grace| format!("{}s", grace.as_secs())));
     label("after", (!args.after.is_empty()).then(|| args.after.join(",")));
+    let volumes = args.volume.iter().map(|mount| (mount.volume.clone(), mount.path.clone()));
+    let read_only = args.volume.iter().filter(|mount| mount.is_read_only);
     let submission = Submission {
         name: args.name.clone(),
         image: args.image.clone(),
@@ -146,7 +189,8 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
         labels,
         container_labels,
         constraints: args.constraint.clone(),
-        volumes: args.checkpoint.iter().chain(&args.volume).cloned().collect(),
+        volumes: checkpoint.into_iter().map(|(volume, path)| (volume, path.clone())).chain(volumes).collect(),
+        read_only: read_only.map(|mount| mount.volume.clone()).collect(),
         networks: args.network.clone(),
         stop_grace_s: args.stop_grace.map(|grace| grace.as_secs_f64()),
         restarts: args.restarts,
@@ -172,6 +216,24 @@ fn credentials_hint(registry: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_volume_the_checkpoint_is_in_one_that_is_named_after_the_job() {
+        for (text, expected) in [
+            ("/saved", Some(("resnet-checkpoint", "/saved"))),
+            ("mine:/saved", Some(("mine", "/saved"))),
+            ("mine:/saved:ro", None),
+            (":/saved", None),
+            ("mine", None),
+            ("/host/path:/saved", None),
+        ] {
+            let found = checkpoint(text).ok().map(|found| (found.volume_of("resnet"), found.path));
+            assert_eq!(found, expected.map(|(volume, path)| (volume.to_owned(), path.to_owned())), "{text}");
+        }
+        let read_only = |text| volume(text).map(|mount| (mount.path, mount.is_read_only));
+        assert_eq!(read_only("data:/in:ro"), Ok(("/in".to_owned(), true)));
+        assert_eq!(read_only("data:/in"), Ok(("/in".to_owned(), false)));
+    }
 
     #[test]
     fn only_an_image_of_a_named_registry_gets_the_hint_about_credentials() {

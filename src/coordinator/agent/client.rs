@@ -1,13 +1,17 @@
 //! Client of the agent of one node.
 
 use super::connection_pool::{Connection, ConnectionPool, watch};
-use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME};
+use super::wire::{
+    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME,
+};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use model::Millis;
-use model::swarm::{Attestation, HeldLease, NodeId, NodeReport, ServiceId, Transfer, TransferOutcome};
+use model::swarm::{
+    Attestation, Claim, ClaimOutcome, HeldLease, NodeId, NodeReport, ServiceId, Transfer, TransferOutcome,
+};
 use rustls::pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -83,6 +87,14 @@ impl Client {
         patience: Millis,
     ) -> Result<Attestation, String> {
         self.ask(ATTEST, &AttestRequest { service: service.clone(), carried, patience }).await
+    }
+
+    /// Claims a checkpoint volume for a job.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub async fn claim(&self, claim: &Claim) -> Result<ClaimOutcome, String> {
+        self.ask(CLAIM, claim).await
     }
 
     /// Allows the target of a transfer to fetch the volume.

@@ -12,7 +12,7 @@ pub(super) fn problem(data: &Path) -> Option<String> {
     let home = if is_home { " and ProtectHome=read-only" } else { "" };
     let volumes = volumes.display();
     Some(format!(
-        "{volumes}: this agent cannot write there ({error}), so jobs with saved state can neither leave nor enter this node; run `systemctl edit flowcoord-agent`, add [Service] and below it ReadWritePaths={volumes}{home}, and restart the unit (flowctl help cluster, UNITS)"
+        "{volumes}: this agent cannot write there ({error}), so jobs with saved state can neither start on this node nor leave it; run `systemctl edit flowcoord-agent`, add [Service] and below it ReadWritePaths={volumes}{home}, and restart the unit (flowctl help cluster, UNITS)"
     ))
 }
 

@@ -1,14 +1,16 @@
 //! Server of the agent: TLS, and a closed list of requests.
 
+use super::claim::Claims;
 use super::connection_pool::{RENEWED_AFTER, watch};
 use super::expiry;
 use super::guard::{Denied, Places, guarded};
 use super::lease::Leases;
+use super::owner;
 use super::report::report;
 use super::sandbox;
 use super::transfer::Carriages;
 use super::unpack::{Bounds, Spare};
-use super::wire::{ATTEST, AttestRequest, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
+use super::wire::{ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
 use crate::settings::Settings;
 use crate::{Control, CoordinatorError};
 use axum::Router;
@@ -22,7 +24,7 @@ use futures_util::stream;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use model::Millis;
-use model::swarm::{Attestation, Transfer};
+use model::swarm::{Attestation, Claim, ClaimOutcome, Transfer};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,7 +62,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 struct Agent {
     engine: Engine,
     flowcond: PathBuf,
+    /// The engine's folder of volumes.
+    volumes: PathBuf,
     identity: Mutex<Arc<Identity>>,
+    claims: Arc<Claims>,
     carriages: Arc<Carriages>,
     leases: Arc<Mutex<Leases>>,
     /// Permits of waiting attestations.
@@ -79,7 +84,10 @@ impl Agent {
 /// It cannot start.
 pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Result<(), CoordinatorError> {
     let engine = Engine::at(settings.engine.as_deref()).map_err(CoordinatorError::Engine)?;
-    let Some((certificates, identity, address)) = joined(&settings, &engine, &mut control).await else { return Ok(()) };
+    let Some(Found { certificates, identity, address, volumes }) = joined(&settings, &engine, &mut control).await
+    else {
+        return Ok(());
+    };
     let own = settings.agent.listen.clone().unwrap_or(address);
     let address = if own.contains(':') {
         format!("[{own}]:{}", settings.agent.port)
@@ -92,10 +100,13 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
     let folder = settings.socket.parent().map_or_else(|| PathBuf::from("/run/flowcon"), std::path::Path::to_owned);
     let (most, rate) = (settings.agent.volume_most, settings.agent.carry_rate);
     let bounds = Bounds { most, rate, spare: Spare::USUAL };
+    let (claims, port) = (Claims::new(engine.clone()), settings.agent.port);
     let agent = Arc::new(Agent {
-        carriages: Carriages::new(engine.clone(), bounds, settings.agent.port, settings.agent.flowcond.clone()),
+        carriages: Carriages::new(engine.clone(), claims.clone(), bounds, port, settings.agent.flowcond.clone()),
+        claims,
         engine,
         flowcond: settings.agent.flowcond.clone(),
+        volumes,
         identity: Mutex::new(Arc::new(identity)),
         leases: Arc::new(Mutex::new(Leases::open(folder.join("flowcoord-leases.json")))),
         held: Semaphore::new(WAITING_MOST),
@@ -141,12 +152,16 @@ pub async fn run(settings: Settings, mut control: mpsc::Receiver<Control>) -> Re
     Ok(())
 }
 
+/// What an agent knows once its engine is in a Swarm.
+struct Found {
+    certificates: Certificates,
+    identity: Identity,
+    address: String,
+    volumes: PathBuf,
+}
+
 /// Waits until the engine is in a Swarm; returns `None` if stopped.
-async fn joined(
-    settings: &Settings,
-    engine: &Engine,
-    control: &mut mpsc::Receiver<Control>,
-) -> Option<(Certificates, Identity, String)> {
+async fn joined(settings: &Settings, engine: &Engine, control: &mut mpsc::Receiver<Control>) -> Option<Found> {
     let mut last_logged = String::new();
     loop {
         let why = match found(settings, engine).await {
@@ -164,7 +179,7 @@ async fn joined(
     }
 }
 
-async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Identity, String), String> {
+async fn found(settings: &Settings, engine: &Engine) -> Result<Found, String> {
     // Required before the first attestation or lease: an agent that cannot see processes would report each job as gone.
     engine.shows_its_processes().await?;
     let info = engine.info().await?;
@@ -180,7 +195,7 @@ async fn found(settings: &Settings, engine: &Engine) -> Result<(Certificates, Id
     if let Some(problem) = sandbox::problem(&info.data) {
         tracing::warn!("{problem}");
     }
-    Ok((certificates, identity, info.address.to_string()))
+    Ok(Found { certificates, identity, address: info.address.to_string(), volumes: info.data.join("volumes") })
 }
 
 /// Start of a lease: an instant before the manager sent its request, however long that was in flight or unread. It is the time of the
@@ -237,6 +252,7 @@ fn router(agent: Arc<Agent>) -> Router {
     Router::new()
         .route(REPORT, post(answer_report))
         .route(ATTEST, post(answer_attest))
+        .route(CLAIM, post(answer_claim))
         .route(OFFER, post(answer_offer))
         .route(FETCH, post(answer_fetch))
         .route(VOLUME, post(answer_volume))
@@ -260,6 +276,8 @@ async fn answer_report(
     let now = Millis(since.load(Ordering::Relaxed));
     leases().update(&request.leases, request.lease, &request.release, now).map_err(unavailable)?;
     let mut report = report(&agent.engine, &agent.flowcond).await;
+    let volumes = agent.volumes.clone();
+    report.saved = tokio::task::spawn_blocking(move || owner::list(&volumes)).await.unwrap_or_default();
     report.held = leases().held();
     report.stopped = leases().stopped();
     let answer = json(&report);
@@ -284,6 +302,11 @@ async fn answer_attest(
             (attestation, _) => attestation,
         }));
     }
+}
+
+async fn answer_claim(State(agent): State<Arc<Agent>>, Json(claim): Json<Claim>) -> Response {
+    let own = agent.identity().own.node.clone();
+    json(&agent.claims.claim(&claim, &own).await.unwrap_or_else(ClaimOutcome::Unknown))
 }
 
 async fn answer_offer(State(agent): State<Arc<Agent>>, Json(carriage): Json<Transfer>) -> Result<Response, Denied> {

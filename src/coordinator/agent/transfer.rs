@@ -1,18 +1,20 @@
 //! Transfers of volumes: offers from this node, and fetches to this node.
 
+use super::claim::{Claims, owner_of, shared_with_others};
 use super::client::Client;
+use super::failure::{failed, owned_by_other};
+use super::owner;
 use super::pack::{Sent, State, hexadecimal, pack, state_of};
 use super::record;
 use super::sandbox;
-use super::unpack::{self, Bounds, Staged, unpack};
+use super::unpack::{Bounds, Staged, unpack};
 use super::wire::{Offer, Sum};
 use http_body_util::BodyExt;
 use model::Bytes;
 use model::swarm::{Attestation, NodeId, ServiceId, Transfer, TransferOutcome};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use swarm::{Engine, FoundVolume, Identity, VolumePlace};
@@ -28,6 +30,7 @@ const SILENT_AT_MOST: Duration = Duration::from_secs(60);
 /// Transfers of one node.
 pub(super) struct Carriages {
     engine: Engine,
+    claims: Arc<Claims>,
     bounds: Bounds,
     port: u16,
     flowcond: PathBuf,
@@ -58,7 +61,7 @@ impl Fetch {
 /// A volume that another node may fetch.
 struct Offered {
     carriage: Transfer,
-    /// Its folder; `None` = the volume does not exist, because no container of the job was ever created here.
+    /// Its folder; `None` = there is no saved state: the volume is empty or does not exist.
     data: Option<PathBuf>,
     sent: Option<Sent>,
     /// The volume's state before it was sent.
@@ -67,8 +70,15 @@ struct Offered {
 }
 
 impl Carriages {
-    pub(super) fn new(engine: Engine, bounds: Bounds, port: u16, flowcond: PathBuf) -> Arc<Carriages> {
-        Arc::new(Carriages { engine, bounds, port, flowcond, offers: Mutex::default(), fetches: Mutex::default() })
+    pub(super) fn new(
+        engine: Engine,
+        claims: Arc<Claims>,
+        bounds: Bounds,
+        port: u16,
+        flowcond: PathBuf,
+    ) -> Arc<Carriages> {
+        let (offers, fetches) = (Mutex::default(), Mutex::default());
+        Arc::new(Carriages { engine, claims, bounds, port, flowcond, offers, fetches })
     }
 
     /// Allows the target of a transfer to fetch the volume from here.
@@ -99,11 +109,18 @@ impl Carriages {
                 )));
             }
         };
-        if let Some(place) = &place {
-            if let Some(why) = shared_with_others(place, &carriage) {
+        let mut data = None;
+        if let Some(place) = place {
+            if let Some(why) = shared_with_others(&place, &carriage) {
                 return Ok(Offer::Refused(why));
             }
-            unpack::set_owner(&place.data, &carriage.service).map_err(|error| sandbox::explained(&error))?;
+            if let Some(why) =
+                self.claims.own_source(&place.data, &carriage).await.map_err(|error| sandbox::explained(&error))?
+            {
+                return Ok(Offer::Refused(why));
+            }
+            let is_empty = owner::is_empty(&place.data).map_err(|error| sandbox::explained(&error))?;
+            data = (!is_empty).then_some(place.data);
         }
         let mut offers = lock(&self.offers);
         if offers.get(&carriage.service).is_some_and(|newest| newest.carriage.number > carriage.number) {
@@ -112,7 +129,6 @@ impl Carriages {
         if offers.get(&carriage.service).is_some_and(|same| same.carriage == carriage) {
             return Ok(Offer::Made);
         }
-        let data = place.map(|place| place.data);
         let offered = Offered { data, sent: None, state: None, made: Instant::now(), carriage };
         offers.insert(offered.carriage.service.clone(), offered);
         if offers.len() > KEPT {
@@ -191,10 +207,11 @@ impl Carriages {
         }
     }
 
-    /// Attests whether a volume that did not exist when it was offered still does not: a container creates it.
+    /// Attests whether a volume that held no state when it was offered still holds none.
     async fn attest_missing(&self, volume: &str) -> Attestation {
         match self.engine.volume(volume, false).await {
             Ok(FoundVolume::Missing) => Attestation::Gone,
+            Ok(FoundVolume::Local(place)) if matches!(owner::is_empty(&place.data), Ok(true)) => Attestation::Gone,
             Ok(FoundVolume::Local(_) | FoundVolume::Other) => Attestation::Changed,
             Err(why) => Attestation::Unknown(why),
         }
@@ -267,7 +284,7 @@ impl Carriages {
         let body = match source.volume(carriage).await {
             Ok(Some(body)) => body,
             // An earlier state here stays: it is better than none.
-            Ok(None) => return carried_nothing(),
+            Ok(None) => return self.own_target(&place.data, carriage).await,
             Err(why) => return TransferOutcome::Failed(why),
         };
         let (out, chunks) = mpsc::channel(CHUNKS);
@@ -296,11 +313,29 @@ impl Carriages {
         if !matches!(self.engine.attest(&carriage.service).await, Attestation::Gone) {
             return TransferOutcome::Failed("the job is alive on the target".to_owned());
         }
-        let (size, sha256, service) = (Bytes(staged.bytes), staged.sha256.as_str().into(), carriage.service.clone());
-        match tokio::task::spawn_blocking(move || staged.swap(&service)).await {
+        let _guard = self.claims.guard().await;
+        if let Some(why) = owned_by_other(&staged.data, carriage) {
+            return why;
+        }
+        let (size, sha256) = (Bytes(staged.bytes), staged.sha256.as_str().into());
+        let owner = owner_of(carriage, carriage.number);
+        match tokio::task::spawn_blocking(move || staged.swap(&owner)).await {
             Ok(Ok(())) => TransferOutcome::Carried { size, sha256 },
             Ok(Err(error)) => failed(&error, None),
             Err(error) => TransferOutcome::Failed(error.to_string()),
+        }
+    }
+
+    /// Records the job as the owner of the volume here; its source has no state to send.
+    async fn own_target(&self, data: &Path, carriage: &Transfer) -> TransferOutcome {
+        let _guard = self.claims.guard().await;
+        if let Some(why) = owned_by_other(data, carriage) {
+            return why;
+        }
+        match owner::write(data, &owner_of(carriage, carriage.number)) {
+            // An empty stream.
+            Ok(()) => TransferOutcome::Carried { size: Bytes(0), sha256: hexadecimal(&Sha256::digest(b"")).into() },
+            Err(error) => failed(&error, None),
         }
     }
 
@@ -312,9 +347,12 @@ impl Carriages {
         if !matches!(self.engine.attest(&carriage.service).await, Attestation::Gone) {
             return Some(TransferOutcome::Failed("the job is alive on the target".to_owned()));
         }
+        if let Some(why) = owned_by_other(&place.data, carriage) {
+            return Some(why);
+        }
         let is_its_own = place.users.contains(&Some(carriage.service.clone()))
-            || unpack::owner(&place.data).is_some_and(|owner| owner == carriage.service);
-        match unpack::is_empty(&place.data) {
+            || matches!(owner::read(&place.data), Ok(Some(owner)) if owner.service == carriage.service);
+        match owner::is_empty(&place.data) {
             Ok(is_empty) if is_empty || is_its_own => None,
             Ok(_) => Some(TransferOutcome::Impossible(format!(
                 "the target already has a volume {} with other files; use another volume name, or remove it with `docker volume rm`",
@@ -323,23 +361,6 @@ impl Carriages {
             Err(error) => Some(TransferOutcome::Failed(sandbox::explained(&error))),
         }
     }
-}
-
-/// The outcome if the source has no saved state: an empty stream.
-fn carried_nothing() -> TransferOutcome {
-    TransferOutcome::Carried { size: Bytes(0), sha256: hexadecimal(&Sha256::digest(b"")).into() }
-}
-
-/// Returns an error message if the volume has other users.
-fn shared_with_others(place: &VolumePlace, carriage: &Transfer) -> Option<String> {
-    let own: BTreeSet<_> = BTreeSet::from([Some(carriage.service.clone())]);
-    let others = place.users.difference(&own).count();
-    (others > 0).then(|| {
-        format!(
-            "the volume {} is also used by {others} other services or containers; use a separate volume for the job",
-            carriage.volume
-        )
-    })
 }
 
 /// Passes the received data to the thread that unpacks it. Returns the error if the stream was interrupted.
@@ -356,26 +377,6 @@ async fn relay(mut body: hyper::body::Incoming, out: mpsc::Sender<Vec<u8>>) -> O
             Err(error) => return Some(format!("the source closed the connection: {error}")),
         }
     }
-}
-
-fn failed(error: &io::Error, broken: Option<String>) -> TransferOutcome {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            TransferOutcome::Impossible(format!("no space on the target: {}", cause(error)))
-        }
-        io::ErrorKind::ReadOnlyFilesystem => TransferOutcome::Impossible(sandbox::explained(error)),
-        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData => TransferOutcome::Impossible(cause(error)),
-        _ => TransferOutcome::Failed(broken.unwrap_or_else(|| error.to_string())),
-    }
-}
-
-/// Returns the innermost error as text: those of `tar` say only which file they are about.
-fn cause(error: &io::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

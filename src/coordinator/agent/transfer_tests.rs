@@ -1,9 +1,11 @@
 //! Tests of transfers on a simulated engine without containers.
 
+use super::super::unpack::Spare;
 use super::*;
 use axum::http::{StatusCode, Uri};
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use std::io;
 use std::path::Path;
 
 /// The engine's answer to requests for a volume.
@@ -25,8 +27,8 @@ fn carriages(folder: &Path, answer: Answer) -> Arc<Carriages> {
     };
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(reply)).await });
     let engine = Engine::at(socket.to_str()).expect("an address");
-    let bounds = Bounds { most: Bytes(1 << 30), rate: None, spare: unpack::Spare::USUAL };
-    Carriages::new(engine, bounds, 1, folder.join("flowcond.sock"))
+    let bounds = Bounds { most: Bytes(1 << 30), rate: None, spare: Spare::USUAL };
+    Carriages::new(engine.clone(), Claims::new(engine), bounds, 1, folder.join("flowcond.sock"))
 }
 
 fn node(name: &str) -> NodeId {
@@ -34,7 +36,8 @@ fn node(name: &str) -> NodeId {
 }
 
 fn transfer(number: u64) -> Transfer {
-    Transfer { service: ServiceId("s".into()), volume: "saved".into(), from: node("a"), to: node("b"), number }
+    let (service, name, volume) = (ServiceId("s".into()), "train".into(), "saved".into());
+    Transfer { service, name, volume, from: node("a"), to: node("b"), number }
 }
 
 fn not_found() -> (StatusCode, Value) {
@@ -51,13 +54,36 @@ async fn a_job_whose_first_start_failed_leaves_its_node_without_a_volume() {
     assert!(matches!(carriages.volume(&transfer(1), &node("b")), Ok(None)));
     assert!(carriages.volume(&transfer(1), &node("c")).is_err(), "it was not offered to c");
     assert_eq!(carriages.attest(&service, 1).await, Attestation::Gone);
-    // A late task of the job has created the volume: it has to be transferred.
+    // A late task of the job has created the volume: it has to be transferred as soon as it holds something.
     let data = folder.path().join("saved/_data");
     std::fs::create_dir_all(&data).expect("made");
     *lock(&answer) = (StatusCode::OK, json!({"Driver": "local", "Options": null, "Mountpoint": data}));
+    assert_eq!(carriages.attest(&service, 1).await, Attestation::Gone);
+    std::fs::write(data.join("model"), "7").expect("written");
     assert_eq!(carriages.attest(&service, 1).await, Attestation::Changed);
     assert_eq!(carriages.offer(transfer(2), &node("a")).await, Ok(Offer::Made));
     assert!(matches!(carriages.volume(&transfer(2), &node("b")), Ok(Some(_))));
+}
+
+#[tokio::test]
+async fn the_saved_state_of_another_job_is_neither_sent_nor_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("saved/_data");
+    std::fs::create_dir_all(&data).expect("made");
+    std::fs::write(data.join("model"), "7").expect("written");
+    let theirs = Transfer { service: ServiceId("other".into()), name: "resnet".into(), ..transfer(0) };
+    owner::write(&data, &owner_of(&theirs, 0)).expect("written");
+    let found = json!({"Driver": "local", "Options": null, "Mountpoint": data});
+    let carriages = carriages(folder.path(), Arc::new(Mutex::new((StatusCode::OK, found))));
+    match carriages.offer(transfer(1), &node("a")).await {
+        Ok(Offer::Refused(why)) => assert!(why.contains("holds the saved state of resnet (other)"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    match owned_by_other(&data, &transfer(1)) {
+        Some(TransferOutcome::Impossible(why)) => assert!(why.contains("belongs to resnet (other)"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(owned_by_other(&data, &theirs), None);
 }
 
 #[tokio::test]

@@ -3,15 +3,15 @@
 //! ```text
 //! volumes/NAME/_data            content that containers see
 //! volumes/NAME/.flowcon-NUMBER  staging folder of a transfer; removed if the transfer is incomplete
-//! volumes/NAME/.flowcon-of      the service that owns the state
 //! ```
 //! Nothing is written outside the staging folder: entries that use `..` or links to leave it are rejected, and devices are skipped. Some space
 //! is left free for the jobs of this node.
 
 use super::attributes::Attributes;
+use super::owner;
 use super::pack::hexadecimal;
 use model::Bytes;
-use model::swarm::ServiceId;
+use model::swarm::Owner;
 use rustix::fs::RenameFlags;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -24,8 +24,6 @@ use tokio::sync::mpsc;
 
 /// Prefix of staging folders, followed by the number of the transfer.
 const STAGING_PREFIX: &str = ".flowcon-";
-/// File that names the service whose state the volume holds.
-const OWNER_FILE: &str = ".flowcon-of";
 /// Bytes between checks of the free space.
 const SPACE_CHECKED_EVERY: u64 = 64 << 20;
 
@@ -59,7 +57,7 @@ impl Spare {
 
 /// A received volume that is not visible to containers yet.
 pub(super) struct Staged {
-    data: PathBuf,
+    pub(super) data: PathBuf,
     new: PathBuf,
     pub(super) bytes: u64,
     pub(super) sha256: String,
@@ -72,29 +70,13 @@ impl Drop for Staged {
     }
 }
 
-/// Returns the service that owns the volume's state, if recorded.
-pub(super) fn owner(data: &Path) -> Option<ServiceId> {
-    let text = fs::read_to_string(data.parent()?.join(OWNER_FILE)).ok()?;
-    Some(ServiceId(text.trim().into()))
-}
-
-/// Records the service that owns the volume's state.
-pub(super) fn set_owner(data: &Path, service: &ServiceId) -> io::Result<()> {
-    let folder = data.parent().ok_or_else(|| io::Error::other("a volume without a folder"))?;
-    fs::write(folder.join(OWNER_FILE), service.0.as_bytes())
-}
-
-pub(super) fn is_empty(data: &Path) -> io::Result<bool> {
-    Ok(fs::read_dir(data)?.next().is_none())
-}
-
 /// Unpacks the stream into a staging folder. Blocks: call it on a separate thread.
 pub(super) fn unpack(data: &Path, number: u64, chunks: mpsc::Receiver<Vec<u8>>, bounds: Bounds) -> io::Result<Staged> {
     let folder = data.parent().ok_or_else(|| io::Error::other("a volume without a folder"))?;
     for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
         let name = entry.file_name();
         // Left over from an agent that was killed.
-        if name.to_str().is_some_and(|name| name.starts_with(STAGING_PREFIX) && name != OWNER_FILE) {
+        if name.to_str().is_some_and(|name| name.starts_with(STAGING_PREFIX) && !name.starts_with(owner::FILE)) {
             fs::remove_dir_all(entry.path())?;
         }
     }
@@ -158,8 +140,8 @@ fn attributes<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<Attributes> 
 
 impl Staged {
     /// Makes the received content visible to containers.
-    pub(super) fn swap(self, service: &ServiceId) -> io::Result<()> {
-        set_owner(&self.data, service)?;
+    pub(super) fn swap(self, new: &Owner) -> io::Result<()> {
+        owner::write(&self.data, new)?;
         let here = rustix::fs::CWD;
         rustix::fs::renameat_with(here, &self.new, here, &self.data, RenameFlags::EXCHANGE)?;
         Ok(rustix::fs::syncfs(fs::File::open(&self.data)?)?)
@@ -240,6 +222,7 @@ impl Read for Stream {
 mod tests {
     use super::super::pack::pack;
     use super::*;
+    use model::swarm::ServiceId;
     use std::os::unix::fs::symlink;
 
     const WIDE: Bounds = Bounds { most: Bytes(1 << 30), rate: None, spare: Spare { percent: 0, most: Bytes(0) } };
@@ -278,8 +261,8 @@ mod tests {
         fs::write(from.join(&name), "long").expect("written");
         let staged = carried(&from, &to, WIDE).expect("carried");
         assert!(to.join("old").exists() && !to.join("deep").exists());
-        let service = ServiceId("s".into());
-        staged.swap(&service).expect("swapped");
+        let new = Owner { service: ServiceId("s".into()), name: "train".into(), number: 7 };
+        staged.swap(&new).expect("swapped");
         assert_eq!(fs::read(to.join("deep/er/model")).expect("read"), large);
         assert_eq!(fs::metadata(to.join("deep/er/model")).expect("there").permissions().mode() & 0o777, 0o640);
         let modified = |name: &str| fs::metadata(to.join(name)).and_then(|file| file.modified()).expect("there");
@@ -287,7 +270,7 @@ mod tests {
         assert_eq!(fs::read_link(to.join("link")).expect("a link"), Path::new("/etc/passwd"));
         assert_eq!(fs::read_to_string(to.join(name)).expect("read"), "long");
         assert!(!to.join("old").exists());
-        assert_eq!(owner(&to), Some(service));
+        assert_eq!(owner::read(&to).expect("readable"), Some(new));
         let left: Vec<_> = fs::read_dir(folder.path().join("to")).expect("read").filter_map(Result::ok).collect();
         assert_eq!(left.len(), 2, "{left:?}");
     }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(super) const REPORT: &str = "/v1/report";
 /// Attests whether any container of a service is alive here; managers only.
 pub(super) const ATTEST: &str = "/v1/attest";
+/// Records a job as the owner of a checkpoint volume here, unless that holds the state of another; managers only.
+pub(super) const CLAIM: &str = "/v1/claim";
 /// Allows another node to fetch a volume from here; managers only.
 pub(super) const OFFER: &str = "/v1/offer";
 /// Fetches a volume from another node; managers only.

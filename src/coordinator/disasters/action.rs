@@ -1,13 +1,14 @@
 //! Actions of a schedule, drawn from a seed, and their effects on the world.
 
 use super::coordinator::{Coordinator, name};
-use super::job::{ALONE, JOBS};
+use super::job::{ALONE, JOBS, TWIN, volume_name};
 use super::world::{NODES, World, node_id};
 use crate::machine::Command;
-use crate::machine::labels::{AFTER, MOVABLE, has_internal};
+use crate::machine::labels::{AFTER, CHECKPOINT, MOVABLE, has_internal};
 use model::swarm::{RestartCondition, ServiceMode, SwarmService};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
 
 const ACTIONS: usize = 40;
 
@@ -60,6 +61,8 @@ pub(super) enum Action {
     DeletedByHand(usize),
     OddLabel(usize, bool),
     RestartsAlways(usize, bool),
+    /// The twin gets the checkpoint volume of the first job, or its own again.
+    SharesVolume(bool),
     /// Its label `flowcon.after` is removed.
     ComesAfterNothing(usize),
     /// Its program crashes as soon as it starts.
@@ -93,7 +96,11 @@ pub(super) fn schedule(seed: u64) -> Vec<Action> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let begins = Action::Passes { milliseconds: 20_000, steps: 200, pick: 0 };
     // Most schedules leave out the dependent jobs: fewer jobs run faster.
-    let absent = if seed.is_multiple_of(4) { JOBS..JOBS } else { ALONE..JOBS };
+    let absent = match seed % 4 {
+        0 => TWIN..JOBS,
+        1 => ALONE..TWIN,
+        _ => ALONE..JOBS,
+    };
     let begins = absent.map(Action::DeletedByHand).chain([begins]);
     begins.chain((0..ACTIONS).flat_map(|_| with_a_move(action(&mut random)))).collect()
 }
@@ -135,10 +142,11 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         89..92 => Action::ScaledByHand { job, replicas: u64::from(yes) },
         92 if pick < 300 => Action::PinnedByHand { job, node: yes.then_some(node) },
         // The file would bring back the dependency.
-        92 if pick >= 700 && job < JOBS - 1 => Action::Redeployed(job),
+        92 if pick >= 700 && job != TWIN - 1 => Action::Redeployed(job),
         92 => Action::UpdatedByHand(job),
         93 if pick < 300 => Action::DeletedByHand(job),
         93 => Action::OddLabel(job, yes),
+        94 if pick < 500 => Action::SharesVolume(yes),
         94 => Action::RestartsAlways(job, yes),
         95 if pick >= 500 => Action::IgnoresStop(job, yes),
         95 => Action::Crashes { job, from_now_on: yes && pick < 300 },
@@ -199,6 +207,7 @@ pub(super) fn act(coordinators: &mut [Coordinator], world: &mut World, action: A
         | Action::DeletedByHand(_)
         | Action::OddLabel(..)
         | Action::RestartsAlways(..)
+        | Action::SharesVolume(_)
         | Action::ComesAfterNothing(_) => by_hand(world, action),
         Action::Crashes { job, from_now_on } => {
             world.behaviours[job].crashes = from_now_on;
@@ -252,6 +261,7 @@ fn by_hand(world: &mut World, action: Action) {
         Action::ScaledByHand { job, .. } | Action::PinnedByHand { job, .. } => job,
         Action::UpdatedByHand(job) | Action::Redeployed(job) | Action::DeletedByHand(job) => job,
         Action::OddLabel(job, _) | Action::RestartsAlways(job, _) | Action::ComesAfterNothing(job) => job,
+        Action::SharesVolume(_) => TWIN,
         _ => return,
     };
     let version = world.next();
@@ -274,7 +284,8 @@ fn by_hand(world: &mut World, action: Action) {
         Action::Redeployed(_) => {
             let file = super::job::service(job, 0);
             (service.labels, service.mode, service.pin) = (file.labels, file.mode, file.pin);
-            service.restart = file.restart;
+            (service.restart, service.volumes) = (file.restart, file.volumes);
+            world.volumes[job] = job;
             world.respecified(job, true);
         }
         Action::DeletedByHand(_) => {
@@ -286,6 +297,16 @@ fn by_hand(world: &mut World, action: Action) {
             match if odd { Some("perhaps".into()) } else { usual } {
                 Some(value) => drop(service.labels.insert(MOVABLE.into(), value)),
                 None => drop(service.labels.remove(MOVABLE)),
+            }
+        }
+        // A running one would be started again with the other volume by Swarm, which no coordinator can prevent.
+        Action::SharesVolume(yes) if service.mode == ServiceMode::Replicated(0) || !yes => {
+            let number = if yes { 0 } else { TWIN };
+            let name: Arc<str> = volume_name(number).into();
+            service.labels.insert(CHECKPOINT.into(), name.clone());
+            service.volumes[0].name = name;
+            if world.volumes[TWIN] != number {
+                (world.volumes[TWIN], world.best[TWIN]) = (number, 0);
             }
         }
         Action::ComesAfterNothing(_) => drop(service.labels.remove(AFTER)),

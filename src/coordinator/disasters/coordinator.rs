@@ -2,16 +2,17 @@
 
 use super::fault::Fault;
 use super::managers::LAG;
-use super::node::ContainerState;
+use super::report::report;
+use super::volume::volume_of;
 use super::world::{Carrying, World, node_id, node_of, service_of};
 use crate::machine::labels::{AFTER, INTERNAL_PREFIX};
 use crate::machine::{At, Command, CommandId, CoordinatorSettings, Effect, Event, Machine, Question};
 use model::cluster::ClusterStatus;
 use model::swarm::{
-    Attestation, ChangeOutcome, HeldLease, NodeChange, NodeReport, ServiceChange, ServiceId, ServiceMode, TaskState,
-    Transfer, TransferOutcome, WorkerReport,
+    Attestation, ChangeOutcome, Claim, ClaimOutcome, HeldLease, NodeChange, NodeId, ServiceChange, ServiceId,
+    ServiceMode, TaskState, Transfer, TransferOutcome,
 };
-use model::{Bytes, Estimate, Millis};
+use model::{Bytes, Millis};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A request in flight.
@@ -70,7 +71,7 @@ impl Coordinator {
     /// Kills and restarts it; requests in flight are executed if `arrives`.
     pub(super) fn killed(&mut self, world: &mut World, arrives: bool) {
         for (_, request) in std::mem::take(&mut self.requests) {
-            if arrives && let Request::Effect(Effect::Change(_) | Effect::Carry(_)) = &request {
+            if arrives && let Request::Effect(Effect::Change(_) | Effect::Carry(_) | Effect::Claim { .. }) = &request {
                 self.carry_out(world, request, 1);
             }
         }
@@ -188,6 +189,10 @@ impl Coordinator {
                 let attestation = self.attest(world, &question);
                 Event::Attested(question, attestation)
             }
+            Request::Effect(Effect::Claim { claim, version }) => {
+                let outcome = self.claim(world, &claim);
+                Event::Claimed { claim, version, outcome }
+            }
             Request::Effect(Effect::Carry(carriage)) => return self.carry(world, carriage, pick),
             Request::Effect(_) => return None,
         })
@@ -216,6 +221,14 @@ impl Coordinator {
         // A job that was started manually no longer waits for its dependency.
         let is_first = !service.labels.contains_key(format!("{INTERNAL_PREFIX}home").as_str());
         let comes_after = is_first && service.labels.contains_key(AFTER);
+        let has_claimed = |node: &NodeId| {
+            let node = &world.nodes[node_of(node).expect("a node")];
+            node.volumes.0.get(&world.volumes[job]).is_some_and(|volume| volume.owner == Some(job))
+        };
+        let is_unclaimed = world.behaviours[job].saves
+            && !world.behaviours[job].is_shared
+            && change.replicas == Some(1)
+            && change.pin.iter().flatten().any(|node| !has_claimed(node));
         let comes_too_soon = change.replicas == Some(1) && comes_after && !world.is_complete[0];
         if let Some(replicas) = change.replicas {
             service.mode = ServiceMode::Replicated(replicas);
@@ -230,6 +243,9 @@ impl Coordinator {
         }
         if is_respecified {
             world.respecified(job, false);
+        }
+        if is_unclaimed {
+            world.violate(format!("job {job} is started before it is the owner of its volume"));
         }
         if comes_too_soon {
             world.violate(format!("job {job} is started before its dependency is done"));
@@ -260,7 +276,7 @@ impl Coordinator {
         }
         let state = &world.nodes[node];
         match state.alive(job) {
-            0 => match question.carried.map(|number| state.still_has(job, number)) {
+            0 => match question.carried.map(|number| state.still_has(world.volumes[job], job, number)) {
                 Some(false) if world.fault != Fault::StartsWithAnEarlierState => Attestation::Changed,
                 _ => Attestation::Gone,
             },
@@ -268,11 +284,38 @@ impl Coordinator {
         }
     }
 
+    fn claim(&self, world: &mut World, claim: &Claim) -> ClaimOutcome {
+        let (job, node) = (service_of(&claim.owner.service), node_of(&claim.node).expect("a node"));
+        let volume = volume_of(&claim.volume);
+        if world.fault == Fault::SkipsTheClaim {
+            return ClaimOutcome::Granted;
+        }
+        if !self.reaches(world, node) {
+            return ClaimOutcome::Unknown("no reply".to_owned());
+        }
+        if world.fault == Fault::StealsVolumes {
+            world.nodes[node].volumes.0.entry(volume).or_default().owner = Some(job);
+            return ClaimOutcome::Granted;
+        }
+        let is_other = |container: &&super::node::Container| {
+            container.service != job && world.volumes[container.service] == volume
+        };
+        match world.nodes[node].containers.iter().find(is_other) {
+            Some(other) => ClaimOutcome::InUse(format!("t{}", other.task).into()),
+            None => world.nodes[node].volumes.claim(volume, job, claim),
+        }
+    }
+
     fn carry(&self, world: &mut World, carriage: Transfer, pick: usize) -> Option<Event> {
-        let Transfer { service, from, to, number, .. } = carriage;
+        let Transfer { service, from, to, number, volume, .. } = carriage;
+        let volume = volume_of(&volume);
         let (job, from, to) = (service_of(&service), node_of(&from)?, node_of(&to)?);
         if !self.reaches(world, from) || !self.reaches(world, to) {
             let outcome = TransferOutcome::Failed("no reply".to_owned());
+            return Some(Event::Carried { service, number, outcome });
+        }
+        if world.nodes[from].volumes.is_of_other(volume, job) && world.fault != Fault::CarriesOverOthers {
+            let outcome = TransferOutcome::Impossible("the volume is another job's".to_owned());
             return Some(Event::Carried { service, number, outcome });
         }
         // Sometimes the reply is lost while the transfer continues.
@@ -283,14 +326,14 @@ impl Coordinator {
         match world.carryings.iter_mut().find(is_same) {
             Some(same) => same.requester = requester,
             // A repeated request for a completed transfer succeeds at once.
-            None if !twice && world.nodes[to].volumes.get(&job).is_some_and(|volume| volume.number == number) => {
+            None if !twice && world.nodes[to].volumes.has_arrived(volume, job, number) => {
                 let outcome = TransferOutcome::Carried { size: Bytes(1), sha256: "0".into() };
                 return Some(Event::Carried { service, number, outcome });
             }
             None => {
-                let saved = world.nodes[from].send(job, number);
+                let sent = world.nodes[from].send(volume, job, number);
                 let done = world.now + 1000 * (pick as u64 % 40);
-                world.carryings.push(Carrying { service: job, from, to, number, saved, done, requester });
+                world.carryings.push(Carrying { service: job, from, to, number, volume, sent, done, requester });
             }
         }
         let outcome = TransferOutcome::Failed("no reply".to_owned());
@@ -321,45 +364,6 @@ fn change_node(world: &mut World, change: &NodeChange) -> ChangeOutcome {
     ChangeOutcome::Done
 }
 
-fn report(world: &World, node: usize) -> NodeReport {
-    let running = world.nodes[node].containers.iter().filter(|container| container.state == ContainerState::Running);
-    let worker = |container: &super::node::Container| {
-        let units = container.units as f64 / 1000.0;
-        let likely = 300.0 + 100.0 * container.service as f64;
-        WorkerReport {
-            service: ServiceId(format!("s{}", container.service).into()),
-            task: format!("t{}", container.task).into(),
-            up_s: 1.0,
-            units: world.behaviours[container.service].saves.then_some(units),
-            total: Some(1e9),
-            unit_s: Some(1.0),
-            work_left: Some(Estimate { low: likely * 0.9, likely, high: likely * 1.1 }),
-            cores: Some(1.0),
-            cpu_time_s: Some(100.0),
-            value: Some(1.0 / (1.0 + units)),
-        }
-    };
-    let held = |(service, renewed): (&usize, &u64)| HeldLease {
-        service: ServiceId(format!("s{service}").into()),
-        until: Millis(*renewed),
-    };
-    let stopped: &[u64] = match world.fault {
-        Fault::ForgetsWhatItStopped => &[],
-        _ => &world.nodes[node].stopped,
-    };
-    NodeReport {
-        version: "1".into(),
-        clock: world.unix(),
-        is_governed: true,
-        cores: None,
-        used_cores: Some(1.0),
-        workers: running.map(worker).collect(),
-        others: 0,
-        held: world.nodes[node].leases.iter().map(held).collect(),
-        stopped: stopped.iter().map(|task| format!("t{task}").into()).collect(),
-    }
-}
-
 /// Returns the event of a request that was not sent in time.
 fn late(request: Request) -> Option<Event> {
     let why = || "no reply in time".to_owned();
@@ -375,6 +379,9 @@ fn late(request: Request) -> Option<Event> {
             Event::Polled { node, leases, asked, report: Err(why()) }
         }
         Request::Effect(Effect::Attest(question)) => Event::Attested(question, Attestation::Unknown(why())),
+        Request::Effect(Effect::Claim { claim, version }) => {
+            Event::Claimed { claim, version, outcome: ClaimOutcome::Unknown(why()) }
+        }
         Request::Effect(Effect::Carry(Transfer { service, number, .. })) => {
             Event::Carried { service, number, outcome: TransferOutcome::Failed(why()) }
         }

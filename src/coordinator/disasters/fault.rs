@@ -22,6 +22,12 @@ pub(super) enum Fault {
     DoesNotSettle,
     /// Every attestation after a transfer is `Gone`.
     SkipsTheSecondProof,
+    /// Every claim is granted without asking the agent.
+    SkipsTheClaim,
+    /// Agents grant every claim.
+    StealsVolumes,
+    /// Agents transfer and overwrite the state of other jobs.
+    CarriesOverOthers,
     /// Attestations after a transfer do not compare the saved state.
     StartsWithAnEarlierState,
 }

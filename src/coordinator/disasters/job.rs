@@ -6,10 +6,12 @@ use model::cluster::Resources;
 use model::swarm::{MountedVolume, RestartCondition, RestartRule, ServiceId, ServiceMode, SwarmService};
 use std::collections::BTreeMap;
 
-/// Number of jobs: three independent ones, a gang of two, and one that depends on the first.
-pub(super) const JOBS: usize = 6;
+/// Number of jobs: three independent ones, a gang of two, one that depends on the first, and the twin.
+pub(super) const JOBS: usize = 7;
 /// Number of independent jobs.
 pub(super) const ALONE: usize = 3;
+/// A job whose owner sometimes gives it the checkpoint volume of the first.
+pub(super) const TWIN: usize = 6;
 
 /// Behaviour of a job's program.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +42,19 @@ pub(super) fn behaviours() -> [Behaviour; JOBS] {
     };
     let shared = Behaviour { is_shared: true, ..usual };
     let polite = Behaviour { exits_with_0: true, ..shared };
-    [usual, polite, Behaviour { saves: false, ignores_term: true, grace: 30_000, ..usual }, usual, shared, usual]
+    [usual, polite, Behaviour { saves: false, ignores_term: true, grace: 30_000, ..usual }, usual, shared, usual, usual]
+}
+
+/// Returns the name of the volume that is usually that of this job.
+pub(super) fn volume_name(job: usize) -> String {
+    format!("saved-{job}")
 }
 
 pub(super) fn service(number: usize, version: u64) -> SwarmService {
     let behaviour = behaviours()[number];
     let mut labels: Labels = [(QUEUE.into(), "true".into())].into();
     if behaviour.saves {
-        labels.insert(CHECKPOINT.into(), "saved".into());
+        labels.insert(CHECKPOINT.into(), volume_name(number).into());
     } else {
         labels.insert(MOVABLE.into(), "true".into());
     }
@@ -60,7 +67,9 @@ pub(super) fn service(number: usize, version: u64) -> SwarmService {
         5 => drop(labels.insert(AFTER.into(), "job-0".into())),
         _ => {}
     }
-    let volume = MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: !behaviour.is_shared };
+    let is_local = !behaviour.is_shared;
+    let (name, target) = (volume_name(number).into(), "/saved".into());
+    let volume = MountedVolume { name, target, is_local, is_read_only: false };
     SwarmService {
         id: ServiceId(format!("s{number}").into()),
         name: format!("job-{number}").into(),

@@ -1,7 +1,7 @@
 //! Fault-injection tests: random schedules of failures, delays and manual changes, drawn from a seed.
 //!
 //! The machine is the real one; the Swarm, its nodes and agents are simulated. Invariants at each instant: never two writers of a job, never
-//! a start while one of its containers lives, never a start without the newest saved state. At the end, after all faults are repaired, every
+//! a start while one of its containers lives, never a start without the newest saved state or with that of another job. At the end, after all faults are repaired, every
 //! job runs exactly once or has ended by itself, and every command got a reply. A violation is reported with its minimised schedule.
 
 mod action;
@@ -10,6 +10,8 @@ mod fault;
 mod job;
 mod managers;
 mod node;
+mod report;
+mod volume;
 mod world;
 
 use crate::machine::Command;
@@ -47,6 +49,7 @@ fn epilogue(coordinators: &mut [Coordinator], world: &mut World) -> Result<(), S
         world.nodes[node].version = world.next();
     }
     world.both_lead = false;
+    act(coordinators, world, Action::SharesVolume(false))?;
     for job in 0..JOBS {
         world.behaviours[job].crashes = false;
         act(coordinators, world, Action::OddLabel(job, false))?;
@@ -111,6 +114,14 @@ fn repair(coordinator: &mut Coordinator, world: &mut World, job: usize) -> Resul
     match status.why.as_ref().map(|why| why.kind) {
         Some(WhyKind::NoPlace) => {
             (0..NODES).for_each(|node| world.nodes[node].drained = false);
+            Ok(())
+        }
+        // It removes the state of others from its volume: `docker volume rm`.
+        Some(WhyKind::VolumeTaken) => {
+            let number = world.volumes[job];
+            for node in &mut world.nodes {
+                node.volumes.0.retain(|volume, found| *volume != number || found.owner == Some(job));
+            }
             Ok(())
         }
         Some(WhyKind::Suspended | WhyKind::GaveUp) => coordinator.command(world, Command::Resume(name)),
@@ -193,6 +204,9 @@ fn planted_faults_are_found() {
         Fault::ForgetsWhatItStopped,
         Fault::DoesNotSettle,
         Fault::SkipsTheSecondProof,
+        Fault::SkipsTheClaim,
+        Fault::StealsVolumes,
+        Fault::CarriesOverOthers,
         Fault::StartsWithAnEarlierState,
     ] {
         let found = first_violation(0..20_000, fault);

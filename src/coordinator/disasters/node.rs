@@ -3,6 +3,7 @@
 //! A running container counts as a writer until it exits. It saves its state periodically and on SIGTERM, if its job does so.
 
 use super::job::Behaviour;
+use super::volume::{Volume, Volumes};
 use std::collections::BTreeMap;
 
 /// A node.
@@ -19,8 +20,8 @@ pub(super) struct HostNode {
     /// When its agent is back.
     pub agent_back: u64,
     pub containers: Vec<Container>,
-    /// Saved states by service.
-    pub volumes: BTreeMap<usize, Volume>,
+    /// Saved states by number of the volume.
+    pub volumes: Volumes,
     /// When the lease of each service was last renewed; survives restarts of the agent.
     pub leases: BTreeMap<usize, u64>,
     /// Tasks that the agent stopped because their lease had expired; survives restarts of the agent.
@@ -29,14 +30,6 @@ pub(super) struct HostNode {
     pub sent: BTreeMap<usize, (u64, u64)>,
     /// Exits of tasks that are not reported to Swarm yet.
     pub unreported: Vec<(u64, Ended)>,
-}
-
-/// A saved state.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Volume {
-    pub saved: u64,
-    /// Number of the last transfer to here.
-    pub number: u64,
 }
 
 /// A container.
@@ -94,33 +87,18 @@ impl Container {
 }
 
 impl HostNode {
-    /// Stores a transferred state; fails if a later transfer was stored already.
-    pub(super) fn carry(&mut self, service: usize, saved: u64, number: u64, twice: bool) -> Result<(), String> {
-        let volume = self.volumes.entry(service).or_default();
-        if volume.number > number && !twice {
-            return Err("superseded by a later transfer".to_owned());
-        }
-        if volume.number < number || twice {
-            *volume = Volume { saved, number };
-        }
-        Ok(())
-    }
-
     /// Returns the saved state for a transfer, and records it as sent. Without a volume, because no container was ever created here, that is an
     /// empty state. It replaces an earlier one of the target, which a real target keeps: the simulation is stricter.
-    pub(super) fn send(&mut self, service: usize, number: u64) -> u64 {
-        let saved = self.saved(service);
-        self.sent.insert(service, (number, saved));
-        saved
+    pub(super) fn send(&mut self, volume: usize, job: usize, number: u64) -> Volume {
+        let found = self.volumes.0.get(&volume).copied().unwrap_or_default();
+        self.sent.insert(job, (number, found.saved));
+        Volume { number, owner: Some(job), ..found }
     }
 
     /// Whether the saved state is certainly the transferred one.
-    pub(super) fn still_has(&self, service: usize, number: u64) -> bool {
-        self.sent.get(&service) == Some(&(number, self.saved(service)))
-    }
-
-    fn saved(&self, service: usize) -> u64 {
-        self.volumes.get(&service).map_or(0, |volume| volume.saved)
+    pub(super) fn still_has(&self, volume: usize, job: usize, number: u64) -> bool {
+        let saved = self.volumes.0.get(&volume).map_or(0, |volume| volume.saved);
+        self.sent.get(&job) == Some(&(number, saved))
     }
 
     /// Kills all containers.
@@ -144,8 +122,8 @@ impl HostNode {
         now: u64,
         passed: u64,
         behaviours: &[Behaviour],
-        mut save: impl FnMut(&mut BTreeMap<usize, Volume>, &Container),
-        mut load: impl FnMut(&BTreeMap<usize, Volume>, &Container) -> u64,
+        mut save: impl FnMut(&mut Volumes, &Container),
+        mut load: impl FnMut(&Volumes, &Container) -> u64,
     ) {
         let containers = std::mem::take(&mut self.containers);
         for mut container in containers {

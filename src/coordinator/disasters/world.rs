@@ -6,6 +6,7 @@
 use super::fault::Fault;
 use super::job::{Behaviour, JOBS, behaviours, service};
 use super::node::{Container, ContainerState, Ended, HostNode};
+use super::volume::Volume;
 use crate::machine::labels::DRAIN;
 use model::cluster::Resources;
 use model::swarm::{
@@ -46,7 +47,9 @@ pub(super) struct Carrying {
     pub from: usize,
     pub to: usize,
     pub number: u64,
-    pub saved: u64,
+    /// Number of the volume, and its state.
+    pub volume: usize,
+    pub sent: Volume,
     pub done: u64,
     /// The coordinator that requested it: its node and its `life`.
     pub requester: (usize, u64),
@@ -60,6 +63,8 @@ pub(super) struct World {
     /// `None` = deleted.
     pub services: Vec<Option<SwarmService>>,
     pub behaviours: [Behaviour; JOBS],
+    /// The checkpoint volume of each job, by its number.
+    pub volumes: [usize; JOBS],
     pub tasks: Vec<Task>,
     pub carryings: Vec<Carrying>,
     /// Completed transfers that are not reported yet.
@@ -104,6 +109,7 @@ impl World {
             nodes: (0..NODES).map(|_| HostNode::default()).collect(),
             services: (0..JOBS).map(|number| Some(service(number, number as u64))).collect(),
             behaviours: behaviours(),
+            volumes: std::array::from_fn(|job| job),
             tasks: Vec::new(),
             carryings: Vec::new(),
             carried: Vec::new(),
@@ -160,7 +166,9 @@ impl World {
 
     /// Runs containers, lease expiry and transfers.
     fn run(&mut self, passed: u64) {
-        let World { nodes, behaviours, shared, best, now, violation, carryings, carried, fault, .. } = self;
+        let World {
+            nodes, behaviours, volumes: names, shared, best, now, violation, carryings, carried, fault, ..
+        } = self;
         for (number, node) in nodes.iter_mut().enumerate() {
             let lost = |container: &Container, found: u64, best: u64| {
                 (found < best && !container.is_manual).then(|| {
@@ -170,16 +178,27 @@ impl World {
                     )
                 })
             };
-            let both = std::cell::RefCell::new((&mut *shared, &mut *best));
+            let both = std::cell::RefCell::new((&mut *shared, &mut *best, &mut *violation));
             node.tick(
                 *now,
                 passed,
                 behaviours,
                 |volumes, container| {
-                    let (job, (shared, best)) = (container.service, &mut *both.borrow_mut());
+                    let (job, (shared, best, violation)) = (container.service, &mut *both.borrow_mut());
+                    let volume = volumes.0.entry(names[job]).or_default();
+                    let is_of_other = volume.writer.is_some_and(|writer| writer != job);
+                    if is_of_other && !container.is_manual {
+                        violation.get_or_insert(format!("job {job} overwrites the state of another on node {number}"));
+                    }
+                    if is_of_other {
+                        return;
+                    }
                     let saved = match behaviours[job].is_shared {
                         true => &mut shared[job],
-                        false => &mut volumes.entry(job).or_default().saved,
+                        false => {
+                            volume.writer = Some(job);
+                            &mut volume.saved
+                        }
                     };
                     *saved = (*saved).max(container.units);
                     // State saved by a manually started container does not count.
@@ -188,11 +207,13 @@ impl World {
                     }
                 },
                 |volumes, container| {
-                    let (job, (shared, best)) = (container.service, &mut *both.borrow_mut());
-                    let found = match behaviours[job].is_shared {
-                        true => shared[job],
-                        false => volumes.get(&job).map_or(0, |volume| volume.saved),
-                    };
+                    let (job, (shared, best, violation)) = (container.service, &mut *both.borrow_mut());
+                    let volume = volumes.0.get(&names[job]).copied().unwrap_or_default();
+                    if volume.writer.is_some_and(|writer| writer != job) && !container.is_manual {
+                        violation
+                            .get_or_insert(format!("job {job} starts on node {number} with another's saved state"));
+                    }
+                    let found = if behaviours[job].is_shared { shared[job] } else { volume.saved };
                     if let Some(what) = lost(container, found, best[job]) {
                         violation.get_or_insert(what);
                     }
@@ -218,9 +239,13 @@ impl World {
                 TransferOutcome::Failed("no reply".to_owned())
             } else if nodes[to].disk_full {
                 TransferOutcome::Impossible("disk full".to_owned())
+            } else if nodes[to].volumes.is_of_other(carrying.volume, carrying.service)
+                && *fault != Fault::CarriesOverOthers
+            {
+                TransferOutcome::Impossible("the volume is another job's".to_owned())
             } else {
                 let twice = *fault == Fault::CarriesTwice;
-                match nodes[to].carry(carrying.service, carrying.saved, carrying.number, twice) {
+                match nodes[to].volumes.carry(carrying.volume, carrying.sent, twice) {
                     Ok(()) => TransferOutcome::Carried { size: Bytes(1), sha256: "0".into() },
                     Err(why) => TransferOutcome::Failed(why),
                 }

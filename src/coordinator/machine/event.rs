@@ -3,8 +3,8 @@
 pub use model::cluster::ClusterCommand as Command;
 use model::cluster::{ClusterSettings, ClusterStatus};
 use model::swarm::{
-    Attestation, ChangeOutcome, HeldLease, NodeChange, NodeId, NodeReport, ServiceChange, ServiceId, Swarm, Transfer,
-    TransferOutcome,
+    Attestation, ChangeOutcome, Claim, ClaimOutcome, HeldLease, NodeChange, NodeId, NodeReport, ServiceChange,
+    ServiceId, Swarm, Transfer, TransferOutcome,
 };
 use model::{Millis, Refusal};
 
@@ -81,6 +81,15 @@ pub enum Event {
     },
     /// Result of [`Effect::Attest`]; [`Attestation::Unknown`] without a reply.
     Attested(Question, Attestation),
+    /// Result of [`Effect::Claim`]; [`ClaimOutcome::Unknown`] without a reply.
+    Claimed {
+        /// The claim.
+        claim: Claim,
+        /// The service version of the decision.
+        version: u64,
+        /// The outcome.
+        outcome: ClaimOutcome,
+    },
     /// Result of [`Effect::RunHook`].
     HookEnded {
         /// The node.
@@ -143,6 +152,13 @@ pub enum Effect {
     ChangeNode(NodeChange),
     /// QueuedCommand a node's agent whether any container of a service lives there. Ends in [`Event::Attested`].
     Attest(Question),
+    /// Have a node's agent record a job as the owner of its checkpoint volume there. Ends in [`Event::Claimed`].
+    Claim {
+        /// The claim.
+        claim: Claim,
+        /// The service version of the decision.
+        version: u64,
+    },
     /// Transfer a volume. Ends in [`Event::Carried`].
     Carry(Transfer),
     /// Reply to a command, exactly once.

@@ -24,6 +24,10 @@ impl Machine {
                 self.attested(&question, attestation, at);
                 self.act_on(&question.service, at);
             }
+            Event::Claimed { claim, version, outcome } => {
+                self.claimed(&claim, version, outcome, at);
+                self.act_on(&claim.owner.service, at);
+            }
             Event::HookEnded { node, outcome } => self.hook_ended(&node, outcome, at),
             Event::Carried { service, number, outcome } => {
                 self.carried(&service, number, outcome, at);
@@ -112,6 +116,7 @@ impl Machine {
             let seen = take_in_service(known, service, tasks, look);
             self.seen.insert(seen.service.id.clone(), seen);
         }
+        self.shared_volumes = self.find_shared_volumes();
         for (id, gone) in before {
             self.has_news = true;
             if let Some(command_id) = gone.memory.pending.and_then(|pending| pending.command_id) {
@@ -126,9 +131,12 @@ impl Machine {
         node: &NodeId,
         leases: &[ServiceId],
         asked: Millis,
-        report: Result<NodeReport, String>,
+        mut report: Result<NodeReport, String>,
         at: At,
     ) {
+        if let Ok(report) = &mut report {
+            report.saved.sort();
+        }
         let due = at.now.after(self.settings.poll_every);
         if let Ok(report) = &report {
             self.evaluate(node, report, at);

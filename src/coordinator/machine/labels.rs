@@ -24,6 +24,11 @@ pub const MOVABLE: &str = "flowcon.movable";
 pub const STOP_GRACE: &str = "flowcon.stop-grace";
 /// The volume that holds the job's saved state.
 pub const CHECKPOINT: &str = "flowcon.checkpoint";
+/// Name or id of a job that has ended or was removed, and whose saved state in the [`CHECKPOINT`] this job continues; [`UNOWNED`] for files
+/// without a recorded owner.
+pub const TAKE_OVER: &str = "flowcon.take-over";
+/// Value of [`TAKE_OVER`] for files that no job is recorded to own.
+pub const UNOWNED: &str = "unknown";
 /// `wait` or `restart`: what happens if its node is lost.
 pub const ON_NODE_LOSS: &str = "flowcon.on-node-loss";
 /// Comma-separated names of services or gangs that must exit with code 0 before the job starts.
@@ -43,7 +48,7 @@ pub const RENTED: &str = "flowcon.rented";
 pub const STAGE: &str = "flowcon.rented.stage";
 
 /// Labels that users may set on a service.
-const USER_LABELS: [&str; 12] = [
+const USER_LABELS: [&str; 13] = [
     QUEUE,
     GANG,
     WORKERS_MIN,
@@ -52,6 +57,7 @@ const USER_LABELS: [&str; 12] = [
     MOVABLE,
     STOP_GRACE,
     CHECKPOINT,
+    TAKE_OVER,
     ON_NODE_LOSS,
     AFTER,
     DEADLINE,
@@ -86,6 +92,8 @@ pub struct JobOptions {
     pub stop_grace: Option<Millis>,
     /// The volume that holds its saved state.
     pub checkpoint: Option<Arc<str>>,
+    /// Whose saved state it continues.
+    pub take_over: Option<Arc<str>>,
     /// Whether it starts elsewhere once its node is certainly lost.
     pub restarts_on_loss: bool,
     /// Jobs that must be done before it starts.
@@ -145,6 +153,7 @@ pub fn options(labels: &Labels) -> Result<JobOptions, String> {
         movable: parsed(labels, MOVABLE, "true or false", |value| value.parse().ok())?,
         stop_grace: parsed(labels, STOP_GRACE, "a duration up to a day, such as 2m or 90s", grace)?,
         checkpoint: text(labels, CHECKPOINT)?,
+        take_over: text(labels, TAKE_OVER)?,
         restarts_on_loss: parsed(labels, ON_NODE_LOSS, "wait or restart", |value| match value {
             "wait" => Some(false),
             "restart" => Some(true),

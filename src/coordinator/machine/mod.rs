@@ -9,6 +9,7 @@
 //! jobs      services → jobs: labels and spec, or why a service is rejected       labels, job
 //! command   commands of operators: what each changes, and the names in them      command, names
 //! step      each job's next action, from its labels alone                        step, proof, transfer, manual, writes
+//! claim     whose saved state a volume holds                                     claims, volumes
 //! poll      reports of agents, and leases of jobs that may be started elsewhere   leases
 //! plan      the policy's decisions: starts, stops, moves                         observe, known_work, plan
 //! rent      opens rented nodes for waiting jobs, and closes idle ones            open_close, rented_node
@@ -20,6 +21,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod claims;
 mod command;
 mod event;
 mod handle;
@@ -41,9 +43,11 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod volumes;
 mod writes;
 
 pub use event::{At, Command, CommandId, CoordinatorSettings, Effect, Event, LOOKS_VALID, Question, RentSettings};
 pub use job::{Job, Rejection};
 pub use record::{Goal, JobPhase, Record};
 pub use state::Machine;
+pub use volumes::check_submission;

@@ -1,5 +1,6 @@
 //! Observes, plans, checks the plan, and begins its actions: starts and fences.
 
+use super::claims::Claimed;
 use super::event::At;
 use super::observe::Observed;
 use super::record::{Goal, JobPhase};
@@ -69,8 +70,14 @@ impl Machine {
             if starts.len() > room && room < self.settings.changes_most {
                 continue;
             }
+            room = room.saturating_sub(starts.len());
+            let claimed = |start: &Start| {
+                self.claim_for_start(&observed.jobs[start.job][start.worker as usize], &observed.nodes[start.node], at)
+            };
+            if starts.iter().map(claimed).filter(|is_claimed| !is_claimed).count() > 0 {
+                continue;
+            }
             for Start { job, worker, node, reason } in starts.iter().cloned() {
-                room = room.saturating_sub(1);
                 let id = observed.jobs[job][worker as usize].clone();
                 self.begin_start(&id, &observed.nodes[node], reason, at);
             }
@@ -100,6 +107,19 @@ impl Machine {
         write.text = format!("{} on {}: {reason}", write.text, self.name_of(node));
         self.set_reason(id, reason);
         self.write(id, write, None, at);
+    }
+
+    /// Whether a job is recorded as the owner of its saved state, from which it starts on a node; requests that if not.
+    fn claim_for_start(&mut self, id: &ServiceId, node: &NodeId, at: At) -> bool {
+        let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return true };
+        let Ok(job) = seen.job.clone() else { return true };
+        let home = job.record.home.clone().filter(|_| job.needs_carriage(node));
+        match self.claim(id, &job, home.as_ref().unwrap_or(node), at) {
+            Claimed::Yes => return true,
+            Claimed::Asked(why) => self.set_why(id, WhyKind::InProgress, why),
+            Claimed::No(why) => self.set_why(id, WhyKind::VolumeTaken, why),
+        }
+        false
     }
 
     fn begin_stop(&mut self, id: &ServiceId, reason: &ClusterReason, at: At) {

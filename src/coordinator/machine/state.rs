@@ -25,6 +25,8 @@ pub struct Machine {
     pub(super) nodes: BTreeMap<NodeId, SeenNode>,
     /// The services with the label `flowcon.queue`.
     pub(super) seen: BTreeMap<ServiceId, Seen>,
+    /// Services that write to the same volume, by its name.
+    pub(super) shared_volumes: BTreeMap<Arc<str>, Vec<ServiceId>>,
     pub(super) looks: Looks,
     pub(super) command_queue: Vec<QueuedCommand>,
     pub(super) node_command_queue: Vec<QueuedNodeCommand>,
@@ -138,8 +140,31 @@ pub(super) struct Memory {
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.
     pub renewed: Option<NodeId>,
+    pub claim: Option<ClaimState>,
     /// A task that has ended, perhaps because its agent stopped it, and when that was first seen.
     pub ended: Option<(Arc<str>, Millis)>,
+}
+
+/// Claim of a checkpoint volume on a node, for one version of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ClaimState {
+    pub node: NodeId,
+    pub version: u64,
+    /// Earliest time of the next request.
+    pub next: Millis,
+    pub is_granted: bool,
+    /// Why it was refused.
+    pub refused: Option<String>,
+    /// Why there was no answer.
+    pub detail: Option<String>,
+    /// A removed job without saved state that may be replaced as the owner.
+    pub replaces: Option<ServiceId>,
+}
+
+impl ClaimState {
+    pub(super) fn new(node: NodeId, version: u64, next: Millis) -> ClaimState {
+        ClaimState { node, version, next, is_granted: false, refused: None, detail: None, replaces: None }
+    }
 }
 
 /// Proof that one version of a fenced service is gone.
@@ -258,6 +283,7 @@ impl Machine {
             look_error: None,
             nodes: BTreeMap::new(),
             seen: BTreeMap::new(),
+            shared_volumes: BTreeMap::new(),
             looks: Looks::default(),
             command_queue: Vec::new(),
             node_command_queue: Vec::new(),

@@ -7,6 +7,7 @@
 //! starting ──fails──► stopping, and back to its source by the same steps
 //! ```
 
+use super::claims::Claimed;
 use super::event::At;
 use super::job::{Job, ManualChange, NOWHERE, Rejection, Run};
 use super::known_work::Training;
@@ -94,6 +95,9 @@ impl Machine {
                 "its saved state is on node {name}, which is unreachable; if the node is lost for good, run `flowctl cluster node-is-off` to start without that state"
             );
             return self.set_why(id, WhyKind::StateOutOfReach, text);
+        }
+        if self.waits_for_its_state(id, job, at) {
+            return;
         }
         match self.prove(id, Needs::Last(None), at) {
             Err(why) => self.set_why(id, why.kind, why.text),
@@ -204,14 +208,16 @@ impl Machine {
         let reported = self.worker_in(id, job, task).map(|worker| worker.units.is_some());
         let settings = &self.settings;
         let (settle, silent, verify) = (settings.settle, settings.heard_within, settings.verify_within);
-        let stays = self.why_it_stays(id, job);
+        let stays = self.why_it_stays(id, job).map(|why| (WhyKind::NoPlace, why));
+        let taken = (job.record.phase == JobPhase::Running).then(|| self.claim_of_running(id, job, at)).flatten();
+        let remark = taken.map(|why| (WhyKind::VolumeTaken, why)).or(stays);
         let Some(seen) = self.seen.get_mut(id) else { return };
         seen.memory.down_since = None;
         let ran = at.now.since(*seen.memory.runs_since.get_or_insert(at.now));
         let is_leased = seen.memory.renewed.is_some() && seen.memory.renewed == job.record.home;
         if job.record.phase == JobPhase::Running {
-            match stays {
-                Some(why) => self.set_why(id, WhyKind::NoPlace, why),
+            match remark {
+                Some((kind, why)) => self.set_why(id, kind, why),
                 None => self.has_news |= seen.memory.why.take().is_some(),
             }
             if let Some(write) = job.lease_written(is_leased) {
@@ -271,9 +277,14 @@ impl Machine {
         match (job.record.goal, &job.record.to) {
             (Some(Goal::Move | Goal::Return), Some(to)) if self.takes(job, to) => {
                 let to = to.clone();
+                let past = past.into_iter();
                 let write = match job.needs_carriage(&to) {
-                    true => job.carry(&to, past.into_iter()),
-                    false => job.start(&to, past.into_iter()),
+                    true => job.carry(&to, past),
+                    false => match self.claim(id, job, &to, at) {
+                        Claimed::Yes => job.start(&to, past),
+                        Claimed::Asked(why) => return self.set_why(id, WhyKind::InProgress, why),
+                        Claimed::No(_) => job.wait(past),
+                    },
                 };
                 self.write(id, write, None, at);
             }

@@ -11,6 +11,7 @@ use model::swarm::{
 use model::{Bytes, Millis, Refusal};
 use std::collections::{BTreeMap, VecDeque};
 
+mod claims;
 mod commands;
 mod known_work;
 mod leased;
@@ -29,6 +30,7 @@ struct Bench {
     /// Nodes whose agents do not reply to questions for a proof.
     mute: Vec<NodeId>,
     agents: leased::Agents,
+    volumes: claims::Volumes,
     /// The first attestations of agents; all later ones are `Gone`.
     attestations: VecDeque<Attestation>,
     /// If set, collects questions for a proof instead of replying.
@@ -40,12 +42,17 @@ struct Bench {
     out_of_date: usize,
 }
 
+const OWN: &str = "own";
+
 fn node(name: &str) -> NodeId {
     NodeId(name.into())
 }
 
+/// A service that mounts a volume of its own. That is its checkpoint if the label says [`OWN`].
 fn service(name: &str, labels: &[(&str, &str)]) -> SwarmService {
-    let labels: Labels = labels.iter().map(|(label, value)| ((*label).into(), (*value).into())).collect();
+    let own = format!("{name}-saved");
+    let value = |value: &str| if value == OWN { own.as_str().into() } else { value.into() };
+    let labels: Labels = labels.iter().map(|(label, text)| ((*label).into(), value(text))).collect();
     SwarmService {
         id: ServiceId(name.into()),
         name: name.into(),
@@ -61,9 +68,13 @@ fn service(name: &str, labels: &[(&str, &str)]) -> SwarmService {
         request: Resources { cores: 1.0, ..Resources::default() },
         restart: RestartRule { condition: RestartCondition::OnFailure, attempts: Some(1) },
         stop_grace: Some(Millis::from_secs(10)),
-        volumes: vec![MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: true }],
+        volumes: vec![mounted(&own)],
         command: vec!["train".into()],
     }
+}
+
+fn mounted(volume: &str) -> MountedVolume {
+    MountedVolume { name: volume.into(), target: "/saved".into(), is_local: true, is_read_only: false }
 }
 
 fn swarm_node(name: &str) -> SwarmNode {
@@ -95,6 +106,7 @@ impl Bench {
             status: ClusterStatus::default(),
             mute: Vec::new(),
             agents: leased::Agents::default(),
+            volumes: claims::Volumes::default(),
             attestations: VecDeque::new(),
             withheld: None,
             carries: TransferOutcome::Carried { size: Bytes(1), sha256: "0".into() },
@@ -150,6 +162,10 @@ impl Bench {
                     false => self.attestations.pop_front().unwrap_or(Attestation::Gone),
                 };
                 Event::Attested(question, attestation)
+            }
+            Effect::Claim { claim, version } => {
+                let outcome = self.volumes.claim(&claim);
+                Event::Claimed { claim, version, outcome }
             }
             Effect::RunHook { node, command, .. } => {
                 self.did.push(command.join(" "));
@@ -226,7 +242,7 @@ impl Bench {
 
 /// Returns a bench with a movable job that runs on `a`.
 fn running() -> Bench {
-    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN)])]);
     bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
     bench.passes(30);
     assert_eq!(bench.did, ["starting 1@a", "running"]);

@@ -3,6 +3,7 @@
 //! The transfer begins once no container lives. Tasks in flight at the fence may still arrive later, so all nodes are asked again before the
 //! start, and the source also whether its state is still the transferred one. If not, a new transfer with the next number begins.
 
+use super::claims::Claimed;
 use super::event::{At, Effect};
 use super::job::Job;
 use super::proof::Needs;
@@ -29,7 +30,7 @@ impl Machine {
         let (most, within) = (self.settings.carries_most, self.settings.carry_within);
         let name = self.name_of(to);
         let Some(seen) = self.seen.get_mut(id) else { return };
-        let number = job.record.number;
+        let (number, of) = (job.record.number, seen.service.name.clone());
         let fresh = Carrying { number, failures: 0, next: at.now, is_under_way: false, came: None, error: None };
         let carrying = match &mut seen.memory.carrying {
             Some(carrying) if carrying.number == number => carrying,
@@ -62,7 +63,7 @@ impl Machine {
             carrying.is_under_way = true;
             carrying.next = at.now.after(within);
             let (service, volume, from, to) = (id.clone(), volume.clone(), from.clone(), to.clone());
-            self.effects.push(Effect::Carry(Transfer { service, volume, from, to, number }));
+            self.effects.push(Effect::Carry(Transfer { service, name: of, volume, from, to, number }));
         }
         self.set_why(id, WhyKind::Carrying, format!("its saved state is being transferred to {name}{error}"));
     }
@@ -110,9 +111,15 @@ impl Machine {
         if let Err(why) = self.prove(id, Needs::Last(None), at) {
             return self.set_why(id, why.kind, why.text);
         }
+        let mut home =
+            job.record.home.clone().filter(|home| self.may_keep(home) && job.record.goal == Some(Goal::Move));
+        match home.as_ref().map(|home| self.claim(id, job, home, at)) {
+            Some(Claimed::Asked(why)) => return self.set_why(id, WhyKind::InProgress, why),
+            Some(Claimed::No(_)) => home = None,
+            Some(Claimed::Yes) | None => {}
+        }
         let Some(seen) = self.seen.get(id) else { return };
         let past = past_of(&seen.tasks).into_iter();
-        let home = job.record.home.clone().filter(|home| self.may_keep(home) && job.record.goal == Some(Goal::Move));
         let mut write = match &home {
             Some(home) => job.start(home, past),
             None => job.wait(past),

@@ -6,7 +6,7 @@ use model::swarm::{Attestation, ServiceId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The label of containers of Swarm services, with the id of the service.
@@ -49,6 +49,8 @@ pub struct VolumePlace {
     pub data: PathBuf,
     /// Services whose containers mount it; `None` for a container without a service.
     pub users: BTreeSet<Option<ServiceId>>,
+    /// Containers that have not ended and can write to it: their services and names.
+    pub writers: Vec<(Option<ServiceId>, Arc<str>)>,
 }
 
 impl Engine {
@@ -102,14 +104,25 @@ impl Engine {
         let data = volume["Mountpoint"].as_str().filter(|path| path.starts_with('/'));
         let data =
             PathBuf::from(data.ok_or_else(|| format!("the engine does not report the location of the volume {name}"))?);
-        let mut users = BTreeSet::new();
+        let (mut users, mut writers) = (BTreeSet::new(), Vec::new());
         for container in self.containers(None).await? {
             let mounts = container["Mounts"].as_array().map_or(&[][..], Vec::as_slice);
+            // A bind mount may name the directory of the volume. One above it is that of a tool, such as an agent in a container.
+            let is_it = |mount: &&Value| {
+                let bound = mount["Source"].as_str().filter(|_| mount["Type"].as_str() == Some("bind"));
+                mount["Name"].as_str() == Some(name) || bound.is_some_and(|source| Path::new(source).starts_with(&data))
+            };
+            let service = container["Labels"][SERVICE_LABEL].as_str().map(|id| ServiceId(id.into()));
             if mounts.iter().any(|mount| mount["Name"].as_str() == Some(name)) {
-                users.insert(container["Labels"][SERVICE_LABEL].as_str().map(|id| ServiceId(id.into())));
+                users.insert(service.clone());
+            }
+            let can_write = mounts.iter().filter(is_it).any(|mount| mount["RW"].as_bool() != Some(false));
+            if can_write && !has_ended(&container) {
+                let named = container["Names"][0].as_str().map(|name| name.trim_start_matches('/'));
+                writers.push((service, named.or(container["Id"].as_str()).unwrap_or_default().into()));
             }
         }
-        Ok(FoundVolume::Local(VolumePlace { data, users }))
+        Ok(FoundVolume::Local(VolumePlace { data, users, writers }))
     }
 
     /// Stops a container: SIGTERM, then SIGKILL after `grace_s` seconds.
@@ -153,9 +166,13 @@ fn worker(container: &Value) -> Option<LocalWorker> {
         service: ServiceId(text(&container["Labels"][SERVICE_LABEL])?),
         task: text(&container["Labels"][TASK]).unwrap_or_default(),
         has_started: container["State"].as_str() != Some("created"),
-        // `created` is about to start, and `removing` may not have ended yet.
-        has_ended: matches!(container["State"].as_str(), Some("exited" | "dead")),
+        has_ended: has_ended(container),
     })
+}
+
+/// Whether a container has ended: `created` is about to start, and `removing` may not have ended yet.
+fn has_ended(container: &Value) -> bool {
+    matches!(container["State"].as_str(), Some("exited" | "dead"))
 }
 
 /// Returns the processes in the cgroups of these containers.

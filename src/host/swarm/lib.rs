@@ -198,6 +198,14 @@ impl Engine {
         id.ok_or_else(|| Refusal::Failed("Swarm created the service without returning its id".to_owned()))
     }
 
+    /// Reads all services of the Swarm, including those that are no jobs.
+    ///
+    /// # Errors
+    /// A message.
+    pub async fn services(&self) -> Result<Vec<SwarmService>, String> {
+        Ok(self.list("/services").await?.iter().filter_map(read::service).collect())
+    }
+
     /// Returns the current state of a service; `None` = it does not exist.
     ///
     /// # Errors

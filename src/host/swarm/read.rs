@@ -145,6 +145,7 @@ fn volume(mount: &Value) -> Option<MountedVolume> {
         name: text(&mount["Source"])?,
         target: text(&mount["Target"])?,
         is_local: is_plain && matches!(driver["Name"].as_str(), None | Some("" | "local")),
+        is_read_only: mount["ReadOnly"].as_bool() == Some(true),
     })
 }
 
@@ -231,7 +232,7 @@ mod tests {
                         "Image": "job:1", "Labels": {"flowcon.enable": "true"}, "StopGracePeriod": 30_000_000_000_u64,
                         "Command": ["python", "train.py"], "Args": ["--epochs", "50"],
                         "Mounts": [
-                            {"Type": "volume", "Source": "saved", "Target": "/saved"},
+                            {"Type": "volume", "Source": "saved", "Target": "/saved", "ReadOnly": true},
                             {"Type": "volume", "Source": "nfs", "Target": "/n", "VolumeOptions": {"DriverConfig": {"Options": {"type": "nfs"}}}},
                             {"Type": "bind", "Source": "/data", "Target": "/data"}
                         ]
@@ -253,7 +254,8 @@ mod tests {
         assert_eq!(service.other_constraints, [Arc::from("node.hostname!=old")]);
         assert_eq!(service.request, Resources { cores: 1.5, memory: Bytes(1024), gpus: 2 });
         assert_eq!(service.restart, RestartRule { condition: RestartCondition::OnFailure, attempts: Some(3) });
-        assert_eq!(service.volumes.iter().map(|volume| volume.is_local).collect::<Vec<_>>(), [true, false]);
+        let volumes = service.volumes.iter().map(|volume| (volume.is_local, volume.is_read_only));
+        assert_eq!(volumes.collect::<Vec<_>>(), [(true, true), (false, false)]);
         assert_eq!(service.command, ["job:1", "python", "train.py", "--epochs", "50"].map(Arc::from));
         assert_eq!((service.version, service.stop_grace), (21, Some(Millis(30_000))));
         assert_eq!(service.created, Millis(1_795_424_968_559));

@@ -88,7 +88,10 @@ pub(super) fn created(submission: &Submission) -> Value {
     let mounts: Vec<Value> = submission
         .volumes
         .iter()
-        .map(|(name, target)| json!({"Type": "volume", "Source": name.as_ref(), "Target": target.as_ref()}))
+        .map(|(name, target)| {
+            let is_read_only = submission.read_only.contains(name);
+            json!({"Type": "volume", "Source": name.as_ref(), "Target": target.as_ref(), "ReadOnly": is_read_only})
+        })
         .collect();
     let networks: Vec<Value> = submission.networks.iter().map(|network| json!({"Target": network})).collect();
     json!({
@@ -168,6 +171,16 @@ mod tests {
         node(&mut spec, &NodeChange { node: NodeId("n".into()), version: 1, labels, availability });
         let labels = json!({"gpu": "a100", "flowcon.rented.stage": "closing"});
         assert_eq!(spec, json!({"Role": "worker", "Availability": "drain", "Labels": labels}));
+    }
+
+    #[test]
+    fn a_volume_of_a_submission_is_read_only_if_it_says_so() {
+        let volumes = vec![("saved".into(), "/saved".into()), ("data".into(), "/data".into())];
+        let spec = created(&Submission { volumes, read_only: vec!["data".into()], ..Submission::default() });
+        let mounts = spec["TaskTemplate"]["ContainerSpec"]["Mounts"].as_array().unwrap();
+        let mounts: Vec<_> =
+            mounts.iter().map(|mount| (mount["Source"].as_str(), mount["ReadOnly"].as_bool())).collect();
+        assert_eq!(mounts, [(Some("saved"), Some(false)), (Some("data"), Some(true))]);
     }
 
     #[test]

@@ -54,6 +54,9 @@ pub struct Submission {
     pub constraints: Vec<String>,
     /// Volumes: name and mount point.
     pub volumes: Vec<(Arc<str>, Arc<str>)>,
+    /// Names of the volumes that it can only read.
+    #[serde(default)]
+    pub read_only: Vec<Arc<str>>,
     /// Networks by name.
     pub networks: Vec<String>,
     /// Stop grace period.

@@ -180,6 +180,8 @@ pub enum WhyKind {
     NoProof,
     /// The node with its saved state does not respond.
     StateOutOfReach,
+    /// Its checkpoint volume holds the saved state of another job.
+    VolumeTaken,
     /// Its saved state is being transferred, or the transfer failed.
     Carrying,
     /// It failed to start too often.

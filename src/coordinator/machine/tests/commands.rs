@@ -40,7 +40,7 @@ impl Bench {
 
 /// Returns a bench with a gang of two workers on `a`, of which the first has ended.
 fn half_done() -> Bench {
-    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (CHECKPOINT, "saved")]);
+    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (CHECKPOINT, OWN)]);
     let mut bench = Bench::with(["w1", "w2"].map(worker).to_vec());
     bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
     bench.passes(30);
@@ -219,7 +219,7 @@ fn a_suspended_job_is_on_a_node_only_if_its_saved_state_is_there_alone() {
 
 #[test]
 fn the_node_to_which_the_owner_pinned_a_job_before_its_first_start_stays_the_only_one() {
-    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")]);
+    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN)]);
     job.pin = Some(node("b"));
     let mut bench = Bench::with(vec![job]);
     bench.passes(30);

@@ -5,7 +5,7 @@ use super::*;
 /// A job with one worker that runs `command`.
 fn running(name: &str, command: &str) -> SwarmService {
     let command = command.split(' ').map(Into::into).collect();
-    SwarmService { command, ..service(name, &[(QUEUE, "true"), (CHECKPOINT, "saved")]) }
+    SwarmService { command, ..service(name, &[(QUEUE, "true"), (CHECKPOINT, OWN)]) }
 }
 
 /// Returns the work of each job as observed now, by name.

@@ -64,6 +64,7 @@ impl Bench {
             others: self.agents.others.contains(&node).into(),
             held: held.map(lease).collect(),
             stopped: self.agents.stopped.clone(),
+            saved: self.volumes.saved_on(&node),
             ..NodeReport::default()
         };
         Event::Polled { node, leases, asked, report: Ok(report) }
@@ -88,7 +89,7 @@ impl Bench {
 
 /// Returns a bench with a job that runs on `a`, has its state on shared storage, and may start elsewhere if its node is lost.
 fn leased() -> Bench {
-    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved"), (ON_NODE_LOSS, "restart")]);
+    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN), (ON_NODE_LOSS, "restart")]);
     job.volumes[0].is_local = false;
     let mut bench = Bench::with(vec![job]);
     bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
@@ -205,7 +206,7 @@ fn a_leased_job_starts_elsewhere_after_its_node_was_lost_for_long_enough() {
 
 #[test]
 fn a_job_whose_state_is_only_on_its_node_gets_no_lease() {
-    let job = service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved"), (ON_NODE_LOSS, "restart")]);
+    let job = service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN), (ON_NODE_LOSS, "restart")]);
     let mut bench = Bench::with(vec![job]);
     bench.passes(60);
     assert_eq!((bench.state("job"), bench.leased(), bench.agents.held.len()), (JobState::Running, None, 0));

@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns a bench with a job that was started without a pin and runs on `b`.
 fn unpinned(change: impl FnOnce(&mut SwarmService)) -> Bench {
-    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")]);
+    let mut job = service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN)]);
     job.mode = ServiceMode::Replicated(1);
     change(&mut job);
     let mut bench = Bench::with(vec![job]);
@@ -43,8 +43,7 @@ fn the_saved_state_of_a_job_that_ran_without_a_pin_is_transferred() {
 
 #[test]
 fn a_job_with_other_local_volumes_starts_where_it_ran_without_a_pin() {
-    let data = MountedVolume { name: "data".into(), target: "/data".into(), is_local: true };
-    let mut bench = unpinned(|job| job.volumes.push(data));
+    let mut bench = unpinned(|job| job.volumes.push(mounted("data")));
     scale_to_0(&mut bench);
     assert!(bench.did.contains(&"starting 1@b".to_owned()), "{:?}", bench.did);
     assert_eq!(bench.status.jobs[0].node, Some(node("b")));

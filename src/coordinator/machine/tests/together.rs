@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_gang_that_lacks_a_worker_stops_as_a_whole_and_resumes_as_a_whole() {
-    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (CHECKPOINT, "saved")]);
+    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (CHECKPOINT, OWN)]);
     let mut bench = Bench::with(["w1", "w2", "w3"].map(worker).to_vec());
     let states = |bench: &Bench| ["w1", "w2", "w3"].map(|name| bench.state(name));
     bench.passes(30);
@@ -39,7 +39,7 @@ pub(super) fn renting() -> Machine {
 
 #[test]
 fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
-    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN)])]);
     bench.machine = renting();
     bench.swarm.nodes[1].labels.insert(labels::RENTED.into(), "true".into());
     bench.swarm.nodes[0].labels.insert(labels::RENTED.into(), "true".into());
@@ -55,7 +55,7 @@ fn an_idle_rented_node_is_closed_and_a_waiting_job_opens_it_again() {
 
 #[test]
 fn a_rented_node_with_governed_work_that_is_no_service_is_not_closed() {
-    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN)])]);
     bench.machine = renting();
     bench.swarm.nodes[1].labels.insert(labels::RENTED.into(), "true".into());
     bench.agents.others = vec![node("b")];
@@ -68,7 +68,7 @@ fn a_rented_node_with_governed_work_that_is_no_service_is_not_closed() {
 
 #[test]
 fn reservations_of_services_that_are_not_jobs_are_not_free() {
-    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, "saved")])]);
+    let mut bench = Bench::with(vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN)])]);
     for node in &mut bench.swarm.nodes {
         node.reserved = Resources { cores: 1.5, memory: Bytes(1 << 30), gpus: 0 };
     }
@@ -88,7 +88,7 @@ fn the_stop_grace_of_a_service_is_raised_before_its_start_and_never_shortened() 
     let job = |name: &str, label: Option<&str>, configured: Option<Millis>, saves: bool| {
         let mut labels = vec![(QUEUE, "true")];
         labels.extend(label.map(|label| (labels::STOP_GRACE, label)));
-        labels.extend(saves.then_some((CHECKPOINT, "saved")));
+        labels.extend(saves.then_some((CHECKPOINT, OWN)));
         SwarmService { stop_grace: configured, volumes: Vec::new(), ..service(name, &labels) }
     };
     for (label, configured, saves, expected) in [
@@ -100,7 +100,7 @@ fn the_stop_grace_of_a_service_is_raised_before_its_start_and_never_shortened() 
         (None, None, false, None),
     ] {
         let mut service = job("job", label, configured, saves);
-        service.volumes = vec![MountedVolume { name: "saved".into(), target: "/saved".into(), is_local: false }];
+        service.volumes = vec![MountedVolume { is_local: false, ..mounted("job-saved") }];
         let other =
             SwarmService { labels: [(labels::STOP_GRACE.into(), "9m".into())].into(), ..job("x", None, None, false) };
         let mut bench = Bench::with(vec![service, other]);

@@ -1,31 +1,16 @@
 //! The state of a Docker Swarm cluster and changes to its services: plain data between the engine client and the coordinator.
 
+mod id;
+mod saved_state;
+
+pub use id::{NodeId, ServiceId};
+pub use saved_state::{Claim, ClaimOutcome, Owner, SavedState};
+
 use super::cluster::{Constraint, Resources};
 use super::{Bytes, Estimate, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
-
-/// A node's id in its Swarm.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NodeId(pub Arc<str>);
-
-/// A service's id in its Swarm.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ServiceId(pub Arc<str>);
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for ServiceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// The Swarm as reported by the engine of one manager: nodes, services and tasks, read with a few requests in quick succession.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -164,6 +149,9 @@ pub struct MountedVolume {
     pub target: Arc<str>,
     /// Whether it is on the node's disk (driver `local` without options).
     pub is_local: bool,
+    /// Whether its tasks can only read it.
+    #[serde(default)]
+    pub is_read_only: bool,
 }
 
 /// One task: an attempt of a service to run a container on a node.
@@ -268,6 +256,9 @@ pub enum Attestation {
 pub struct Transfer {
     /// The service whose saved state it holds.
     pub service: ServiceId,
+    /// The service's name; empty from older managers.
+    #[serde(default)]
+    pub name: Arc<str>,
     /// Name of the volume, the same on both nodes.
     pub volume: Arc<str>,
     /// The source node.
@@ -320,6 +311,9 @@ pub struct NodeReport {
     /// The latest tasks that the agent stopped because their lease had expired, whatever their exit code.
     #[serde(default)]
     pub stopped: Vec<Arc<str>>,
+    /// The saved states on the node's disk whose owner is recorded.
+    #[serde(default)]
+    pub saved: Vec<SavedState>,
 }
 
 /// A lease as held by a node's agent.
