@@ -100,7 +100,7 @@ fn of_two_jobs_with_the_same_checkpoint_volume_only_one_ever_starts() {
 
 #[test]
 fn a_stopped_job_whose_volume_became_that_of_another_is_not_resumed() {
-    let mut bench = Bench::with(vec![job("p1", "saved", &[]), job("p4", "own", &[])]);
+    let mut bench = Bench::with(vec![job("p1", "saved", &[]), job("p4", "mine", &[])]);
     bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
     bench.passes(60);
     bench.handle(Event::Command(Command::Suspend("p4".to_owned()), CommandId(1)));
@@ -185,14 +185,15 @@ fn a_volume_that_a_removed_job_never_wrote_to_is_free() {
 #[test]
 fn files_of_unknown_origin_and_a_container_started_by_hand_keep_a_job_waiting() {
     let mut bench = Bench::with(vec![job("new", "saved", &[])]);
-    bench.volumes.first = [ClaimOutcome::Unowned].into();
-    bench.passes(4);
-    taken(&bench, "new", &["no job is recorded as their owner", "flowcon.take-over=unknown"]);
-    bench.volumes.first = [ClaimOutcome::InUse("by-hand".into())].into();
-    bench.passes(12);
-    taken(&bench, "new", &["container by-hand on node a can write to volume saved"]);
+    bench.volumes.first = vec![ClaimOutcome::Unowned; 9].into();
     bench.passes(30);
-    assert_eq!(bench.state("new"), JobState::Running, "it is asked again");
+    taken(&bench, "new", &["no job is recorded as their owner", "flowcon.take-over=unknown"]);
+    bench.volumes.first = vec![ClaimOutcome::InUse("by-hand".into()); 9].into();
+    bench.passes(30);
+    taken(&bench, "new", &["container by-hand on node a can write to volume saved"]);
+    bench.volumes.first.clear();
+    bench.passes(30);
+    assert_eq!(bench.state("new"), JobState::Running, "the agent is asked again");
 }
 
 #[test]
