@@ -38,7 +38,8 @@ impl Claims {
             return Err(format!("the claim is for node {}, but this is node {own}", claim.node));
         }
         let _guard = self.guard().await;
-        match self.engine.volume(&claim.volume, true).await? {
+        self.engine.make_volume(&claim.volume, &claim.labels).await?;
+        match self.engine.volume(&claim.volume).await? {
             FoundVolume::Local(place) => decide(&place, claim)
                 .map_err(|error| format!("volume {}: {}", claim.volume, sandbox::explained(&error))),
             // Shared storage that the service does not show: there is no place for a record.
@@ -128,7 +129,8 @@ mod tests {
     fn claim(name: &str) -> Claim {
         let owner = Owner { service: service(name), name: name.into(), number: 0 };
         let (gang, replaces) = (Vec::new(), Vec::new());
-        Claim { owner, volume: "saved".into(), node: NodeId("n".into()), gang, replaces, takes_unowned: false }
+        let (volume, labels, node) = ("saved".into(), Default::default(), NodeId("n".into()));
+        Claim { owner, volume, labels, node, gang, replaces, takes_unowned: false }
     }
 
     /// A volume with the state of `of`, if given, and with these live containers of services.

@@ -234,6 +234,9 @@ impl Client {
     }
 
     fn rejection(&self, status: StatusCode, words: &[u8]) -> String {
+        if status == StatusCode::NOT_FOUND {
+            return self.message("does not know this request; install the same version of flowcoord on all nodes");
+        }
         let words = String::from_utf8_lossy(&words[..words.len().min(ERROR_AT_MOST)]);
         self.message(&format!("rejected the request: {status} {words}"))
     }

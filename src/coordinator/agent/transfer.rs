@@ -99,7 +99,7 @@ impl Carriages {
             }
             Attestation::Unknown(why) => return Err(why),
         }
-        let place = match self.engine.volume(&carriage.volume, false).await? {
+        let place = match self.engine.volume(&carriage.volume).await? {
             FoundVolume::Local(place) => Some(place),
             FoundVolume::Missing => None,
             FoundVolume::Other => {
@@ -209,7 +209,7 @@ impl Carriages {
 
     /// Attests whether a volume that held no state when it was offered still holds none.
     async fn attest_missing(&self, volume: &str) -> Attestation {
-        match self.engine.volume(volume, false).await {
+        match self.engine.volume(volume).await {
             Ok(FoundVolume::Missing) => Attestation::Gone,
             Ok(FoundVolume::Local(place)) if matches!(owner::is_empty(&place.data), Ok(true)) => Attestation::Gone,
             Ok(FoundVolume::Local(_) | FoundVolume::Other) => Attestation::Changed,
@@ -267,7 +267,10 @@ impl Carriages {
                 carriage.to, identity.own.node
             ));
         }
-        let place = match self.engine.volume(&carriage.volume, true).await {
+        if let Err(why) = self.engine.make_volume(&carriage.volume, &BTreeMap::new()).await {
+            return TransferOutcome::Failed(why);
+        }
+        let place = match self.engine.volume(&carriage.volume).await {
             Ok(FoundVolume::Local(place)) => place,
             Ok(FoundVolume::Other | FoundVolume::Missing) => {
                 return TransferOutcome::Impossible(format!(

@@ -69,7 +69,7 @@ pub(super) fn service(number: usize, version: u64) -> SwarmService {
     }
     let is_local = !behaviour.is_shared;
     let (name, target) = (volume_name(number).into(), "/saved".into());
-    let volume = MountedVolume { name, target, is_local, is_read_only: false };
+    let volume = MountedVolume { name, target, is_local, is_read_only: false, labels: BTreeMap::new() };
     SwarmService {
         id: ServiceId(format!("s{number}").into()),
         name: format!("job-{number}").into(),

@@ -11,11 +11,11 @@ use super::event::{At, Effect};
 use super::job::Job;
 use super::labels::{TAKE_OVER, UNOWNED, shown};
 use super::record::{JobPhase, Record};
-use super::state::{ClaimState, Machine, Seen};
+use super::state::{ClaimState, Machine, Seen, SeenNode};
 use super::volumes::{VolumeUse, has_ended, written};
 use super::writes::{Spec, Write};
 use model::Refusal;
-use model::cluster::{Submission, WhyKind};
+use model::cluster::{NodeState, Submission, WhyKind};
 use model::swarm::{Claim, ClaimOutcome, NodeId, Owner, ServiceId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,33 +100,29 @@ impl Machine {
         if let Some(node) = ended {
             return Ok(Some(node));
         }
-        let mut newest: Vec<(&NodeId, &Owner)> = Vec::new();
-        for (node, owner) in self.saved_in(volume) {
-            let is_own = owner.service == *id || self.is_in_gang(&owner.service, job);
-            if is_own || self.is_of_job(&owner.service) {
-                // That of another job that is here was reported by its name, or stayed on a node that the job has left.
-                continue;
-            }
-            if !takes_over(job, owner) {
-                return Err((WhyKind::VolumeTaken, self.left_text(volume, node, owner)));
-            }
-            newest.retain(|(_, known)| known.number >= owner.number);
-            if newest.iter().all(|(_, known)| known.number <= owner.number) {
-                newest.push((node, owner));
-            }
+        // The state of another job in the cluster is not in question: it was reported by its name, or is on a node that the job has left.
+        let is_left = |owner: &Owner| owner.service != *id && !self.is_of_job(&owner.service);
+        let (named, other): (Vec<_>, Vec<_>) =
+            self.saved_in(volume).filter(|(_, owner)| is_left(owner)).partition(|(_, owner)| takes_over(job, owner));
+        if let ([], Some((node, owner))) = (named.as_slice(), other.first()) {
+            return Err((WhyKind::VolumeTaken, self.left_text(volume, node, owner)));
+        }
+        let latest = named.iter().map(|(_, owner)| owner.number).max();
+        let newest: Vec<_> = named.into_iter().filter(|(_, owner)| Some(owner.number) == latest).collect();
+        // A closed node is off for as long as no job needs it.
+        let is_silent = |node: &&SeenNode| node.report.is_none() && self.state_of(node).0 != NodeState::Closed;
+        if job.options.take_over.is_some()
+            && let Some(silent) = self.nodes.values().find(is_silent)
+        {
+            let what = format!(
+                "node {}, which may hold the newest of the state that it takes over, does not respond; if that node is lost for good, remove it with `docker node rm`; to start afresh, remove the label {TAKE_OVER}",
+                silent.node.hostname
+            );
+            return Err((WhyKind::StateOutOfReach, what));
         }
         match newest.as_slice() {
+            [] => Ok(None),
             [(node, _)] => Ok(Some((*node).clone())),
-            [] => match self.nodes.values().find(|node| job.options.take_over.is_some() && node.report.is_none()) {
-                Some(silent) => {
-                    let what = format!(
-                        "node {}, which may hold the state that it takes over, does not respond; to start afresh, remove the label {TAKE_OVER}",
-                        silent.node.hostname
-                    );
-                    Err((WhyKind::StateOutOfReach, what))
-                }
-                None => Ok(None),
-            },
             several => {
                 let names: Vec<Arc<str>> = several.iter().map(|(node, _)| self.name_of(node)).collect();
                 let (volume, names) = (shown(volume), names.join(" and "));
@@ -182,6 +178,13 @@ impl Machine {
             let claim = Claim {
                 owner: Owner { service: id.clone(), name, number: job.record.number },
                 volume: volume.clone(),
+                labels: seen
+                    .service
+                    .volumes
+                    .iter()
+                    .find(|mounted| mounted.name == *volume)
+                    .map(|mounted| mounted.labels.clone())
+                    .unwrap_or_default(),
                 node: node.clone(),
                 gang: self.rest_of_gang(id, job),
                 replaces: self.replaceable(job, volume).chain(state.replaces.clone()).collect(),
@@ -294,10 +297,12 @@ impl Machine {
         let label = |name: &str| submission.labels.get(name);
         let Some(volume) = label(super::labels::CHECKPOINT) else { return Ok(()) };
         let is_meant = |owner: &Owner| label(TAKE_OVER).is_some_and(|name| is_named(owner, name));
-        let mut left = self.saved_in(volume).filter(|(_, owner)| !self.is_of_job(&owner.service) && !is_meant(owner));
-        match left.next() {
-            Some((node, owner)) => Err(Refusal::Refused(self.left_text(volume, node, owner))),
-            None => Ok(()),
+        let left = || self.saved_in(volume).filter(|(_, owner)| !self.is_of_job(&owner.service));
+        match left().next() {
+            Some((node, owner)) if !left().any(|(_, owner)| is_meant(owner)) => {
+                Err(Refusal::Refused(self.left_text(volume, node, owner)))
+            }
+            _ => Ok(()),
         }
     }
 }

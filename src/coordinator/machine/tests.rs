@@ -19,6 +19,8 @@ mod manual;
 mod moves;
 mod together;
 
+use claims::mounted;
+
 /// The machine, a simulated Swarm with agents, and a log of the executed actions.
 struct Bench {
     machine: Machine,
@@ -71,10 +73,6 @@ fn service(name: &str, labels: &[(&str, &str)]) -> SwarmService {
         volumes: vec![mounted(&own)],
         command: vec!["train".into()],
     }
-}
-
-fn mounted(volume: &str) -> MountedVolume {
-    MountedVolume { name: volume.into(), target: "/saved".into(), is_local: true, is_read_only: false }
 }
 
 fn swarm_node(name: &str) -> SwarmNode {

@@ -78,10 +78,15 @@ fn explained(wanted: &VolumeUse, volume: &str, other: &SwarmService, has_ended: 
             "volume {volume} holds the saved state of job {name}: mount it read-only, use another volume, or wait for the end of {name}"
         );
     }
-    let ended = if has_ended { ", which has ended" } else { "" };
-    let then = if has_ended { "" } else { ", and wait for its end (--after) or remove it" };
+    if wanted.names(other) {
+        return format!("it continues from the saved state of job {name} in volume {volume}, and {name} has not ended");
+    }
+    let (state, flags) = match has_ended {
+        true => (", which has ended", String::new()),
+        false => ("", format!("--after {name} ")),
+    };
     format!(
-        "volume {volume} holds the saved state of job {name}{ended}: to start afresh, use another volume; to continue from it, submit with --take-over {name} (label {TAKE_OVER}={name}){then}"
+        "volume {volume} holds the saved state of job {name}{state}: to start afresh, use another volume; to continue from it, submit with {flags}--take-over {name} (label {TAKE_OVER}={name})"
     )
 }
 

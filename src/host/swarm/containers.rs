@@ -4,7 +4,7 @@ use super::Engine;
 use super::http::encoded;
 use model::swarm::{Attestation, ServiceId};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,16 +84,22 @@ impl Engine {
         }
     }
 
-    /// Looks up a volume; creates it if `make` is set and it does not exist.
+    /// Creates a volume with these labels, unless it exists.
+    ///
+    /// # Errors
+    /// A message.
+    pub async fn make_volume(&self, name: &str, labels: &BTreeMap<Arc<str>, Arc<str>>) -> Result<(), String> {
+        let labels: BTreeMap<&str, &str> = labels.iter().map(|(label, value)| (&**label, &**value)).collect();
+        self.http.post("/volumes/create", &json!({"Name": name, "Labels": labels})).await?.succeeded().map(drop)
+    }
+
+    /// Looks up a volume.
     ///
     /// # Errors
     /// A message: the engine does not respond, or reports an error.
-    pub async fn volume(&self, name: &str, make: bool) -> Result<FoundVolume, String> {
-        let answer = match make {
-            true => self.http.post("/volumes/create", &json!({"Name": name})).await?,
-            false => self.http.get(&format!("/volumes/{}", encoded(name))).await?,
-        };
-        if !make && answer.status == 404 {
+    pub async fn volume(&self, name: &str) -> Result<FoundVolume, String> {
+        let answer = self.http.get(&format!("/volumes/{}", encoded(name))).await?;
+        if answer.status == 404 {
             return Ok(FoundVolume::Missing);
         }
         let volume = answer.succeeded()?;

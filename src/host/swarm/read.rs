@@ -146,6 +146,7 @@ fn volume(mount: &Value) -> Option<MountedVolume> {
         target: text(&mount["Target"])?,
         is_local: is_plain && matches!(driver["Name"].as_str(), None | Some("" | "local")),
         is_read_only: mount["ReadOnly"].as_bool() == Some(true),
+        labels: labels(&mount["VolumeOptions"]["Labels"]),
     })
 }
 
@@ -232,7 +233,7 @@ mod tests {
                         "Image": "job:1", "Labels": {"flowcon.enable": "true"}, "StopGracePeriod": 30_000_000_000_u64,
                         "Command": ["python", "train.py"], "Args": ["--epochs", "50"],
                         "Mounts": [
-                            {"Type": "volume", "Source": "saved", "Target": "/saved", "ReadOnly": true},
+                            {"Type": "volume", "Source": "saved", "Target": "/saved", "ReadOnly": true, "VolumeOptions": {"Labels": {"a": "b"}}},
                             {"Type": "volume", "Source": "nfs", "Target": "/n", "VolumeOptions": {"DriverConfig": {"Options": {"type": "nfs"}}}},
                             {"Type": "bind", "Source": "/data", "Target": "/data"}
                         ]
@@ -256,6 +257,7 @@ mod tests {
         assert_eq!(service.restart, RestartRule { condition: RestartCondition::OnFailure, attempts: Some(3) });
         let volumes = service.volumes.iter().map(|volume| (volume.is_local, volume.is_read_only));
         assert_eq!(volumes.collect::<Vec<_>>(), [(true, true), (false, false)]);
+        assert_eq!(service.volumes[0].labels, BTreeMap::from([("a".into(), "b".into())]));
         assert_eq!(service.command, ["job:1", "python", "train.py", "--epochs", "50"].map(Arc::from));
         assert_eq!((service.version, service.stop_grace), (21, Some(Millis(30_000))));
         assert_eq!(service.created, Millis(1_795_424_968_559));

@@ -152,6 +152,9 @@ pub struct MountedVolume {
     /// Whether its tasks can only read it.
     #[serde(default)]
     pub is_read_only: bool,
+    /// Labels that the volume gets when it is created.
+    #[serde(default)]
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// One task: an attempt of a service to run a container on a node.

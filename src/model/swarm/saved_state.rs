@@ -5,6 +5,7 @@
 
 use super::id::{NodeId, ServiceId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The owner of the saved state in a volume, as recorded on its node.
@@ -34,6 +35,8 @@ pub struct Claim {
     pub owner: Owner,
     /// Name of the volume.
     pub volume: Arc<str>,
+    /// Labels of the volume, if it is created.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// The node.
     pub node: NodeId,
     /// The other workers of its gang, which may share the volume on one node.

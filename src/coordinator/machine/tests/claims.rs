@@ -48,6 +48,17 @@ impl Volumes {
     }
 }
 
+/// A local volume that is mounted by a service.
+pub(super) fn mounted(volume: &str) -> MountedVolume {
+    MountedVolume {
+        name: volume.into(),
+        target: "/saved".into(),
+        is_local: true,
+        is_read_only: false,
+        labels: BTreeMap::new(),
+    }
+}
+
 /// A job whose checkpoint is this volume.
 fn job(name: &str, volume: &str, labels: &[(&str, &str)]) -> SwarmService {
     let labels = [&[(QUEUE, "true"), (CHECKPOINT, volume)], labels].concat();
@@ -82,7 +93,7 @@ fn of_two_jobs_with_the_same_checkpoint_volume_only_one_ever_starts() {
     let mut bench = Bench::with(vec![job("p1", "saved", &[]), job("p4", "saved", &[])]);
     bench.passes(60);
     assert_eq!(bench.state("p1"), JobState::Running);
-    taken(&bench, "p4", &["volume saved", "job p1", "--take-over p1", "use another volume"]);
+    taken(&bench, "p4", &["volume saved", "job p1", "--after p1 --take-over p1", "use another volume"]);
     bench.handle(Event::Command(Command::Suspend("p1".to_owned()), CommandId(1)));
     bench.passes(60);
     taken(&bench, "p4", &["job p1"]);
@@ -132,6 +143,8 @@ fn the_state_of_a_removed_job_is_left_alone_until_it_is_taken_over_on_its_node()
     // The newest copy is on b, which is being drained: it is transferred.
     bench.swarm.nodes[1].labels.insert(labels::DRAIN.into(), "true".into());
     edit(&mut bench, "new", |new| drop(new.labels.insert(TAKE_OVER.into(), "old".into())));
+    // That of another worker of a gang that was removed.
+    bench.volumes.leave("a", "saved", "z8y7", "old-2", 3);
     bench.passes(60);
     assert_eq!(bench.volumes.owner("b", "saved"), Some("new"));
     assert!(bench.did.contains(&"carry 1 b>a".to_owned()), "{:?}", bench.did);
@@ -145,6 +158,19 @@ fn of_several_states_none_is_taken_over_if_the_newest_is_unknown() {
     bench.passes(30);
     taken(&bench, "new", &["nodes a and b", "docker volume rm saved"]);
     assert_eq!(started(&bench), 0);
+}
+
+#[test]
+fn a_node_that_does_not_respond_may_hold_the_newest_state() {
+    let mut bench = Bench::with(vec![job("new", "saved", &[(TAKE_OVER, "old")])]);
+    bench.volumes.leave("a", "saved", "k3v9", "old", 2);
+    bench.swarm.nodes.push(SwarmNode { is_up: false, ..swarm_node("c") });
+    bench.agents.silent = Some(node("c"));
+    bench.passes(30);
+    assert_eq!((bench.why("new").0, started(&bench)), (WhyKind::StateOutOfReach, 0));
+    bench.swarm.nodes.pop();
+    bench.passes(30);
+    assert_eq!((bench.state("new"), bench.volumes.owner("a", "saved")), (JobState::Running, Some("new")));
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(super) struct Agents {
     renewals: u64,
     stopped: Vec<Arc<str>>,
     are_silent: bool,
+    /// A node whose agent does not reply.
+    pub silent: Option<NodeId>,
     /// Cores in use on each node.
     pub used_cores: Option<f64>,
     /// Nodes with governed work that is no service.
@@ -26,7 +28,7 @@ impl Bench {
         release: Vec<HeldLease>,
         asked: Millis,
     ) -> Event {
-        if self.agents.are_silent {
+        if self.agents.are_silent || self.agents.silent.as_ref() == Some(&node) {
             return Event::Polled { node, leases, asked, report: Err("no reply".to_owned()) };
         }
         for HeldLease { service, until } in release {
