@@ -10,9 +10,9 @@
 use super::event::{At, Effect};
 use super::job::Job;
 use super::labels::{TAKE_OVER, UNOWNED, shown};
-use super::record::{JobPhase, Record};
+use super::record::Record;
 use super::state::{ClaimState, Machine, Seen, SeenNode};
-use super::volumes::{VolumeUse, has_ended, written};
+use super::volumes::{VolumeUse, has_ended, rank, written};
 use super::writes::{Spec, Write};
 use model::Refusal;
 use model::cluster::{NodeState, Submission, WhyKind};
@@ -91,7 +91,9 @@ impl Machine {
         }
         let wanted = VolumeUse::of(&seen.service);
         let others = volumes.flatten().filter(|other| *other != id).filter_map(|other| self.seen.get(other));
-        others.filter(|other| precedes(other, seen)).find_map(|other| wanted.conflict(&other.service))
+        others
+            .filter(|other| rank(&other.service) < rank(&seen.service))
+            .find_map(|other| wanted.conflict(&other.service))
     }
 
     /// Returns the node with the state that a job takes over; `None` = there is none.
@@ -168,8 +170,9 @@ impl Machine {
     pub(super) fn claim(&mut self, id: &ServiceId, job: &Job, node: &NodeId, at: At) -> Claimed {
         let (Some(volume), Some(seen)) = (&job.carries, self.seen.get(id)) else { return Claimed::Yes };
         let (version, name) = (seen.service.version, seen.service.name.clone());
+        let mounted = seen.service.volumes.iter().find(|mounted| mounted.name == *volume);
         let known = seen.memory.claim.clone().filter(|claim| claim.node == *node && claim.version == version);
-        let mut state = known.unwrap_or_else(|| ClaimState::new(node.clone(), version, at.now));
+        let mut state = known.unwrap_or_else(|| ClaimState::new(volume.clone(), node.clone(), version, at.now));
         if state.is_granted {
             return Claimed::Yes;
         }
@@ -178,13 +181,7 @@ impl Machine {
             let claim = Claim {
                 owner: Owner { service: id.clone(), name, number: job.record.number },
                 volume: volume.clone(),
-                labels: seen
-                    .service
-                    .volumes
-                    .iter()
-                    .find(|mounted| mounted.name == *volume)
-                    .map(|mounted| mounted.labels.clone())
-                    .unwrap_or_default(),
+                labels: mounted.map(|mounted| mounted.labels.clone()).unwrap_or_default(),
                 node: node.clone(),
                 gang: self.rest_of_gang(id, job),
                 replaces: self.replaceable(job, volume).chain(state.replaces.clone()).collect(),
@@ -223,10 +220,11 @@ impl Machine {
         named.map(|owner| owner.service)
     }
 
-    /// Checks the volume of a running job once: it may have been started before owners were recorded, or by hand.
+    /// Checks the volume of a running job once: it may have been started, or got the volume, by hand, or before owners were recorded.
     pub(super) fn claim_of_running(&mut self, id: &ServiceId, job: &Job, at: At) -> Option<String> {
         let home = job.record.home.as_ref()?;
-        let known = self.seen.get(id)?.memory.claim.as_ref().filter(|claim| claim.node == *home);
+        let is_about_it = |claim: &&ClaimState| claim.node == *home && Some(&claim.volume) == job.carries.as_ref();
+        let known = self.seen.get(id)?.memory.claim.as_ref().filter(is_about_it);
         match known {
             Some(claim) if claim.is_granted => None,
             Some(claim) if claim.refused.is_some() => claim.refused.clone(),
@@ -265,7 +263,7 @@ impl Machine {
         state.next = again;
         match outcome {
             ClaimOutcome::Granted => (state.is_granted, state.refused) = (true, None),
-            ClaimOutcome::Unknown(why) => state.detail = Some(super::labels::bounded(&why, 160)),
+            ClaimOutcome::Unknown(why) => state.detail = Some(super::labels::bounded(&why, 400)),
             _ if replaces.is_some() && state.replaces != replaces => (state.replaces, state.next) = (replaces, at.now),
             _ => state.refused = refused,
         }
@@ -305,14 +303,6 @@ impl Machine {
             _ => Ok(()),
         }
     }
-}
-
-/// Whether a service has the older right to a volume of both: it has started, or was created earlier.
-fn precedes(other: &Seen, seen: &Seen) -> bool {
-    let phase = |seen: &Seen| seen.job.as_ref().ok().map(|job| (job.record.phase, job.record.home.is_some()));
-    let has_started = |seen: &Seen| phase(seen).is_some_and(|(phase, has_home)| has_home || phase == JobPhase::Done);
-    let rank = |seen: &Seen| (!has_started(seen), seen.service.created, seen.service.id.clone());
-    rank(other) < rank(seen)
 }
 
 fn is_named(owner: &Owner, name: &str) -> bool {

@@ -148,6 +148,7 @@ pub(super) struct Memory {
 /// Claim of a checkpoint volume on a node, for one version of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClaimState {
+    pub volume: Arc<str>,
     pub node: NodeId,
     pub version: u64,
     /// Earliest time of the next request.
@@ -162,8 +163,8 @@ pub(super) struct ClaimState {
 }
 
 impl ClaimState {
-    pub(super) fn new(node: NodeId, version: u64, next: Millis) -> ClaimState {
-        ClaimState { node, version, next, is_granted: false, refused: None, detail: None, replaces: None }
+    pub(super) fn new(volume: Arc<str>, node: NodeId, version: u64, next: Millis) -> ClaimState {
+        ClaimState { volume, node, version, next, is_granted: false, refused: None, detail: None, replaces: None }
     }
 }
 

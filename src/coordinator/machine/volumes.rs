@@ -5,9 +5,9 @@
 //! ended. Binds are not compared: they cannot be checkpoints.
 
 use super::labels::{CHECKPOINT, GANG, INTERNAL_PREFIX, Labels, TAKE_OVER, shown};
-use model::Refusal;
 use model::cluster::Submission;
-use model::swarm::{ServiceMode, SwarmService};
+use model::swarm::{ServiceId, ServiceMode, SwarmService};
+use model::{Millis, Refusal};
 use std::sync::Arc;
 
 /// What a service does with volumes.
@@ -65,6 +65,12 @@ pub(super) fn has_ended(service: &SwarmService) -> bool {
     phase.is_some_and(|phase| **phase == *"done") && service.mode == ServiceMode::Replicated(0)
 }
 
+/// Orders services by their right to a volume of both: those that have started, then by age.
+pub(super) fn rank(service: &SwarmService) -> (bool, Millis, &ServiceId) {
+    let has_started = service.labels.contains_key(format!("{INTERNAL_PREFIX}home").as_str()) || has_ended(service);
+    (!has_started, service.created, &service.id)
+}
+
 fn explained(wanted: &VolumeUse, volume: &str, other: &SwarmService, has_ended: bool) -> String {
     let (theirs, is_own) = (VolumeUse::of(other).checkpoint == Some(volume), wanted.checkpoint == Some(volume));
     let (volume, name) = (shown(volume), shown(&other.name));
@@ -99,8 +105,9 @@ pub fn check_submission(submission: &Submission, services: &[SwarmService]) -> R
     let wanted = VolumeUse::new(&submission.labels, written);
     // What it takes over need not be free yet: the job waits for that.
     let conflict = |other: &SwarmService| wanted.conflict(other).filter(|_| !wanted.names(other));
-    match services.iter().find_map(conflict) {
-        Some(why) => Err(Refusal::Refused(why)),
+    let others = services.iter().filter_map(|other| Some((rank(other), conflict(other)?)));
+    match others.min() {
+        Some((_, why)) => Err(Refusal::Refused(why)),
         None => Ok(()),
     }
 }

@@ -131,6 +131,21 @@ fn a_stopped_job_whose_volume_became_that_of_another_is_not_resumed() {
 }
 
 #[test]
+fn a_running_job_that_got_the_volume_of_another_by_hand_says_so_and_is_not_stopped() {
+    let mut bench = Bench::with(vec![job("p1", "saved", &[]), job("p4", "mine", &[])]);
+    bench.passes(60);
+    bench.volumes.leave("a", "saved", "p1", "p1", 0);
+    bench.volumes.leave("b", "saved", "p1", "p1", 0);
+    edit(&mut bench, "p4", |p4| {
+        p4.labels.insert(CHECKPOINT.into(), "saved".into());
+        p4.volumes = vec![mounted("saved")];
+    });
+    bench.passes(60);
+    taken(&bench, "p4", &["holds the saved state of job p1"]);
+    assert_eq!((bench.state("p4"), started(&bench)), (JobState::Running, 2));
+}
+
+#[test]
 fn the_state_of_a_removed_job_is_left_alone_until_it_is_taken_over_on_its_node() {
     let mut bench = Bench::with(vec![job("new", "saved", &[])]);
     bench.volumes.leave("a", "saved", "k3v9", "old", 1);
@@ -282,6 +297,10 @@ fn a_submission_is_refused_if_a_service_or_a_removed_job_has_its_volume() {
         assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
         assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()));
     }
+    let mut started = job("p1", "saved", &[]);
+    started.labels.insert("flowcon.cluster.home".into(), "a".into());
+    let found = check_submission(&submission("p5", &[]), &[job("p4", "saved", &[]), started]).expect_err("refused");
+    assert!(found.to_string().contains("job p1"), "the one that has started: {found}");
     let mut bench = Bench::with(vec![job("p1", "p1-checkpoint", &[])]);
     bench.volumes.leave("b", "saved", "k3v9", "old", 0);
     bench.passes(10);
