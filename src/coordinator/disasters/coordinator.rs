@@ -297,9 +297,7 @@ impl Coordinator {
             world.nodes[node].volumes.0.entry(volume).or_default().owner = Some(job);
             return ClaimOutcome::Granted;
         }
-        let is_other = |container: &&super::node::Container| {
-            container.service != job && world.volumes[container.service] == volume
-        };
+        let is_other = |container: &&super::node::Container| container.service != job && container.volume == volume;
         match world.nodes[node].containers.iter().find(is_other) {
             Some(other) => ClaimOutcome::InUse(format!("t{}", other.task).into()),
             None => world.nodes[node].volumes.claim(volume, job, claim),

@@ -76,6 +76,7 @@ impl World {
         self.tasks.push(Task {
             id,
             service,
+            volume: self.volumes[job],
             node: None,
             state: TaskState::Preparing,
             wanted: true,
@@ -113,11 +114,12 @@ impl World {
                 continue;
             }
             let state = ContainerState::Preparing { until: now + task.id * 733 % 4000 };
-            let (service, since, stop_from) = (task.service, task.id, now + LAG);
+            let (service, volume, since, stop_from) = (task.service, task.volume, task.id, now + LAG);
             let (is_manual, is_replacement) = (task.is_manual, task.is_replacement);
             self.nodes[at].containers.push(Container {
                 task: task.id,
                 service,
+                volume,
                 is_manual,
                 is_replacement,
                 state,

@@ -36,6 +36,8 @@ pub(super) struct HostNode {
 pub(super) struct Container {
     pub task: u64,
     pub service: usize,
+    /// Number of the volume that it has mounted: that of the service when its task was created.
+    pub volume: usize,
     pub is_manual: bool,
     /// Whether it is a replacement by Swarm.
     pub is_replacement: bool,

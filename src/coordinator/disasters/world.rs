@@ -25,6 +25,8 @@ const LEASE: u64 = 20_000;
 pub(super) struct Task {
     pub id: u64,
     pub service: usize,
+    /// Number of the volume of the service's spec.
+    pub volume: usize,
     pub node: Option<usize>,
     pub state: TaskState,
     pub wanted: bool,
@@ -171,7 +173,8 @@ impl World {
         } = self;
         for (number, node) in nodes.iter_mut().enumerate() {
             let lost = |container: &Container, found: u64, best: u64| {
-                (found < best && !container.is_manual).then(|| {
+                let is_current = container.volume == names[container.service];
+                (found < best && !container.is_manual && is_current).then(|| {
                     format!(
                         "job {} starts on node {number} with saved state {found}, but the newest is {best}",
                         container.service
@@ -185,7 +188,7 @@ impl World {
                 behaviours,
                 |volumes, container| {
                     let (job, (shared, best, violation)) = (container.service, &mut *both.borrow_mut());
-                    let volume = volumes.0.entry(names[job]).or_default();
+                    let volume = volumes.0.entry(container.volume).or_default();
                     let is_of_other = volume.writer.is_some_and(|writer| writer != job);
                     if is_of_other && !container.is_manual {
                         violation.get_or_insert(format!("job {job} overwrites the state of another on node {number}"));
@@ -201,14 +204,14 @@ impl World {
                         }
                     };
                     *saved = (*saved).max(container.units);
-                    // State saved by a manually started container does not count.
-                    if !container.is_manual {
+                    // State saved by a manually started container, or in a volume that the job no longer has, does not count.
+                    if !container.is_manual && container.volume == names[job] {
                         best[job] = best[job].max(*saved);
                     }
                 },
                 |volumes, container| {
                     let (job, (shared, best, violation)) = (container.service, &mut *both.borrow_mut());
-                    let volume = volumes.0.get(&names[job]).copied().unwrap_or_default();
+                    let volume = volumes.0.get(&container.volume).copied().unwrap_or_default();
                     if volume.writer.is_some_and(|writer| writer != job) && !container.is_manual {
                         violation
                             .get_or_insert(format!("job {job} starts on node {number} with another's saved state"));

@@ -74,19 +74,24 @@ impl Machine {
             return self.set_why(id, why.kind, why.text);
         }
         let Some(seen) = self.seen.get_mut(id) else { return };
-        let past = past_of(&seen.tasks).into_iter();
+        let past = past_of(&seen.tasks);
         let proof = seen.memory.proof.as_ref().filter(|proof| proof.version == seen.service.version);
         let is_stale = proof.is_some_and(|proof| proof.nodes.values().any(|asked| asked.is_stale));
         if !is_stale {
-            return self.write(id, job.start(to, past), None, at);
+            // Granted by the transfer, unless the service was given another volume meanwhile.
+            return match self.claim(id, job, to, at) {
+                Claimed::Yes => self.write(id, job.start(to, past.into_iter()), None, at),
+                Claimed::Asked(why) => self.set_why(id, WhyKind::InProgress, why),
+                Claimed::No(why) => self.turn_back(id, job, &why, Some(to), at),
+            };
         }
-        let write = job.carry(to, past);
+        let again = job.carry(to, past.into_iter());
         if let Some(carrying) = &mut seen.memory.carrying {
-            (carrying.number, carrying.failures) = (write.record.number, carrying.failures + 1);
+            (carrying.number, carrying.failures) = (again.record.number, carrying.failures + 1);
             (carrying.came, carrying.next) = (None, at.now);
             carrying.error = Some("a container was still alive, or changed the state, after the transfer".to_owned());
         }
-        self.write(id, write, None, at);
+        self.write(id, again, None, at);
     }
 
     pub(super) fn carried(&mut self, id: &ServiceId, number: u64, outcome: TransferOutcome, at: At) {
