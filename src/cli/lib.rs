@@ -13,6 +13,7 @@ mod events;
 mod explain;
 pub mod flowcond;
 pub mod flowcoord;
+mod health;
 mod help;
 mod history;
 mod job_log;

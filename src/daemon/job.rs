@@ -7,12 +7,13 @@ use super::logs::feed::LogFeed;
 use super::publish::notice;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit_of_scope};
+use ::health::HealthMeter;
 use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
-    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
-    Notice, NoticeLevel, Place, RunState, Runtime, Share, TrainingId, Usage,
+    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin,
+    Millis, Notice, NoticeLevel, Place, RunState, Runtime, Share, TrainingId, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,11 @@ pub(super) struct Job {
     pub started: Millis,
     pub state: RunState,
     pub tracker: Tracker,
+    pub health: HealthMeter,
+    /// The trouble that was last reported as an event.
+    pub reported: Option<Condition>,
+    /// `memory.max`, as last read.
+    pub memory_limit: Option<Bytes>,
     /// When its command is read for claims.
     pub claim_schedule: ClaimSchedule,
     /// Identifies runs of the same training.
@@ -201,6 +207,9 @@ impl Job {
             cost_per_unit: None,
             owner: None,
             tracker,
+            health: HealthMeter::default(),
+            reported: None,
+            memory_limit: None,
             claim_schedule: ClaimSchedule::default(),
         };
         for problem in &problems {
@@ -373,7 +382,7 @@ impl Job {
         }
     }
 
-    /// Reads where it may run. This asks each of its processes, so it is rare, except while the job starts and its placement is being
+    /// Reads where it may run, and its hard memory limit. This asks each of its processes, so it is rare, except while the job starts and its placement is being
     /// set.
     pub(crate) fn locate(&mut self, now: Millis) {
         let is_young = now.since(self.started) < WHOLE_AT_LATEST;
@@ -381,6 +390,7 @@ impl Job {
             return;
         }
         self.located = now;
+        self.memory_limit = self.target.cgroup().memory_limit();
         let place = self.target.cgroup().place();
         if place != *self.runs_on {
             self.runs_on = Arc::new(place);

@@ -28,6 +28,7 @@ mod gpu_duty_cycle;
 mod gpu_duty_state;
 mod gpu_means;
 mod gpus;
+mod health;
 mod history;
 mod holdback;
 mod job;

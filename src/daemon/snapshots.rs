@@ -24,6 +24,7 @@ impl Governing {
         let_end(&mut observed, |id| self.jobs.get(id).is_some_and(|job| job.may_be_ending(now)));
         let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
         self.gpus.means.add(uses, now, close);
+        self.judge(&mut observed);
         self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();

@@ -11,6 +11,7 @@ mod event;
 mod forecast;
 mod gpu;
 mod gpu_memory;
+mod health;
 mod history;
 mod holdback;
 mod name;
@@ -36,6 +37,7 @@ pub use event::{Event, EventKind};
 pub use forecast::WorkForecast;
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use gpu_memory::{NoRoom, nearly_full, no_room};
+pub use health::{Activity, Condition, Evidence, Health};
 pub use history::{
     BlockRecord, BlockWork, DecisionRecord, HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, NodeSample, Sample,
     Span,
@@ -58,5 +60,6 @@ pub use word::word;
 pub use traininglog::claim::{ClaimOrigin, TotalClaim};
 pub use traininglog::pattern::{InvalidPattern, Pattern};
 pub use traininglog::{
-    Curve, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, Phase, Progress, ProgressUnit,
+    Curve, Decline, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, NotFinite, Phase, Progress,
+    ProgressUnit,
 };

@@ -171,11 +171,17 @@ impl Tracker {
 
     fn named(&self, learning: Learning) -> Learning {
         match self.reader.view().choice() {
-            Some(choice) => Learning { metric: Some(choice.metric), confidence: choice.confidence, ..learning },
+            Some(choice) => Learning {
+                metric: Some(choice.metric),
+                confidence: choice.confidence,
+                is_held_out: choice.is_held_out,
+                ..learning
+            },
             // Evaluations without a log are certain.
             None => {
                 let confidence = if learning.latest.is_some() { 1.0 } else { 0.0 };
-                Learning { metric: self.followed.metric.clone(), confidence, ..learning }
+                let is_held_out = learning.latest.is_some();
+                Learning { metric: self.followed.metric.clone(), confidence, is_held_out, ..learning }
             }
         }
     }

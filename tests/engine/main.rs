@@ -9,6 +9,7 @@ mod daemon;
 mod disown;
 mod docker;
 mod faults;
+mod health;
 mod history;
 mod holdback;
 mod job_logs;

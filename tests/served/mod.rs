@@ -194,25 +194,16 @@ pub fn job(id: &str, name: &str) -> JobStatus {
     let observed = ContainerObservation {
         id: ContainerId::new(id),
         name: name.to_owned(),
-        runtime: Runtime::Docker,
         started: Millis::from_secs(280),
-        state: RunState::Running,
-        place: Default::default(),
-        hold: None,
-        bounds: Bounds::default(),
-        weight: 1.0,
-        memory_floor: None,
-        deadline: None,
         usage: Usage {
             cpu: Some(CpuTime(1_296_000_000)),
             memory: Some(Bytes(3 << 29)),
             working_set: Some(Bytes(1 << 30)),
             ..Usage::default()
         },
-        gpus: Vec::new(),
         limits: weight,
         original: weight,
-        learning: Learning::default(),
+        ..ContainerObservation::new(id)
     };
     JobStatus {
         observed,
@@ -271,7 +262,7 @@ fn learned(metric: &str, direction: Direction, value: f64, phase: Phase) -> Lear
         prior_runs: 0,
         prior_cost_per_unit: None,
         claim: None,
-        is_carried: false,
+        ..Learning::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A governed container in lists, and its limits.
 
 use super::rule::spelled;
-use super::{Adoption, Estimate, GpuUse, Metric, Notice, Progress, finite_option, word};
+use super::{Adoption, Estimate, GpuUse, Health, Metric, Notice, Progress, finite_option, word};
 use model::{JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,6 +28,9 @@ pub struct Container {
     pub state: String,
     /// Time since it started.
     pub uptime_s: f64,
+    /// Its health; null from daemons that do not judge it.
+    #[serde(default)]
+    pub health: Option<Health>,
     /// `new`, `watching` or `completing`, under every policy; null before the first decision.
     pub list: Option<String>,
     /// The evaluation function, once a value was read.
@@ -97,6 +100,7 @@ impl Container {
             runtime: word(observed.runtime),
             state: word(observed.state),
             uptime_s: status.now.since(observed.started).as_secs_f64(),
+            health: Some(Health::of(job, status.now)),
             list: plan.and_then(|plan| plan.list).map(word),
             metric: Metric::of(job),
             progress: Progress::of(&observed.learning),

@@ -31,6 +31,9 @@ pub struct Explanation {
     pub policy: String,
     /// The rule that decided, with its numbers; null before the first decision.
     pub decision: Option<Decision>,
+    /// The evidence for its health and the next step, in sentences.
+    #[serde(default)]
+    pub health: String,
     /// Its contention domain; null before the first decision.
     pub domain: Option<Domain>,
     /// Growth efficiency of every resource.
@@ -79,6 +82,7 @@ impl Explanation {
         Explanation {
             policy: super::word(status.settings.policy),
             decision: plan.map(|plan| Decision::of(&plan.reason)),
+            health: super::health::evidence(job),
             domain: plan.map(|plan| Domain::of(&plan.contention, &observed.place)),
             growth: GrowthEfficiency::of(plan.map(|plan| plan.growth).unwrap_or_default()),
             growth_threshold: status.settings.flowcon.growth_threshold,
@@ -134,7 +138,7 @@ impl Domain {
 /// The rule that decided, with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`,
+    /// `not-measured`, `silent`, `paused`, `broken`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`,
     /// `plain-block`, `ranked`, `ranked-on-gpu` or `unranked`.
     pub rule: String,
     /// Short explanation.

@@ -8,6 +8,7 @@ mod container;
 mod event;
 mod explanation;
 mod gpu;
+mod health;
 mod history;
 mod learning;
 mod notice;
@@ -19,6 +20,7 @@ pub use container::{Container, ContainerList, Hold, Limit, Limits};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
+pub use health::Health;
 pub use history::{
     BlockRecord, BlockRecords, BlockWork, EventRecords, JobRecord, JobRecords, JobSnapshot, NodeSample, NodeSamples,
     Sample, Samples,

@@ -5,6 +5,7 @@
 pub(super) mod at_time;
 mod gpu;
 
+use super::health;
 use api::wire::{
     Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
 };
@@ -65,6 +66,10 @@ fn title(container: &Container, look: &Look) -> String {
 }
 
 fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
+    if let Some((tone, _)) = health::word(container.health.as_ref()) {
+        page.section("Health");
+        health_of(page, container, explanation, tone);
+    }
     page.section("Decision");
     if let Some(hold) = &container.hold {
         page.toned(Tone::Warn, "held", &hold.why);
@@ -118,6 +123,18 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         text::duration(explanation.interval_s)
     );
     page.line("next", &words);
+}
+
+fn health_of(page: &mut Page<'_>, container: &Container, explanation: &Explanation, tone: Tone) {
+    let Some(health) = &container.health else { return };
+    let words = format!(
+        "{}; for {}, confidence {}",
+        health.words,
+        text::duration(health.for_s),
+        text::percent(health.confidence)
+    );
+    page.toned(tone, "condition", &words);
+    page.line("evidence", &explanation.health);
 }
 
 fn competition(domain: &Domain) -> String {

@@ -38,7 +38,7 @@ pub use residence::{ProcessCgroup, ProcessCgroups};
 use controller::Controller;
 use directory::{Directories, Directory};
 use hierarchy::{Elsewhere, Hierarchies};
-use model::{Limits, Place, Setting, Usage};
+use model::{Activity, Bytes, Limits, Place, Setting, Usage};
 use network::Network;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -192,6 +192,16 @@ impl Cgroup {
     /// Returns the current limits. Never fails: a value that cannot be read is `None`.
     pub fn limits(&self) -> Limits {
         limits::read(&self.directories)
+    }
+
+    /// Returns its `memory.max`; `None` = unlimited or unknown.
+    pub fn memory_limit(&self) -> Option<Bytes> {
+        self.directories.of(Controller::Memory).and_then(limits::memory_max)
+    }
+
+    /// Returns what keeps its processes from running: stopped, or waiting for a disk; `None` if neither.
+    pub fn hindrance(&self) -> Option<Activity> {
+        process::hindrance(&place::processes(&self.directories, self.pid))
     }
 
     /// Returns the exact CPU weight of version 1, of which [`Cgroup::limits`] has the rounded one.

@@ -117,6 +117,12 @@ impl Governor {
         remembered?.balanced.forecast()
     }
 
+    /// Lets the next decision of the default policy apply at once, whatever changed.
+    #[cfg(test)]
+    pub(super) fn forget_damping(&mut self) {
+        self.remembered.memories_mut().for_each(|memory| memory.balanced.forget_damping());
+    }
+
     /// Decides for every observed container. The state of a container that is no longer observed is dropped.
     pub fn tick(&mut self, observation: &NodeObservation) -> NodePlan {
         let is_same = self.remembered.is_of(&observation.containers);
@@ -172,8 +178,8 @@ impl Governor {
         plan
     }
 
-    /// Whether a tick should run before the planned one: a container started, ended, froze, thawed or got another place; a control period
-    /// began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed progress for
+    /// Whether a tick should run before the planned one: a container started, ended, froze, thawed, broke, recovered or got another place; a
+    /// control period began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed progress for
     /// the first time, or pressure changed. Cheap and without side effects.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
         self.plain != observation.is_plain()
@@ -191,6 +197,7 @@ impl Governor {
                 let has_moved = !Arc::ptr_eq(&memory.place, &container.place) && memory.place != container.place;
                 memory.state != Some(container.state)
                     || has_moved
+                    || memory.situation.broke_or_recovered(container)
                     || (is_backing_off && memory.situation.changed(Situation::of(container)))
                     || (memory.planned.is_squeezing() && !memory::is_calm(observation, container, limit))
             })

@@ -5,7 +5,7 @@
 
 use super::family::{Kind, family, identity, single};
 use super::gpu;
-use model::{JobStatus, List, NodeStatus, NoticeLevel, Pressure};
+use model::{JobStatus, List, NodeStatus, NoticeLevel, Pressure, word};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
@@ -172,5 +172,10 @@ fn containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>) -> Result<(),
             ([id, name, ("list", word.to_owned())], f64::from(u8::from(each == list)))
         })
     });
-    family(out, Kind::Gauge, "flowcon_container_list", "1 for the list that the container is in", lists)
+    family(out, Kind::Gauge, "flowcon_container_list", "1 for the list that the container is in", lists)?;
+    let health = jobs.iter().map(|job| {
+        let [id, name] = identity(job);
+        ([id, name, ("condition", word(job.observed.health.condition))], 1.0)
+    });
+    family(out, Kind::Gauge, "flowcon_container_health", "Always 1; the condition of the job is a label", health)
 }

@@ -43,6 +43,9 @@
 //! A job that needs more seconds of its GPU per unit of progress than of the cores that it is entitled to, waiting for the GPU aside, is
 //! ranked by GPU-seconds among the jobs on the same GPU, and has its equal share of the cores ([`gpu`]).
 //!
+//! A job that is NaN, diverging or stalled ([`model::Condition::is_broken`]) wastes what it gets: it has the floor of its equal share, and the others
+//! divide the node as if it were not there, until it recovers. One that overfits has no quality ahead.
+//!
 //! ## Missing data
 //!
 //! - Nothing printed yet, but earlier runs of the same training: their units, cost per unit and point of 95 % quality rank the job from its
@@ -68,10 +71,12 @@
 //!
 //! - No job gets less than `floor` of an equal share (owners' upper bounds aside), and only a reliable one gets more than an equal share.
 //! - Estimates are not smoothed over time: a job's credit ends when its milestone is reached, and smoothing would keep the CPU beyond that
-//!   point. Instead, shares are continuous in the index, so that near-equal jobs do not flap.
+//!   point. Instead, shares are continuous in the index, so that near-equal jobs do not flap; and without an event, no share changes more
+//!   than fourfold within ten seconds ([`damping`]), however the first reports of young jobs contradict each other.
 //! - The next tick comes when the favoured job should be half way to its milestone, a second after a job is favoured for the first time (to
 //!   measure its parallelism), or soon while a job that just started has no measured cost per unit: at most ten times per interval.
 
+mod damping;
 mod gpu;
 mod lag;
 mod milestone;
@@ -88,6 +93,7 @@ use super::domain::Domain;
 use super::gpu_time::GpuUsed;
 use super::importance;
 use super::memory::MemoryRole;
+use damping::Damping;
 use lag::Lag;
 use milestone::{Milestone, Prospect};
 use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast};
@@ -128,6 +134,8 @@ pub(super) struct Memory {
     forecast: Option<WorkForecast>,
     #[serde(default)]
     gpu: gpu::Memory,
+    #[serde(default)]
+    damping: Damping,
 }
 
 /// A ranked container.
@@ -186,6 +194,8 @@ struct Contest<'a> {
     entitled: Vec<f64>,
     /// Cores given to each member.
     given: Vec<f64>,
+    /// They are on their way to what was decided.
+    is_damped: bool,
 }
 
 /// Decides for every container. `domains` have their measured capacity.
@@ -238,6 +248,11 @@ impl Memory {
         self.forecast
     }
 
+    #[cfg(test)]
+    pub(super) fn forget_damping(&mut self) {
+        self.damping = Damping::default();
+    }
+
     /// Ranks the container; `None` if its work is unknown or it is frozen. `equal` and `most` are cores: an equal share, and all it could
     /// use alone; `left` is the part of the domain's cores that neighbours leave to it.
     fn rank(
@@ -255,7 +270,7 @@ impl Memory {
             return None;
         };
         self.good_at = milestone::good_at(&work, container, self.good_at);
-        if container.state != RunState::Running {
+        if container.state != RunState::Running || is_broken(container) {
             return None;
         }
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
@@ -278,7 +293,11 @@ impl Memory {
 
 impl<'a> Contest<'a> {
     fn new(node: &NodeObservation, domain: &'a Domain, entries: &mut [Entry<'_>], settings: &PolicySettings) -> Self {
-        let plain = domain.plain_sharing(node);
+        let mut plain = domain.plain_sharing(node);
+        let floor = settings.floor.fraction();
+        for (atom, cores) in domain.atoms.iter().zip(&mut plain) {
+            pool::leave_the_floor(cores, floor, |at| is_broken(&node.containers[domain.members[atom.members[at]]]));
+        }
         let mut entitled = vec![0.0; domain.members.len()];
         for (atom, given) in domain.atoms.iter().zip(&plain) {
             atom.members.iter().zip(given).for_each(|(&member, cores)| entitled[member] += cores);
@@ -300,14 +319,17 @@ impl<'a> Contest<'a> {
                 }
             })
             .collect();
-        let is_competing =
-            |&&index: &&usize| node.containers[index].state == RunState::Running && entries[index].on_gpu.is_none();
+        let is_competing = |&&index: &&usize| {
+            let container = &node.containers[index];
+            container.state == RunState::Running && !is_broken(container) && entries[index].on_gpu.is_none()
+        };
         let running = domain.members.iter().filter(is_competing).count();
         mark_critical(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
-        let given = pool::divide(domain, &candidates, &plain, settings.floor.fraction());
+        let mut given = pool::divide(domain, &candidates, &plain, floor);
+        let is_damped = damping::damp(node, domain, entries, &mut given);
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));
-        Contest { domain, candidates, order, entitled, given }
+        Contest { domain, candidates, order, entitled, given, is_damped }
     }
 
     fn is_favoured(&self, member: usize) -> bool {
@@ -341,7 +363,8 @@ impl<'a> Contest<'a> {
             Millis(u64::MAX)
         };
         let half_way = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, u64::MAX as f64) as u64;
-        Millis(half_way).max(soonest(interval)).min(first_measurement)
+        let arrival = if self.is_damped { soonest(interval).max(damping::NEXT) } else { Millis(u64::MAX) };
+        Millis(half_way).max(soonest(interval)).min(first_measurement).min(arrival)
     }
 
     fn decide(
@@ -364,6 +387,7 @@ impl<'a> Contest<'a> {
                 rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
                 of: self.order.len(),
             },
+            (None, None) if is_broken(container) => Reason::Broken { condition: container.health.condition },
             (None, None) => Reason::Unranked,
         };
     }
@@ -388,6 +412,10 @@ fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running
             candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);
         }
     }
+}
+
+fn is_broken(container: &ContainerObservation) -> bool {
+    container.health.condition.is_broken()
 }
 
 fn soonest(interval: Millis) -> Millis {
