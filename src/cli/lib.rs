@@ -97,7 +97,7 @@ enum Verb {
     Top(top::TopArgs),
     /// List the jobs
     Ps(commands::PsArgs),
-    /// Show every number behind the decision about a job
+    /// Show every number behind the decision about a job, or how a job ended
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
         /// Name, id, or the beginning of an id

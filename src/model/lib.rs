@@ -7,6 +7,7 @@
 mod change;
 pub mod cluster;
 mod container;
+mod end;
 mod event;
 mod forecast;
 mod gpu;
@@ -32,6 +33,7 @@ mod word;
 
 pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
+pub use end::{ENDS_WITHIN, End, EndEvidence, EndedJob, JobEnd, Restarts};
 pub use event::{Event, EventKind};
 pub use forecast::WorkForecast;
 pub use gpu::{Gpu, GpuInstance, GpuUse};

@@ -18,6 +18,7 @@ mod directory;
 mod error;
 mod hierarchy;
 mod limits;
+mod memory;
 mod moved;
 mod network;
 mod place;
@@ -31,6 +32,7 @@ pub use command_lines::{Members, Started};
 pub use create::{Home, is_populated, remove_empty};
 pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};
+pub use memory::MemoryRecord;
 pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
 pub use residence::{ProcessCgroup, ProcessCgroups};
@@ -181,6 +183,11 @@ impl Cgroup {
     /// Updates only CPU time, memory and memory pressure of an earlier reading, at a third of the cost of a full reading.
     pub fn glance(&mut self, usage: &mut Usage) {
         self.meter.glance(&self.directories, usage);
+    }
+
+    /// Returns its memory limit, its peak, and the processes that were killed for memory.
+    pub fn memory_record(&self) -> MemoryRecord {
+        MemoryRecord::read(&self.directories)
     }
 
     /// Returns where its processes may run, and the parent within which its weight counts. Never fails: a value that cannot be read is
