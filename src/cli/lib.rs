@@ -8,6 +8,7 @@ mod commands;
 mod completion;
 mod config;
 mod doctor;
+mod ended;
 mod event_line;
 mod events;
 mod explain;

@@ -2,6 +2,7 @@
 //!
 //! Pure.
 
+use super::ended;
 use api::wire::{Container, GpuUse, Metric, Node, Notice, Status, Trend};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
@@ -24,7 +25,7 @@ pub(crate) fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
     } else {
         page.push_str(&jobs(&status.containers, look));
     }
-    page.push_str(&ended(&status.ended, look));
+    page.push_str(&ended::table_of(&status.ended, look));
     page.push_str(&adopted(&status.containers, look));
     page.push_str(&messages(status, look));
     page
@@ -300,28 +301,6 @@ fn rule_words(container: &Container) -> &str {
     }
 }
 
-/// The containers that ended lately, latest first.
-fn ended(ended: &[Container], look: &Look) -> String {
-    let row = |container: &Container| {
-        let end = container.ended.as_ref()?;
-        let tone = if end.is_failure() { Tone::Bad } else { Tone::Dim };
-        let often = if end.recent_ends > 1 { format!(", {} ends in 10 min", end.recent_ends) } else { String::new() };
-        Some(vec![
-            Cell::new(Tone::Dim, &container.name),
-            Cell::new(tone, &end.text),
-            Cell::new(Tone::Dim, &format!("{} ago{often}", text::duration(end.ago_s))),
-            Cell::new(Tone::Dim, &end.story),
-        ])
-    };
-    let rows: Vec<Vec<Cell>> = ended.iter().filter_map(row).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let columns =
-        [Column::elastic("ENDED", 8), Column::left("HOW"), Column::left("WHEN"), Column::elastic("WHAT HAPPENED", 13)];
-    format!("\n{}", table(&columns, &rows, look))
-}
-
 /// The containers that are governed without the label.
 fn adopted(containers: &[Container], look: &Look) -> String {
     let adopted = containers.iter().filter(|container| container.adopted.is_some());
@@ -354,7 +333,6 @@ fn messages(status: &Status, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::wire::Ended;
     use model::{Millis, NodeStatus, Pressure};
 
     #[test]
@@ -384,25 +362,6 @@ mod tests {
         assert!(text::width(&words) <= 80);
         assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));
         assert!(shown.contains("RELEASED") && shown.contains("10m ago"), "{shown}");
-    }
-
-    #[test]
-    fn ended_jobs_are_listed_below_with_their_ends() {
-        let end = Ended {
-            kind: "failed".to_owned(),
-            text: "failed 1".to_owned(),
-            story: "It failed with exit code 1; `flowctl logs lroom` shows its last lines.".to_owned(),
-            ago_s: 200.0,
-            recent_ends: 4,
-            ..Ended::default()
-        };
-        let gone = Container { name: "lroom".to_owned(), ended: Some(end), ..Container::default() };
-        let wide = ended(std::slice::from_ref(&gone), &Look { columns: None, color: false });
-        let line = wide.lines().last().unwrap_or_default();
-        assert!(line.starts_with("lroom  failed 1  3m20s ago, 4 ends in 10 min  It failed"), "{wide}");
-        let narrow = ended(&[gone], &Look { columns: Some(60), color: false });
-        assert!(narrow.lines().all(|line| text::width(line) <= 60), "{narrow}");
-        assert!(narrow.contains("failed 1") && narrow.contains("3m20s ago"), "{narrow}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod gpu;
 mod gpu_memory;
 mod history;
 mod holdback;
+mod job_end;
 mod name;
 mod observation;
 mod place;
@@ -33,7 +34,7 @@ mod word;
 
 pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
-pub use end::{ENDS_WITHIN, End, EndEvidence, EndedJob, JobEnd, Restarts};
+pub use end::{End, EndEvidence};
 pub use event::{Event, EventKind};
 pub use forecast::WorkForecast;
 pub use gpu::{Gpu, GpuInstance, GpuUse};
@@ -43,6 +44,7 @@ pub use history::{
     Span,
 };
 pub use holdback::HoldbackBlock;
+pub use job_end::{ENDS_WITHIN, EndedJob, JobEnd, Restarts};
 pub use name::{JobName, job_or_gang, named};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use place::{InvalidNumbers, Numbers, Place};

@@ -51,7 +51,7 @@ impl Ended {
 
     /// Whether the job did not do what its owner wanted, as far as is known.
     pub fn is_failure(&self) -> bool {
-        matches!(self.kind.as_str(), "failed" | "killed-for-memory" | "signalled")
+        model::End::of_kind(&self.kind, self.exit_code).is_some_and(model::End::is_failure)
     }
 }
 

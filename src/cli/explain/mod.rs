@@ -3,10 +3,11 @@
 //! Pure.
 
 pub(super) mod at_time;
+mod ended;
 mod gpu;
 
 use api::wire::{
-    Claim, Container, ContainerDetail, Domain, Ended, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
+    Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
 };
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
@@ -21,15 +22,13 @@ const LABEL: usize = 12;
 pub(crate) fn page(detail: &ContainerDetail, look: &Look) -> String {
     let (container, explanation) = (&detail.container, &detail.explanation);
     let mut page = Page { text: title(container, look), look };
-    if let Some(end) = &container.ended {
-        ended(&mut page, end);
-        reading(&mut page, container, explanation);
-        used(&mut page, container, explanation);
-        notices(&mut page, container);
-        return page.text;
+    match &container.ended {
+        Some(end) => ended::section(&mut page, end),
+        None => {
+            decision(&mut page, container, explanation);
+            growth(&mut page, explanation);
+        }
     }
-    decision(&mut page, container, explanation);
-    growth(&mut page, explanation);
     reading(&mut page, container, explanation);
     limits(&mut page, explanation);
     drifts(&mut page, explanation);
@@ -66,27 +65,9 @@ fn title(container: &Container, look: &Look) -> String {
         look.paint(Tone::Bold, &name),
         text::fit(&clean(&container.short_id), 24),
         clean(&container.runtime),
-        container.ended.as_ref().map_or_else(|| clean(&container.state), |end| format!("{}, ran", clean(&end.text))),
+        ended::state(container),
         text::duration(container.uptime_s)
     )
-}
-
-fn ended(page: &mut Page<'_>, end: &Ended) {
-    page.section("End");
-    let tone = if end.is_failure() { Tone::Bad } else { Tone::Plain };
-    page.toned(tone, "how", &end.text);
-    page.line("what", &end.story);
-    page.line("when", &format!("{}, {} ago", when::clock(end.unix_ms), text::duration(end.ago_s)));
-    page.line("exit code", &end.exit_code.map_or_else(|| "unknown".to_owned(), |code| code.to_string()));
-    let limit = end.memory_limit_bytes.map(|limit| format!("limit {}", text::bytes(limit)));
-    let peak = end.memory_peak_bytes.map(|peak| format!("peak {} as last observed", text::bytes(peak)));
-    let memory: Vec<String> = [limit, peak].into_iter().flatten().collect();
-    if !memory.is_empty() {
-        page.line("memory", &memory.join(", "));
-    }
-    if end.recent_ends > 1 {
-        page.line("ends", &format!("{} within 10 min", end.recent_ends));
-    }
 }
 
 fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
@@ -131,9 +112,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         let words = format!("by an operator at {when}{labels}; undo: `flowctl disown {}`", container.short_id);
         page.line("adopted", &words);
     }
-    if let Some(restarts) = &container.restarts {
-        page.line("restarts", &restarts.text);
-    }
+    ended::restarts(page, container);
     page.line("bounds", &bounds(explanation));
     if let Some(decision) = explanation.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
         let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));
