@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use super::health;
+use super::{ended, health};
 use api::wire::{Container, GpuUse, Metric, Node, Notice, Status};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
@@ -25,6 +25,7 @@ pub(crate) fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
     } else {
         page.push_str(&jobs(&status.containers, look));
     }
+    page.push_str(&ended::table_of(&status.ended, look));
     page.push_str(&adopted(&status.containers, look));
     page.push_str(&messages(status, look));
     page

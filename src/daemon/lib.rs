@@ -18,6 +18,9 @@ mod commands;
 mod disasters;
 mod draining;
 mod effects;
+mod ended;
+#[cfg(test)]
+mod ended_tests;
 mod error;
 mod event;
 mod exact;

@@ -119,6 +119,7 @@ pub(super) fn status_of(
         drifts,
         pinned: job.pinned,
         adopted: job.adopted.clone(),
+        restarts: job.restarts.clone(),
         notices: job.notices.clone(),
     }
 }

@@ -7,6 +7,7 @@
 mod change;
 pub mod cluster;
 mod container;
+mod end;
 mod event;
 mod forecast;
 mod gpu;
@@ -14,6 +15,7 @@ mod gpu_memory;
 mod health;
 mod history;
 mod holdback;
+mod job_end;
 mod name;
 mod observation;
 mod place;
@@ -33,6 +35,7 @@ mod word;
 
 pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
+pub use end::{End, EndEvidence};
 pub use event::{Event, EventKind};
 pub use forecast::WorkForecast;
 pub use gpu::{Gpu, GpuInstance, GpuUse};
@@ -43,6 +46,7 @@ pub use history::{
     Span,
 };
 pub use holdback::HoldbackBlock;
+pub use job_end::{ENDS_WITHIN, EndedJob, JobEnd, Restarts};
 pub use name::{JobName, job_or_gang, named};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use place::{InvalidNumbers, Numbers, Place};

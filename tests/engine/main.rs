@@ -8,6 +8,7 @@ mod crash;
 mod daemon;
 mod disown;
 mod docker;
+mod ended;
 mod faults;
 mod health;
 mod history;

@@ -219,6 +219,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         drifts: Vec::new(),
         pinned: None,
         adopted: None,
+        restarts: None,
         notices: Vec::new(),
     }
 }

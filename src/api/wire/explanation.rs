@@ -2,7 +2,7 @@
 
 use super::rule::spelled;
 use super::{Container, Limits, Pressure, Reading, finite, finite_option};
-use model::{JobStatus, NodeStatus, Reason};
+use model::{EndedJob, JobStatus, NodeStatus, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -21,6 +21,12 @@ impl ContainerDetail {
     /// Converts a job of a snapshot.
     pub fn of(job: &JobStatus, status: &NodeStatus) -> ContainerDetail {
         ContainerDetail { container: Container::of(job, status), explanation: Explanation::of(job, status) }
+    }
+
+    /// Converts a job that ended; the explanation is the last one before.
+    pub fn of_ended(ended: &EndedJob, status: &NodeStatus) -> ContainerDetail {
+        let explanation = Explanation::of(&ended.job, status);
+        ContainerDetail { container: Container::of_ended(ended, status), explanation }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod container;
+mod ended;
 mod event;
 mod explanation;
 mod gpu;
@@ -17,6 +18,7 @@ mod status;
 
 pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
+pub use ended::{Ended, Restarts};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
 pub use gpu::{Gpu, GpuInstance, GpuUse};

@@ -3,6 +3,7 @@
 //! Pure.
 
 pub(super) mod at_time;
+mod ended;
 mod gpu;
 
 use super::health;
@@ -22,8 +23,13 @@ const LABEL: usize = 12;
 pub(crate) fn page(detail: &ContainerDetail, look: &Look) -> String {
     let (container, explanation) = (&detail.container, &detail.explanation);
     let mut page = Page { text: title(container, look), look };
-    decision(&mut page, container, explanation);
-    growth(&mut page, explanation);
+    match &container.ended {
+        Some(end) => ended::section(&mut page, end),
+        None => {
+            decision(&mut page, container, explanation);
+            growth(&mut page, explanation);
+        }
+    }
     reading(&mut page, container, explanation);
     limits(&mut page, explanation);
     drifts(&mut page, explanation);
@@ -60,7 +66,7 @@ fn title(container: &Container, look: &Look) -> String {
         look.paint(Tone::Bold, &name),
         text::fit(&clean(&container.short_id), 24),
         clean(&container.runtime),
-        clean(&container.state),
+        ended::state(container),
         text::duration(container.uptime_s)
     )
 }
@@ -111,6 +117,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         let words = format!("by an operator at {when}{labels}; undo: `flowctl disown {}`", container.short_id);
         page.line("adopted", &words);
     }
+    ended::restarts(page, container);
     page.line("bounds", &bounds(explanation));
     if let Some(decision) = explanation.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
         let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));

@@ -94,10 +94,15 @@ impl Order {
 
 /// Sorted indices of the containers that match the filter. A container without a value comes last in both directions.
 pub(super) fn rows(containers: &[Container], order: Order, filter: &str) -> Vec<usize> {
-    let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
-    let mut rows: Vec<usize> = (0..containers.len()).filter(|at| matches_filter(&containers[*at], &words)).collect();
+    let mut rows = matching(containers, filter);
     rows.sort_by(|a, b| compare(&containers[*a], &containers[*b], order).then(a.cmp(b)));
     rows
+}
+
+/// Indices of the containers that match the filter.
+pub(super) fn matching(containers: &[Container], filter: &str) -> Vec<usize> {
+    let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
+    (0..containers.len()).filter(|at| matches_filter(&containers[*at], &words)).collect()
 }
 
 /// Whether every word occurs in some text of the row.

@@ -117,6 +117,7 @@ pub(super) fn status(containers: Vec<Container>) -> Status {
             runtimes: vec!["docker: connected (28.2.2)".to_owned()],
         },
         containers,
+        ended: Vec::new(),
         notices: Vec::new(),
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
         drifts: Vec::new(),
         pinned: None,
         adopted: None,
+        restarts: None,
         directives: std::sync::Arc::default(),
         notices: Vec::new(),
     }

@@ -64,12 +64,6 @@ pub(super) fn memory_high(memory: &Directory) -> Option<Option<Bytes>> {
     if memory.is_unified() { limit(memory, "memory.high") } else { None }
 }
 
-/// The hard limit on memory; `None` = unlimited or unknown.
-pub(super) fn memory_max(memory: &Directory) -> Option<Bytes> {
-    let name = if memory.is_unified() { "memory.max" } else { "memory.limit_in_bytes" };
-    limit(memory, name).flatten()
-}
-
 /// A file with the block I/O weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IoWeightFile {

@@ -84,6 +84,13 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         "Fraction of the last ten seconds in which some task waited",
         pressures(&status.pressure),
     )?;
+    family(
+        out,
+        Kind::Counter,
+        "flowcon_jobs_ended",
+        "Jobs that ended since the daemon started, by how they ended",
+        status.ends.iter().map(|(kind, count)| ([("end", (*kind).to_owned())], *count as f64)),
+    )?;
     single(out, Kind::Gauge, "flowcon_containers", "Governed containers", Some(jobs as f64))?;
     single(
         out,

@@ -2,7 +2,8 @@
 
 use crate::number;
 use model::{
-    Condition, Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share,
+    Condition, Direction, End, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime,
+    Share,
 };
 
 /// Defines a code for each value: its index in the table.
@@ -73,6 +74,15 @@ coded!(
         Condition::Nan,
     ]
 );
+
+/// The code of an end: the index of its kind. Its number is the exit code, which has a column of its own.
+pub(super) fn end_code(end: End) -> Option<i64> {
+    End::KINDS.iter().position(|kind| *kind == end.kind()).and_then(|at| i64::try_from(at).ok())
+}
+
+pub(super) fn end(code: i64, exit_code: Option<i32>) -> Option<End> {
+    End::of_kind(End::KINDS.get(usize::try_from(code).ok()?)?, exit_code)
+}
 
 /// Number of digits of a packed number.
 const DIGITS: i32 = 6;
