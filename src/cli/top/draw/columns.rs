@@ -67,12 +67,12 @@ const ORDER: [Column; 15] = [
 const PRIORITY: [(Column, usize); 14] = [
     (Column::Share, 5),
     (Column::Done, 4),
-    (Column::Health, 9),
+    (Column::Health, 8),
     (Column::Left, 6),
-    (Column::Value, 8),
+    (Column::Value, 7),
     (Column::Cpu, 4),
-    (Column::Bar, 8),
-    (Column::Curve, 8),
+    (Column::Bar, 7),
+    (Column::Curve, 7),
     (Column::Memory, 6),
     (Column::Growth, 8),
     (Column::Why, 18),
@@ -184,7 +184,7 @@ impl Column {
         let metric = job.metric.as_ref();
         match self {
             Column::Name => (Tone::Bold, name(job)),
-            Column::Health => health::word(job.health.as_ref()).unwrap_or((Tone::Dim, "–".to_owned())),
+            Column::Health => condition(job, columns),
             Column::Metric => number(metric.map(|metric| metric.name.clone().unwrap_or_else(|| "value".to_owned()))),
             Column::Value => metric.map_or_else(|| number(None), value),
             Column::Curve => (Tone::Accent, metric.map_or_else(String::new, |metric| spark(&metric.recent, columns))),
@@ -219,6 +219,19 @@ pub(super) fn flag(job: &Container) -> (Tone, char) {
         None if job.notices.iter().any(Notice::is_warning) => (Tone::Warn, '!'),
         None => (Tone::Plain, ' '),
     }
+}
+
+/// The condition; a longer word has a short form for a narrow column.
+fn condition(job: &Container, columns: usize) -> (Tone, String) {
+    let Some((tone, word)) = health::word(job.health.as_ref()) else { return (Tone::Dim, "–".to_owned()) };
+    let short = match word.as_str() {
+        _ if text::width(&word) <= columns => &word,
+        "overfitting" => "overfits",
+        "diverging" => "diverges",
+        "GPU waits" => "GPU idle",
+        long => long,
+    };
+    (tone, short.to_owned())
 }
 
 /// The value with the mark of its trend.
