@@ -2,9 +2,8 @@
 
 use criterion::{BatchSize, Criterion};
 use flowcon::model::{
-    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Direction, Estimate, Gain, Learning,
-    Limits, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit,
-    RunState, Runtime, Usage,
+    Bytes, ContainerObservation, CpuTime, CpuWeight, Curve, Direction, Estimate, Gain, Learning, Limits, Millis,
+    NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit, Usage,
 };
 use flowcon::policy::{Governor, diff};
 use std::hint::black_box;

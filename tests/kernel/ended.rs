@@ -49,7 +49,9 @@ fn the_end_of_a_command_is_shown_with_its_exit_code_or_signal() {
         ("kill", "kill -KILL $$", "killed: signal 9", 137),
         ("term", "kill -TERM $$", "stopped", 143),
     ] {
-        let job = end(&daemon, test, |name| drop(Job::start(&daemon, name, &[], &["sh", "-c", script]).wait()));
+        let job = end(&daemon, test, |name| {
+            Job::start(&daemon, name, &[], &["sh", "-c", script]).wait();
+        });
         let end = &job["ended"];
         assert_eq!((end["text"].as_str(), end["exit_code"].as_i64()), (Some(text), Some(code)), "{job:#}");
         let name = job["name"].as_str().unwrap();

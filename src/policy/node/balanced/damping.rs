@@ -5,8 +5,8 @@
 //!
 //! Until the decision is reached, the next one comes soon.
 //!
-//! These are events, after which the decision applies at once: a job starts, ends, freezes, thaws, breaks or recovers, or its model becomes
-//! good.
+//! These are events, after which the decision applies at once: a job starts, ends, freezes, thaws, breaks or recovers, its model becomes good,
+//! or its end becomes known or unknown, as when it runs past the total that its command claims.
 
 use super::{Entry, is_broken};
 use crate::node::domain::Domain;
@@ -41,6 +41,7 @@ struct Situation {
     runs: bool,
     is_broken: bool,
     is_good: bool,
+    has_end: bool,
 }
 
 impl Situation {
@@ -51,6 +52,7 @@ impl Situation {
             runs: container.state == RunState::Running,
             is_broken: is_broken(container),
             is_good: to_quality.is_some_and(|units| units.high <= 0.0),
+            has_end: container.learning.units_to_completion.is_some(),
         }
     }
 }
