@@ -5,8 +5,8 @@
 pub(super) mod at_time;
 mod ended;
 mod gpu;
+mod health;
 
-use super::health;
 use api::wire::{
     Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
 };
@@ -26,6 +26,7 @@ pub(crate) fn page(detail: &ContainerDetail, look: &Look) -> String {
     match &container.ended {
         Some(end) => ended::section(&mut page, end),
         None => {
+            health::section(&mut page, container, explanation);
             decision(&mut page, container, explanation);
             growth(&mut page, explanation);
         }
@@ -72,10 +73,6 @@ fn title(container: &Container, look: &Look) -> String {
 }
 
 fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
-    if let Some((tone, _)) = health::word(container.health.as_ref()) {
-        page.section("Health");
-        health_of(page, container, explanation, tone);
-    }
     page.section("Decision");
     if let Some(hold) = &container.hold {
         page.toned(Tone::Warn, "held", &hold.why);
@@ -130,18 +127,6 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         text::duration(explanation.interval_s)
     );
     page.line("next", &words);
-}
-
-fn health_of(page: &mut Page<'_>, container: &Container, explanation: &Explanation, tone: Tone) {
-    let Some(health) = &container.health else { return };
-    let words = format!(
-        "{}; for {}, confidence {}",
-        health.words,
-        text::duration(health.for_s),
-        text::percent(health.confidence)
-    );
-    page.toned(tone, "condition", &words);
-    page.line("evidence", &explanation.health);
 }
 
 fn competition(domain: &Domain) -> String {

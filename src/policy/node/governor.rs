@@ -117,12 +117,6 @@ impl Governor {
         remembered?.balanced.forecast()
     }
 
-    /// Lets the next decision of the default policy apply at once, whatever changed.
-    #[cfg(test)]
-    pub(super) fn forget_damping(&mut self) {
-        self.remembered.memories_mut().for_each(|memory| memory.balanced.forget_damping());
-    }
-
     /// Decides for every observed container. The state of a container that is no longer observed is dropped.
     pub fn tick(&mut self, observation: &NodeObservation) -> NodePlan {
         let is_same = self.remembered.is_of(&observation.containers);

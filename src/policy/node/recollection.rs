@@ -32,11 +32,6 @@ impl<M: Default> Recollection<M> {
         self.memories.iter().map(AsRef::as_ref)
     }
 
-    #[cfg(test)]
-    pub(super) fn memories_mut(&mut self) -> impl Iterator<Item = &mut M> {
-        self.memories.iter_mut().map(AsMut::as_mut)
-    }
-
     /// Returns the state of one container. The daemon observes containers by id, and asks for each of them after each look: a search in
     /// order would compare all with all.
     pub(super) fn get(&self, id: &ContainerId) -> Option<&M> {

@@ -39,10 +39,7 @@ mod shape;
 
 use super::claim::Claim;
 use super::prior_run::PriorRun;
-use crate::{
-    Curve, Decline, Direction, Estimate, Evaluation, Gain, Learning, Millis, NotFinite, Phase, Progress, ProgressUnit,
-};
-use decline::Means;
+use crate::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, NotFinite, Phase, Progress, ProgressUnit};
 use fit::Fit;
 use improvements::Improvements;
 use noise::Noise;
@@ -341,18 +338,6 @@ impl History {
     fn with_divergence(&self, forecast: Forecast) -> Forecast {
         let is_diverging = phase::is_diverging(&self.evidence(None));
         Forecast { phase: if is_diverging { Phase::Diverging } else { forecast.phase }, ..forecast }
-    }
-
-    fn decline(&self) -> Option<Decline> {
-        let below = self.improvements.means.below_best()?;
-        let part = |of: f64| if of > 0.0 { (below.by / of).min(Decline::AT_MOST) } else { Decline::AT_MOST };
-        Some(Decline {
-            best: self.improvements.value_of(self.direction?, below.best)?,
-            units: self.improvements.counts.then_some(below.units),
-            evaluations: below.since,
-            of_range: part(self.improvements.greatest - self.improvements.least),
-            errors: part(Means::error(self.deviation())),
-        })
     }
 
     fn evidence(&self, fit: Option<&Fit<'_>>) -> phase::Evidence {

@@ -71,12 +71,10 @@
 //!
 //! - No job gets less than `floor` of an equal share (owners' upper bounds aside), and only a reliable one gets more than an equal share.
 //! - Estimates are not smoothed over time: a job's credit ends when its milestone is reached, and smoothing would keep the CPU beyond that
-//!   point. Instead, shares are continuous in the index, so that near-equal jobs do not flap; and without an event, no share changes more
-//!   than fourfold within ten seconds ([`damping`]), however the first reports of young jobs contradict each other.
+//!   point. Instead, shares are continuous in the index, so that near-equal jobs do not flap.
 //! - The next tick comes when the favoured job should be half way to its milestone, a second after a job is favoured for the first time (to
 //!   measure its parallelism), or soon while a job that just started has no measured cost per unit: at most ten times per interval.
 
-mod damping;
 mod gpu;
 mod lag;
 mod milestone;
@@ -93,7 +91,6 @@ use super::domain::Domain;
 use super::gpu_time::GpuUsed;
 use super::importance;
 use super::memory::MemoryRole;
-use damping::Damping;
 use lag::Lag;
 use milestone::{Milestone, Prospect};
 use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast};
@@ -134,8 +131,6 @@ pub(super) struct Memory {
     forecast: Option<WorkForecast>,
     #[serde(default)]
     gpu: gpu::Memory,
-    #[serde(default)]
-    damping: Damping,
 }
 
 /// A ranked container.
@@ -194,8 +189,6 @@ struct Contest<'a> {
     entitled: Vec<f64>,
     /// Cores given to each member.
     given: Vec<f64>,
-    /// They are on their way to what was decided.
-    is_damped: bool,
 }
 
 /// Decides for every container. `domains` have their measured capacity.
@@ -246,11 +239,6 @@ impl Memory {
     /// Returns the forecast of the last tick.
     pub(super) fn forecast(&self) -> Option<WorkForecast> {
         self.forecast
-    }
-
-    #[cfg(test)]
-    pub(super) fn forget_damping(&mut self) {
-        self.damping = Damping::default();
     }
 
     /// Ranks the container; `None` if its work is unknown or it is frozen. `equal` and `most` are cores: an equal share, and all it could
@@ -325,11 +313,10 @@ impl<'a> Contest<'a> {
         };
         let running = domain.members.iter().filter(is_competing).count();
         mark_critical(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
-        let mut given = pool::divide(domain, &candidates, &plain, floor);
-        let is_damped = damping::damp(node, domain, entries, &mut given);
+        let given = pool::divide(domain, &candidates, &plain, floor);
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));
-        Contest { domain, candidates, order, entitled, given, is_damped }
+        Contest { domain, candidates, order, entitled, given }
     }
 
     fn is_favoured(&self, member: usize) -> bool {
@@ -363,8 +350,7 @@ impl<'a> Contest<'a> {
             Millis(u64::MAX)
         };
         let half_way = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, u64::MAX as f64) as u64;
-        let arrival = if self.is_damped { soonest(interval).max(damping::NEXT) } else { Millis(u64::MAX) };
-        Millis(half_way).max(soonest(interval)).min(first_measurement).min(arrival)
+        Millis(half_way).max(soonest(interval)).min(first_measurement)
     }
 
     fn decide(

@@ -77,26 +77,16 @@ impl Bench {
         self.node.containers[index] = job;
     }
 
-    /// The plan of the next tick, without damping: as if its cause were an event.
     pub(super) fn tick(&mut self) -> NodePlan {
-        self.governor.forget_damping();
-        self.tick_after(INTERVAL)
-    }
-
-    pub(super) fn tick_after(&mut self, time: Millis) -> NodePlan {
-        self.node.now = self.node.now.after(time);
+        self.node.now = self.node.now.after(INTERVAL);
         let plan = self.governor.tick(&self.node);
         assert_eq!(check(&plan, &self.node), []);
         plan
     }
 
     pub(super) fn shares(&mut self) -> Vec<f64> {
-        shares_of(&self.tick())
+        self.tick().containers.iter().map(|planned| (planned.share.fraction() * 100.0).round() / 100.0).collect()
     }
-}
-
-pub(super) fn shares_of(plan: &NodePlan) -> Vec<f64> {
-    plan.containers.iter().map(|planned| (planned.share.fraction() * 100.0).round() / 100.0).collect()
 }
 
 pub(super) fn ranked(plan: &NodePlan, index: usize) -> (String, f64, usize) {
