@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! NaN             two values in a row are not finite (three, if none ever was)
-//! diverging       the level of the metric is a fifth of its range below its best, beyond the noise
+//! diverging       the mean of the last five values is worse than that of the first five, and far worse than the best, beyond the noise
 //! stalled         no progress for much longer than its own rhythm, and not for want of CPU        rhythm
 //! memory          the working set reaches its limit within two minutes                            memory
 //! late            the deadline has passed, or is out of reach with the whole node
@@ -50,6 +50,13 @@ const LAST_WORD: Millis = Millis::from_secs(120);
 const OVERFITTING_ERRORS: f64 = 4.0;
 const OVERFITTING_RANGE: f64 = 0.015;
 const RECOVERED_ERRORS: f64 = 2.0;
+
+/// Diverging: worse than at the start by this part of the range, and worse than the best by this many standard errors.
+const DIVERGING_RANGE: f64 = 0.3;
+const DIVERGING_ERRORS: f64 = 10.0;
+
+/// Values that are needed to call it diverging.
+const LEAST_EVALUATIONS: u64 = 10;
 
 /// Evaluations after the best ones, before a decline counts.
 const OVERFITTING_EVALUATIONS: u64 = 4;
@@ -202,7 +209,12 @@ fn not_a_number(now: Millis, job: &ContainerObservation) -> Option<Finding> {
 fn diverging(job: &ContainerObservation) -> Option<Finding> {
     let learning = &job.learning;
     let decline = learning.decline.filter(|_| is_read(job) && learning.not_finite.is_none())?;
-    learning.curve.filter(|curve| curve.phase == Phase::Diverging)?;
+    if decline.below_first < DIVERGING_RANGE
+        || decline.errors < DIVERGING_ERRORS
+        || learning.evaluations < LEAST_EVALUATIONS
+    {
+        return None;
+    }
     let evidence = Evidence::Worse { best: decline.best, units: decline.units, evaluations: decline.evaluations };
     Some((Condition::Diverging, 0.8 * learning.confidence, evidence, None))
 }

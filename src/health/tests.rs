@@ -195,7 +195,9 @@ fn a_metric_that_never_was_a_number_needs_three_values_and_a_guess_says_nothing(
 #[test]
 fn a_worse_validation_is_overfitting_and_does_not_flap() {
     let mut job = Job::running();
-    let decline = |errors| Some(Decline { best: 0.3285, units: Some(15.0), evaluations: 6, of_range: 0.05, errors });
+    let decline = |errors| {
+        Some(Decline { best: 0.3285, units: Some(15.0), evaluations: 6, of_range: 0.05, below_first: -0.9, errors })
+    };
     job.seen.learning.decline = decline(5.0);
     assert_eq!(job.look().condition, Condition::Learning, "a training value may rise for a while");
     job.seen.learning.is_held_out = true;
@@ -214,7 +216,7 @@ fn a_curve_that_diverges_is_diverging() {
     let mut job = Job::running();
     job.seen.learning.curve = Some(Curve { phase: Phase::Diverging, quality: 0.5, units_to_quality: None });
     job.seen.learning.decline =
-        Some(Decline { best: 0.3, units: Some(15.0), evaluations: 6, of_range: 0.5, errors: 9.0 });
+        Some(Decline { best: 0.3, units: Some(15.0), evaluations: 6, of_range: 0.9, below_first: 0.4, errors: 19.0 });
     job.seen.learning.is_held_out = true;
     assert_eq!(job.look().condition, Condition::Diverging, "the worse of the two");
 }

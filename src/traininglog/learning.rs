@@ -148,7 +148,10 @@ pub struct Decline {
     pub evaluations: u64,
     /// How much worse the mean of the latest five values is, as a part of the range of values so far; at most [`Decline::AT_MOST`].
     pub of_range: f64,
-    /// The same in standard errors of the difference; at most [`Decline::AT_MOST`].
+    /// How much worse it is than the mean of the first five values, as a part of the range; negative = better.
+    #[serde(default)]
+    pub below_first: f64,
+    /// How much worse it is than the best, in standard errors of the difference; at most [`Decline::AT_MOST`].
     pub errors: f64,
 }
 
