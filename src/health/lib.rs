@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! NaN             two values in a row are not finite (three, if none ever was)
-//! diverging       the mean of the last five values is worse than that of the first five, and far worse than the best, beyond the noise
+//! diverging       two values in a row are worse than all before by nearly the whole range of these or more
 //! stalled         no progress for much longer than its own rhythm, and not for want of CPU        rhythm
 //! memory          the working set reaches its limit within two minutes                            memory
 //! late            the deadline has passed, or is out of reach with the whole node
@@ -51,12 +51,8 @@ const OVERFITTING_ERRORS: f64 = 4.0;
 const OVERFITTING_RANGE: f64 = 0.015;
 const RECOVERED_ERRORS: f64 = 2.0;
 
-/// Diverging: worse than at the start by this part of the range, and worse than the best by this many standard errors.
-const DIVERGING_RANGE: f64 = 0.3;
-const DIVERGING_ERRORS: f64 = 10.0;
-
-/// Values that are needed to call it diverging.
-const LEAST_EVALUATIONS: u64 = 10;
+/// Values in a row far worse than all before, before a job counts as diverging.
+const EXPLODED_VALUES: u64 = 2;
 
 /// Evaluations after the best ones, before a decline counts.
 const OVERFITTING_EVALUATIONS: u64 = 4;
@@ -208,15 +204,9 @@ fn not_a_number(now: Millis, job: &ContainerObservation) -> Option<Finding> {
 
 fn diverging(job: &ContainerObservation) -> Option<Finding> {
     let learning = &job.learning;
-    let decline = learning.decline.filter(|_| is_read(job) && learning.not_finite.is_none())?;
-    if decline.below_first < DIVERGING_RANGE
-        || decline.errors < DIVERGING_ERRORS
-        || learning.evaluations < LEAST_EVALUATIONS
-    {
-        return None;
-    }
-    let evidence = Evidence::Worse { best: decline.best, units: decline.units, evaluations: decline.evaluations };
-    Some((Condition::Diverging, 0.8 * learning.confidence, evidence, None))
+    let run = learning.exploded.filter(|run| is_read(job) && run.values >= EXPLODED_VALUES)?;
+    let evidence = Evidence::Exploded { values: run.values, units: run.units };
+    Some((Condition::Diverging, 0.8 * learning.confidence, evidence, Some(run.since)))
 }
 
 fn late(now: Millis, job: &ContainerObservation, prospects: &Prospects) -> Option<Finding> {

@@ -7,7 +7,7 @@
 //!
 //! A job is *asleep* if it leaves most of the CPU that it is due and usually uses, moves no data and does not use its GPU: four intervals
 //! suffice. It is *busy* if it has used the CPU of four reports without one: the time alone would accuse a job that the policy has
-//! slowed down. In between it is slow, and nothing is said.
+//! slowed down. In between it is slow, and nothing is said; likewise if it is busy and prints lines, which are of something else.
 //!
 //! While its first passes are not over, a busy job may be in an evaluation that it has not shown yet, so more is needed.
 
@@ -35,7 +35,7 @@ const ASLEEP_BELOW: f64 = 0.25;
 /// Cores that a sleeping process uses at most: timers, heartbeats.
 const HEARTBEAT_CORES: f64 = 0.002;
 
-/// Patience with jobs that may do something that they have not shown yet: that move data, or whose first pass is not over.
+/// Patience with jobs that may do something that they have not shown yet: that move data, print lines, or whose first pass is not over.
 const PATIENCE: f64 = 5.0;
 
 /// Bytes per second of a job that moves data.
@@ -144,14 +144,17 @@ impl Rhythm {
         let seconds = quiet.as_secs_f64();
         let moves_data = moved(job).saturating_sub(last.moved) as f64 > MOVES_DATA * seconds;
         let gpu = GpuUse::sum(&job.gpus).0.is_some_and(|share| share > GPU_WORKS);
-        let patience = if moves_data || gpu { PATIENCE } else { 1.0 };
-        let asleep_after = patience * long(usual.seconds, self.longest.seconds).max(ASLEEP_AFTER.as_secs_f64());
+        let recently = long(usual.seconds, self.longest.seconds).max(ASLEEP_AFTER.as_secs_f64());
+        let prints = job.learning.log_grew.is_some_and(|at| at > last.at && now.since(at).as_secs_f64() < recently);
+        let patience = if moves_data || gpu || prints { PATIENCE } else { 1.0 };
+        let asleep_after = patience * recently;
         let usually = usual.cpu_seconds / usual.seconds;
         let expected = last.due.map_or(usually * seconds, |due| due.min(usually * seconds));
         let is_asleep =
             used < ASLEEP_BELOW * expected || (usually < HEARTBEAT_CORES && used < HEARTBEAT_CORES * seconds);
         let patience = if self.is_young(job) { PATIENCE } else { patience };
-        let is_busy = used >= patience * long(usual.cpu_seconds, self.longest.cpu_seconds)
+        let is_busy = !prints
+            && used >= patience * long(usual.cpu_seconds, self.longest.cpu_seconds)
             && seconds >= patience * BUSY_AFTER.as_secs_f64()
             && seconds >= patience * long(usual.seconds, self.longest.seconds);
         let activity = match () {

@@ -1,9 +1,7 @@
 //! Each condition begins, with its evidence, and ends; and what looks like one but is none.
 
 use super::*;
-use model::{
-    Activity, Bytes, Curve, Decline, Estimate, Evaluation, GpuUse, Learning, NotFinite, Progress, ProgressUnit, Usage,
-};
+use model::{Activity, Bytes, Decline, Estimate, Evaluation, GpuUse, Learning, Progress, ProgressUnit, Streak, Usage};
 
 /// A job with one report every ten seconds, at one core.
 struct Job {
@@ -153,6 +151,21 @@ fn a_job_that_moves_data_or_uses_its_gpu_is_not_asleep() {
 }
 
 #[test]
+fn a_job_that_prints_other_lines_has_more_time_but_not_for_ever() {
+    let mut job = Job::running();
+    for n in 0..60 {
+        job.seen.learning.log_grew = Some(Millis::from_secs(job.now));
+        let condition = job.pass(10, 0.0).condition;
+        assert_eq!(condition == Condition::Stalled, n >= 29, "after {n}");
+    }
+    let mut job = Job::running();
+    job.pass(10, 0.0);
+    job.seen.learning.log_grew = Some(Millis::from_secs(job.now));
+    assert_eq!(job.pass(58, 0.0).condition, Condition::Learning);
+    assert_eq!(job.pass(4, 0.0).condition, Condition::Stalled, "its last line is old");
+}
+
+#[test]
 fn a_job_without_a_rhythm_or_with_all_units_done_is_not_stalled() {
     let mut job = Job::new();
     job.report();
@@ -167,9 +180,9 @@ fn a_job_without_a_rhythm_or_with_all_units_done_is_not_stalled() {
 fn two_values_that_are_not_finite_are_nan_and_a_finite_one_ends_it() {
     let mut job = Job::running();
     let since = Millis::from_secs(job.now);
-    job.seen.learning.not_finite = Some(NotFinite { values: 1, since, units: Some(11.0) });
+    job.seen.learning.not_finite = Some(Streak { values: 1, since, units: Some(11.0) });
     assert_eq!(job.look().condition, Condition::Learning);
-    job.seen.learning.not_finite = Some(NotFinite { values: 2, since, units: Some(11.0) });
+    job.seen.learning.not_finite = Some(Streak { values: 2, since, units: Some(11.0) });
     let health = job.report();
     assert_eq!((health.condition, health.since), (Condition::Nan, since));
     assert_eq!(health.words(Some(ProgressUnit::Epoch)), "NaN since epoch 11");
@@ -182,7 +195,7 @@ fn a_metric_that_never_was_a_number_needs_three_values_and_a_guess_says_nothing(
     let mut job = Job::new();
     job.report();
     job.report();
-    let not_finite = |values| Some(NotFinite { values, since: Millis(0), units: None });
+    let not_finite = |values| Some(Streak { values, since: Millis(0), units: None });
     job.seen.learning.not_finite = not_finite(2);
     assert_eq!(job.look().condition, Condition::Learning);
     job.report();
@@ -195,9 +208,7 @@ fn a_metric_that_never_was_a_number_needs_three_values_and_a_guess_says_nothing(
 #[test]
 fn a_worse_validation_is_overfitting_and_does_not_flap() {
     let mut job = Job::running();
-    let decline = |errors| {
-        Some(Decline { best: 0.3285, units: Some(15.0), evaluations: 6, of_range: 0.05, below_first: -0.9, errors })
-    };
+    let decline = |errors| Some(Decline { best: 0.3285, units: Some(15.0), evaluations: 6, of_range: 0.05, errors });
     job.seen.learning.decline = decline(5.0);
     assert_eq!(job.look().condition, Condition::Learning, "a training value may rise for a while");
     job.seen.learning.is_held_out = true;
@@ -212,13 +223,17 @@ fn a_worse_validation_is_overfitting_and_does_not_flap() {
 }
 
 #[test]
-fn a_curve_that_diverges_is_diverging() {
+fn values_far_worse_than_all_before_are_diverging() {
     let mut job = Job::running();
-    job.seen.learning.curve = Some(Curve { phase: Phase::Diverging, quality: 0.5, units_to_quality: None });
+    let since = Millis::from_secs(job.now);
+    job.seen.learning.exploded = Some(Streak { values: 1, since, units: Some(16.0) });
     job.seen.learning.decline =
-        Some(Decline { best: 0.3, units: Some(15.0), evaluations: 6, of_range: 0.9, below_first: 0.4, errors: 19.0 });
+        Some(Decline { best: 0.3, units: Some(15.0), evaluations: 6, of_range: 0.9, errors: 19.0 });
     job.seen.learning.is_held_out = true;
+    assert_eq!(job.look().condition, Condition::Overfitting, "one value may be a mistake");
+    job.seen.learning.exploded = Some(Streak { values: 2, since, units: Some(16.0) });
     assert_eq!(job.look().condition, Condition::Diverging, "the worse of the two");
+    assert_eq!(job.look().words(Some(ProgressUnit::Epoch)), "diverging since epoch 16");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub enum Condition {
     ShortOfMemory,
     /// No progress for much longer than usual.
     Stalled,
-    /// Its metric is getting much worse.
+    /// Its metric is far worse than it ever was.
     Diverging,
     /// Its metric is not a number any more.
     Nan,
@@ -107,6 +107,13 @@ pub enum Evidence {
         /// The progress counter at the first.
         units: Option<f64>,
     },
+    /// The latest values are far worse than all before, measured by the range of those.
+    Exploded {
+        /// Number of them.
+        values: u64,
+        /// The progress counter at the first.
+        units: Option<f64>,
+    },
     /// The metric is worse than it was.
     Worse {
         /// The best mean of five values.
@@ -170,7 +177,9 @@ impl Health {
             |units: Option<f64>| units.map_or_else(String::new, |units| format!(" since {}", place(unit, units)));
         match self.evidence {
             Evidence::NotFinite { units, .. } => format!("NaN{}", since(units)),
-            Evidence::Worse { units, .. } => format!("{}{}", self.condition, since(units)),
+            Evidence::Worse { units, .. } | Evidence::Exploded { units, .. } => {
+                format!("{}{}", self.condition, since(units))
+            }
             Evidence::Silence { quiet, .. } => format!("stalled for {}", duration(quiet.as_secs_f64())),
             Evidence::Memory { seconds, .. } => format!("out of memory in {}", duration(seconds)),
             Evidence::Gpu { .. } => "GPU waits for CPU".to_owned(),
@@ -188,17 +197,16 @@ impl Health {
                  checkpoint with a lower learning rate or with gradient clipping. Until then it gets the floor of the CPU.",
                 units.map_or_else(String::new, |units| format!(", since {}", place(unit, units))),
             ),
-            (Condition::Overfitting, Evidence::Worse { best, units, evaluations }) => format!(
+            (_, Evidence::Worse { best, units, evaluations }) => format!(
                 "Its metric on held-out data was best{} ({}) and has been worse for {evaluations} evaluations, by more than the noise. Keep \
                  the checkpoint from there, and consider stopping it.",
                 units.map_or_else(String::new, |units| format!(" at {}", place(unit, units))),
                 short(best),
             ),
-            (_, Evidence::Worse { best, units, evaluations }) => format!(
-                "Its metric was best{} ({}) and has been much worse for {evaluations} evaluations. Look at its log; a lower learning rate \
-                 often helps. Until it recovers it gets the floor of the CPU.",
-                units.map_or_else(String::new, |units| format!(" at {}", place(unit, units))),
-                short(best),
+            (_, Evidence::Exploded { values, units }) => format!(
+                "The last {values} values of its metric{} are worse than all before by more than these ever differed. Look at its log; a \
+                 lower learning rate or gradient clipping often helps. Until it recovers it gets the floor of the CPU.",
+                units.map_or_else(String::new, |units| format!(", since {},", place(unit, units))),
             ),
             (_, Evidence::Silence { quiet, usual, activity }) => format!(
                 "It has reported nothing for {}; usually a report comes every {}. {} Until it reports again it gets the floor of the CPU.",
@@ -282,6 +290,7 @@ mod tests {
     fn the_words_of_each_condition_fit_a_table_column() {
         let evidence = [
             Evidence::NotFinite { values: 3, units: Some(123_456.0) },
+            Evidence::Exploded { values: 12, units: Some(123_456.0) },
             Evidence::Worse { best: 0.123_456, units: Some(123_456.0), evaluations: 12 },
             Evidence::Silence {
                 quiet: Millis::from_secs(7 * 60),

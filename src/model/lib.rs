@@ -64,6 +64,6 @@ pub use word::word;
 pub use traininglog::claim::{ClaimOrigin, TotalClaim};
 pub use traininglog::pattern::{InvalidPattern, Pattern};
 pub use traininglog::{
-    Curve, Decline, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, NotFinite, Phase, Progress,
-    ProgressUnit,
+    Curve, Decline, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, Phase, Progress, ProgressUnit,
+    Streak,
 };

@@ -126,10 +126,10 @@ pub struct Curve {
     pub units_to_quality: Option<Estimate>,
 }
 
-/// The latest values are not finite: NaN or infinite.
+/// The latest values, which have something in common that the one before had not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NotFinite {
-    /// Number of them, without a finite one between.
+pub struct Streak {
+    /// Number of them.
     pub values: u64,
     /// When the first of them was read.
     pub since: Millis,
@@ -148,9 +148,6 @@ pub struct Decline {
     pub evaluations: u64,
     /// How much worse the mean of the latest five values is, as a part of the range of values so far; at most [`Decline::AT_MOST`].
     pub of_range: f64,
-    /// How much worse it is than the mean of the first five values, as a part of the range; negative = better.
-    #[serde(default)]
-    pub below_first: f64,
     /// How much worse it is than the best, in standard errors of the difference; at most [`Decline::AT_MOST`].
     pub errors: f64,
 }
@@ -198,9 +195,15 @@ pub struct Learning {
     /// Whether all of this comes from a [`LearningRecord`](crate::LearningRecord): nothing has been read here yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_carried: bool,
-    /// Set while the latest values are not finite.
+    /// When the log last grew here, be it by lines without a value; `None` = not since this tracker was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_finite: Option<NotFinite>,
+    pub log_grew: Option<Millis>,
+    /// The latest values, if they are not finite: NaN or infinite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_finite: Option<Streak>,
+    /// The latest values, if they are worse than all before, by about the whole range of those or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exploded: Option<Streak>,
     /// Set while the latest values are worse than the best ones, be it by noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decline: Option<Decline>,

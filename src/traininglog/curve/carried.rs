@@ -37,6 +37,7 @@ impl History {
         let instants = [
             self.latest.as_mut().map(|latest| &mut latest.at),
             self.first_not_finite.as_mut().map(|first| &mut first.at),
+            self.explosion.first_outside().map(|first| &mut first.at),
             self.closed.as_mut().map(|closed| &mut closed.end),
             self.progress.as_mut().map(|progress| &mut progress.at),
         ];
@@ -55,7 +56,7 @@ impl History {
             .into_iter()
             .flatten()
             .all(|value| [value.current, value.total].into_iter().all(plausible::optional));
-        if !(recent && latest && plausible::count(self.evaluations)) {
+        if !(recent && latest && self.explosion.is_plausible() && plausible::count(self.evaluations)) {
             return Some("evaluations");
         }
         let closed = self.closed.map(|closed| Interval { sum: closed.mean, units: closed.units, count: closed.count });

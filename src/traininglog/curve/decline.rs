@@ -17,9 +17,6 @@ pub(super) struct Means {
     /// The latest improvements, oldest first.
     latest: VecDeque<f64>,
     best: Option<BestMean>,
-    /// The first mean.
-    #[serde(default)]
-    first: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +37,6 @@ pub(super) struct BelowBest {
     pub(super) since: u64,
     /// Difference of the two means.
     pub(super) by: f64,
-    /// How far the latest mean is below the first one; negative = above.
-    pub(super) below_first: f64,
 }
 
 impl Means {
@@ -51,7 +46,6 @@ impl Means {
         }
         self.latest.push_back(improvement);
         let Some(mean) = self.latest_mean() else { return };
-        self.first.get_or_insert(mean);
         match &mut self.best {
             Some(best) if mean <= best.mean => best.since = best.since.saturating_add(1),
             best => *best = Some(BestMean { mean, units, since: 0 }),
@@ -63,7 +57,7 @@ impl Means {
         let BestMean { mean: best, units, since } = self.best?;
         let latest = self.latest_mean()?;
         let by = best - latest;
-        (by > 0.0).then_some(BelowBest { best, units, since, by, below_first: self.first? - latest })
+        (by > 0.0).then_some(BelowBest { best, units, since, by })
     }
 
     /// Standard error of the difference of two means, for values with this standard deviation.
@@ -76,10 +70,7 @@ impl Means {
         let best = |best: BestMean| {
             plausible::number(best.mean) && plausible::number(best.units) && plausible::count(best.since)
         };
-        self.latest.len() <= WINDOW
-            && self.latest.iter().copied().all(plausible::number)
-            && plausible::optional(self.first)
-            && self.best.is_none_or(best)
+        self.latest.len() <= WINDOW && self.latest.iter().copied().all(plausible::number) && self.best.is_none_or(best)
     }
 
     fn latest_mean(&self) -> Option<f64> {
@@ -96,7 +87,6 @@ impl History {
             best: self.improvements.value_of(self.direction?, below.best)?,
             units: self.improvements.counts.then_some(below.units),
             evaluations: below.since,
-            below_first: part(self.improvements.greatest - self.improvements.least) * below.below_first / below.by,
             of_range: part(self.improvements.greatest - self.improvements.least),
             errors: part(Means::error(self.deviation())),
         })

@@ -29,6 +29,7 @@
 mod carried;
 mod claimed;
 mod decline;
+mod explosion;
 mod fit;
 mod improvements;
 mod noise;
@@ -39,7 +40,8 @@ mod shape;
 
 use super::claim::Claim;
 use super::prior_run::PriorRun;
-use crate::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, NotFinite, Phase, Progress, ProgressUnit};
+use crate::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit, Streak};
+use explosion::Explosion;
 use fit::Fit;
 use improvements::Improvements;
 use noise::Noise;
@@ -63,6 +65,8 @@ pub(super) struct History {
     /// The first of them.
     #[serde(default)]
     first_not_finite: Option<Evaluation>,
+    #[serde(default)]
+    explosion: Explosion,
     noise: Noise,
     improvements: Improvements,
     open: Interval,
@@ -166,6 +170,7 @@ impl History {
         }
         self.recent.push_back(evaluation.value);
         let Some(direction) = self.direction else { return };
+        self.explosion.push(direction, evaluation);
         let value = self.noise.accept(evaluation.value);
         let counter = self.progress.map(|progress| progress.current).filter(|current| current.is_finite());
         let (units, improvement) = self.improvements.push(direction, value, counter);
@@ -230,11 +235,12 @@ impl History {
             prior_cost_per_unit: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
             claim: self.claim(),
             is_carried: self.is_carried,
-            not_finite: self.first_not_finite.map(|first| NotFinite {
+            not_finite: self.first_not_finite.map(|first| Streak {
                 values: u64::from(self.not_finite),
                 since: first.at,
                 units: first.current,
             }),
+            exploded: self.explosion.streak(),
             decline: self.decline(),
             ..Learning::default()
         }
