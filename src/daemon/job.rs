@@ -1,10 +1,10 @@
 //! A governed container, as the loop knows it.
 
 use super::claim_schedule::ClaimSchedule;
-use super::ended::Ending;
+use super::ending::Ending;
 use super::event::Output;
 use super::find::unit_of_container;
-use super::logs::feed::LogFeed;
+use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::publish::notice;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit_of_scope};
@@ -52,8 +52,6 @@ pub(super) struct Job {
     pub health: HealthMeter,
     /// The trouble that was last reported as an event.
     pub reported: Option<Condition>,
-    /// `memory.max`, as last read.
-    pub memory_limit: Option<Bytes>,
     /// When its command is read for claims.
     pub claim_schedule: ClaimSchedule,
     /// Identifies runs of the same training.
@@ -101,11 +99,6 @@ pub(super) struct Job {
 
 const NO_CPU_WEIGHT: &str = "its cgroup has no CPU weight, so its share of the CPU cannot change; give its parent the cpu controller: \
                              for commands of a user, `systemctl edit user@.service` with Delegate=cpu io memory pids";
-
-/// Whether only the engine may read this log: a daemon of an ordinary user who may use the engine, as in a demo.
-fn is_closed_to_us(log: &Path) -> bool {
-    !rustix::process::geteuid().is_root() && std::fs::File::open(log).is_err()
-}
 
 impl Job {
     /// Creates the job of a container that the engine reported. An operator's labels take precedence over the container's.
@@ -211,7 +204,6 @@ impl Job {
             tracker,
             health: HealthMeter::default(),
             reported: None,
-            memory_limit: None,
             claim_schedule: ClaimSchedule::default(),
         };
         job.ending.read_memory(job.target.cgroup().memory_record());
@@ -380,17 +372,15 @@ impl Job {
         }
     }
 
-    /// Reads where it may run, and its memory limit. This asks each of its processes, so it is rare, except while the job starts and its placement
-    /// is being set.
+    /// Reads where it may run, and its memory limit. This asks each of its processes, so it is rare, except while the job starts and its
+    /// placement is being set.
     pub(crate) fn locate(&mut self, now: Millis) {
         let is_young = now.since(self.started) < WHOLE_AT_LATEST;
         if self.located > Millis(0) && !is_young && now.since(self.located) < WHOLE_AT_LATEST {
             return;
         }
         self.located = now;
-        let memory = self.target.cgroup().memory_record();
-        self.memory_limit = memory.limit;
-        self.ending.read_memory(memory);
+        self.ending.read_memory(self.target.cgroup().memory_record());
         let place = self.target.cgroup().place();
         if place != *self.runs_on {
             self.runs_on = Arc::new(place);

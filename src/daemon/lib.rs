@@ -21,6 +21,7 @@ mod effects;
 mod ended;
 #[cfg(test)]
 mod ended_tests;
+mod ending;
 mod error;
 mod event;
 mod exact;

@@ -74,7 +74,7 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         bounds: job.bounds(),
         weight: job.directives.weight,
         memory_floor: job.memory_floor(),
-        memory_limit: job.memory_limit,
+        memory_limit: job.ending.memory_limit(),
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
         gpus: Vec::new(),

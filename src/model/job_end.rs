@@ -1,8 +1,7 @@
-//! The end of one run of a job, in the words that people read, and the ends of late.
+//! The end of one run of a job, in the words that people read.
 
-use super::{Bytes, End, JobStatus, Millis, Runtime};
+use super::{Bytes, End, Millis, Runtime};
 use std::fmt;
-use std::sync::Arc;
 
 /// Exit code of a process that was killed with SIGKILL, as the kernel does for memory.
 const KILLED: i32 = 137;
@@ -102,19 +101,6 @@ impl JobEnd {
             ),
         }
     }
-}
-
-/// A job that ended lately.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EndedJob {
-    /// Its last status.
-    pub job: Arc<JobStatus>,
-    /// Its end.
-    pub end: JobEnd,
-    /// When it ended, on the daemon's clock.
-    pub at: Millis,
-    /// How often it ended within [`ENDS_WITHIN`], this end included.
-    pub recent_ends: u32,
 }
 
 /// Restarts of a running job by its engine, after ends that its restart policy does not accept.

@@ -46,7 +46,7 @@ pub use history::{
     Span,
 };
 pub use holdback::HoldbackBlock;
-pub use job_end::{ENDS_WITHIN, EndedJob, JobEnd, Restarts};
+pub use job_end::{ENDS_WITHIN, JobEnd, Restarts};
 pub use name::{JobName, job_or_gang, named};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use place::{InvalidNumbers, Numbers, Place};
@@ -55,7 +55,7 @@ pub use reason::Reason;
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use refusal::Refusal;
 pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
-pub use status::{DriftBy, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
+pub use status::{DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
 pub use training::TrainingId;
 pub use units::{Bytes, CpuTime, CpuWeight, Quota, Share};
 pub use word::word;

@@ -1,7 +1,7 @@
 //! The snapshot that the daemon publishes after each step; API, metrics and tables read it.
 
 use super::{
-    Adoption, ContainerObservation, ContainerPlan, Directives, EndedJob, Gpu, HoldbackBlock, Millis, PolicySettings,
+    Adoption, ContainerObservation, ContainerPlan, Directives, Gpu, HoldbackBlock, JobEnd, Millis, PolicySettings,
     Pressure, Restarts, Share, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,19 @@ pub struct NodeStatus {
     pub ends: BTreeMap<&'static str, u64>,
     /// Messages for the operator, newest last, limited in number.
     pub notices: Vec<Notice>,
+}
+
+/// A job that ended lately.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedJob {
+    /// Its last status.
+    pub job: Arc<JobStatus>,
+    /// Its end.
+    pub end: JobEnd,
+    /// When it ended, on the daemon's clock.
+    pub at: Millis,
+    /// How often it ended within [`ENDS_WITHIN`](super::ENDS_WITHIN), this end included.
+    pub recent_ends: u32,
 }
 
 /// One governed container: its observation, plan, and learning state.

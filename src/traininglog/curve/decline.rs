@@ -2,8 +2,6 @@
 //!
 //! Single values are noisy and the best of many is a lucky one, so means of [`WINDOW`] consecutive values are compared.
 
-use super::History;
-use crate::Decline;
 use crate::plausible;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -75,21 +73,6 @@ impl Means {
 
     fn latest_mean(&self) -> Option<f64> {
         (self.latest.len() == WINDOW).then(|| self.latest.iter().sum::<f64>() / WINDOW as f64)
-    }
-}
-
-impl History {
-    /// How far the latest values are behind the best ones.
-    pub(super) fn decline(&self) -> Option<Decline> {
-        let below = self.improvements.means.below_best()?;
-        let part = |of: f64| if of > 0.0 { (below.by / of).min(Decline::AT_MOST) } else { Decline::AT_MOST };
-        Some(Decline {
-            best: self.improvements.value_of(self.direction?, below.best)?,
-            units: self.improvements.counts.then_some(below.units),
-            evaluations: below.since,
-            of_range: part(self.improvements.greatest - self.improvements.least),
-            errors: part(Means::error(self.deviation())),
-        })
     }
 }
 

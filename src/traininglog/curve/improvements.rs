@@ -3,8 +3,8 @@
 use super::decline::Means;
 use super::phase;
 use super::series::{Point, Series};
-use crate::Direction;
 use crate::plausible;
+use crate::{Decline, Direction};
 use serde::{Deserialize, Serialize};
 
 /// Maximum points kept of earlier segments.
@@ -69,11 +69,24 @@ impl Improvements {
     }
 
     /// Returns the printed value that belongs to an improvement, if a value was printed.
-    pub(super) fn value_of(&self, direction: Direction, improvement: f64) -> Option<f64> {
+    fn value_of(&self, direction: Direction, improvement: f64) -> Option<f64> {
         let first = self.first?;
         Some(match direction {
             Direction::Down => first - improvement,
             Direction::Up => first + improvement,
+        })
+    }
+
+    /// How far the latest values are behind the best ones; `deviation` is that of the noise.
+    pub(super) fn decline(&self, direction: Direction, deviation: f64) -> Option<Decline> {
+        let below = self.means.below_best()?;
+        let part = |of: f64| if of > 0.0 { (below.by / of).min(Decline::AT_MOST) } else { Decline::AT_MOST };
+        Some(Decline {
+            best: self.value_of(direction, below.best)?,
+            units: self.counts.then_some(below.units),
+            evaluations: below.since,
+            of_range: part(self.greatest - self.least),
+            errors: part(Means::error(deviation)),
         })
     }
 

@@ -241,7 +241,7 @@ impl History {
                 units: first.current,
             }),
             exploded: self.explosion.streak(),
-            decline: self.decline(),
+            decline: self.direction.and_then(|direction| self.improvements.decline(direction, self.deviation())),
             ..Learning::default()
         }
     }
