@@ -17,6 +17,9 @@ const RANGES: f64 = 0.9;
 /// The same, if no value was better than the first: a running mean, for example, rises from zero while it fills.
 const RANGES_WITHOUT_IMPROVEMENT: f64 = 4.0;
 
+/// The range is at least this part of the first value: values that have hardly changed show no range.
+const LEAST_WIDTH: f64 = 0.02;
+
 /// The range of the values, and the latest ones, if they are outside.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Explosion {
@@ -38,8 +41,9 @@ struct Range {
 struct Outside {
     first: Evaluation,
     values: u64,
-    /// How much worse than the first value of all the latest and the worst of them are.
+    /// How much worse the latest of them is than the first value of all.
     latest: f64,
+    /// The same for the worst of them.
     worst: f64,
     /// The latest of them that are nearer to the range than to the worst.
     falling: u64,
@@ -98,9 +102,9 @@ impl Explosion {
 }
 
 impl Range {
-    /// The worst value, and this multiple of the width beyond.
+    /// The worst value and this multiple of the width.
     fn beyond(&self, ranges: f64) -> f64 {
-        self.worst + ranges * (self.worst - self.best)
+        self.worst + ranges * (self.worst - self.best).max(LEAST_WIDTH * self.first.abs())
     }
 }
 
@@ -127,7 +131,7 @@ mod tests {
     #[test]
     fn values_far_worse_than_all_before_are_counted_until_one_is_not() {
         assert_eq!(streak_after(Direction::Down, &FALLING), None);
-        assert_eq!(streak_after(Direction::Down, &falling_and(&[3.4])), None, "within a range of the worst");
+        assert_eq!(streak_after(Direction::Down, &falling_and(&[3.3])), None, "within a range of the worst");
         assert_eq!(streak_after(Direction::Down, &falling_and(&[4.0, 9.0, 50.0])), Some(3));
         assert_eq!(streak_after(Direction::Down, &falling_and(&[4.0, 9.0, 1.1])), None);
         let rising: Vec<f64> = falling_and(&[4.0, 9.0]).iter().map(|value| -value).collect();
@@ -150,7 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn few_values_show_no_range() {
+    fn few_values_or_values_that_hardly_change_show_no_range() {
+        let flat = [2.3026, 2.3026, 2.3025, 2.3026, 2.3025, 2.3026, 2.3026, 2.3025, 2.3028, 2.3029];
+        assert_eq!(streak_after(Direction::Down, &flat), None);
         assert_eq!(streak_after(Direction::Down, &[2.3, 2.2, 2.1, 50.0, 60.0]), None);
     }
 }
