@@ -2,9 +2,8 @@
 
 use criterion::{BatchSize, Criterion};
 use flowcon::model::{
-    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Direction, Estimate, Gain, Learning,
-    Limits, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit,
-    RunState, Runtime, Usage,
+    Bytes, ContainerObservation, CpuTime, CpuWeight, Curve, Direction, Estimate, Gain, Learning, Limits, Millis,
+    NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit, Usage,
 };
 use flowcon::policy::{Governor, diff};
 use std::hint::black_box;
@@ -28,32 +27,18 @@ fn observation(round: u64) -> NodeObservation {
 }
 
 fn container(number: u64, round: u64, now: Millis) -> ContainerObservation {
-    let limits = Limits {
-        cpu_weight: Some(CpuWeight::clamped(50.0 + ((number * 37 + round * 11) % 100) as f64)),
-        cpu_quota: Some(None),
-        memory_low: Some(Bytes(0)),
-        memory_high: Some(None),
-        io_weight: Some(100),
-    };
+    let cpu_weight = Some(CpuWeight::clamped(50.0 + ((number * 37 + round * 11) % 100) as f64));
+    let limits = Limits { cpu_weight, ..Limits::KERNEL_DEFAULTS };
     // 64 hexadecimal digits that differ at the front, like an engine's ids.
     let id = format!("{:016x}{number:048x}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     ContainerObservation {
-        id: ContainerId::new(&id),
         name: format!("train-{number}"),
-        runtime: Runtime::Docker,
-        started: Millis(0),
-        state: RunState::Running,
         // Two overlapping sets of CPUs, in one parent cgroup.
         place: Arc::new(Place {
             cpus: Some(if number.is_multiple_of(2) { (0..40).collect() } else { (24..64).collect() }),
             parent: Some(Arc::from("/sys/fs/cgroup/system.slice")),
             ..Place::default()
         }),
-        hold: None,
-        bounds: Bounds::default(),
-        weight: 1.0,
-        memory_floor: None,
-        deadline: None,
         usage: Usage {
             cpu: Some(CpuTime((round + 1) * 1_280_000)),
             memory: Some(Bytes(700 << 20)),
@@ -62,10 +47,10 @@ fn container(number: u64, round: u64, now: Millis) -> ContainerObservation {
             pressure: Pressure { cpu: None, memory: Some(0.0), io: None },
             ..Usage::default()
         },
-        gpus: Vec::new(),
         limits,
         original: limits,
         learning: learning(number, round, now),
+        ..ContainerObservation::new(&id)
     }
 }
 

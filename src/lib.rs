@@ -4,8 +4,8 @@
 //! the whole, and names the rooms for them. An arrow reads "may be used by".
 //!
 //! ```text
-//! traininglog  ←  model  ←  policy, limits, config      ←  daemon, coordinator, sim
-//!                 model  ←  host/*, api, chart, term    ←  daemon, coordinator, lab, cli        programs → one run() each
+//! traininglog  ←  model  ←  policy, health, limits, config  ←  daemon, coordinator, sim
+//!                 model  ←  host/*, api, chart, term        ←  daemon, coordinator, lab, cli        programs → one run() each
 //! sim  ←  research/*  ←  flowsim
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! | [`traininglog`] | bytes of a log → evaluations and progress, curves and forecasts. A library of its own. Pure |
 //! | [`model`] | plain data with units in the types: observations, limits, plans, reasons |
 //! | [`policy`] | decisions for a node and for a cluster: growth, lists, allocation, the check of a plan. Pure |
+//! | [`health`] | whether a running job learns, stalls, diverges, overfits …, with the evidence. Pure |
 //! | [`limits`] | the limits of each container (original, written by flowcon, current owner) and the state machine that changes them. Pure |
 //! | [`config`] | files and labels → validated settings |
 //! | `host/*` | the interfaces to the system, one crate per concern; of ours, each uses `model` at most: |
@@ -53,7 +54,9 @@
 //! cli/status.rs                 the line that `flowctl status` prints
 //! ```
 
-pub use {api, chart, cli, config, coordinator, daemon, flowsim, lab, limits, model, policy, sim, term, traininglog};
+pub use {
+    api, chart, cli, config, coordinator, daemon, flowsim, health, lab, limits, model, policy, sim, term, traininglog,
+};
 
 /// Access to the operating system and its services, one crate per concern.
 pub mod host {

@@ -4,6 +4,7 @@ use super::event_line::event_line;
 use api::client::{Client, segment};
 use api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
 use clap::Args;
+use model::{End, EndEvidence};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
@@ -190,22 +191,25 @@ fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
     table(&columns, &rows, look)
 }
 
-/// `runs`, `exit 0`, or `ended` if the exit code is unknown.
+/// `runs`, or how the job ended: `done`, `failed 1`, `killed: memory`, `stopped`; `ended` if that is unknown.
 pub(crate) fn end(job: &JobRecord) -> String {
-    match (job.ended_unix_ms, job.exit_code) {
-        (None, _) => "runs".to_owned(),
-        (Some(_), Some(code)) => format!("exit {code}"),
-        (Some(_), None) => "ended".to_owned(),
-    }
+    how_it_ended(job).map_or_else(|| "runs".to_owned(), |end| end.to_string())
+}
+
+/// How the job ended, as recorded; records of earlier versions have only the exit code.
+fn how_it_ended(job: &JobRecord) -> Option<End> {
+    job.ended_unix_ms?;
+    let recorded = job.end.as_deref().and_then(|kind| End::of_kind(kind, job.exit_code));
+    Some(recorded.unwrap_or_else(|| EndEvidence { exit_code: job.exit_code, ..EndEvidence::default() }.end()))
 }
 
 fn job_row(job: &JobRecord) -> Vec<Cell> {
     let latest = job.latest.as_ref();
     let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
-    let tone = match (job.ended_unix_ms, job.exit_code) {
-        (None, _) => Tone::Good,
-        (Some(_), Some(1..)) => Tone::Bad,
-        _ => Tone::Plain,
+    let tone = match how_it_ended(job) {
+        None => Tone::Good,
+        Some(end) if end.is_failure() => Tone::Bad,
+        Some(_) => Tone::Plain,
     };
     let end = Cell::new(tone, &end(job));
     let value = latest.and_then(value_text);
@@ -236,7 +240,7 @@ fn progress(job: &JobRecord, sample: Option<&Sample>) -> Option<String> {
 fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
     let JobHistory { job, samples } = history;
     let ended = match job.ended_unix_ms {
-        Some(ended) => format!("ended {}", when::clock(ended)),
+        Some(ended) => format!("ended {} ({})", when::clock(ended), end(job)),
         None => "runs, or was last seen ".to_owned() + &when::clock(job.last_unix_ms),
     };
     let mut page = format!(
@@ -303,7 +307,27 @@ pub(crate) fn cores_between(before: &Sample, after: &Sample) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{end as end_of, *};
+
+    #[test]
+    fn records_of_earlier_versions_have_an_end_too() {
+        let record = |ended_unix_ms, exit_code, end: Option<&str>| {
+            let job = serde_json::json!({
+                "number": 1, "id": "a", "short_id": "a", "name": "a", "runtime": "docker", "started_unix_ms": 0, "first_unix_ms": 0,
+                "last_unix_ms": 0, "ended_unix_ms": ended_unix_ms, "exit_code": exit_code, "original_weight": null, "metric": null,
+                "direction": null, "unit": null, "total": null, "latest": null, "end": end,
+            });
+            end_of(&serde_json::from_value(job).expect("a record"))
+        };
+        assert_eq!(record(None, None, None), "runs");
+        assert_eq!(record(Some(9), Some(0), None), "done");
+        assert_eq!(record(Some(9), Some(3), None), "failed 3");
+        assert_eq!(record(Some(9), None, None), "ended");
+        assert_eq!(record(Some(9), Some(137), None), "killed: signal 9");
+        assert_eq!(record(Some(9), Some(137), Some("killed-for-memory")), "killed: memory");
+        assert_eq!(record(Some(9), Some(137), Some("stopped")), "stopped");
+        assert_eq!(record(Some(9), Some(7), Some("of a later version")), "failed 7");
+    }
 
     #[test]
     fn a_value_that_is_not_finite_is_shown_as_nan_and_a_missing_one_is_not() {

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::thread;
 use std::time::Duration;
-use tail::ContainerFile;
+use tail::{ContainerFile, TailError};
 use term::exit::{Exit, Failure};
 use traininglog::JsonFile;
 
@@ -31,6 +31,8 @@ pub(super) struct JobLog {
     wrapped: bool,
     /// The job's labels that control how the log is parsed.
     pub hints: Hints,
+    /// Whether the job has ended, so that its log may be gone.
+    ended: bool,
 }
 
 /// Asks the daemon for the log of job `name`.
@@ -40,6 +42,7 @@ pub(super) struct JobLog {
 pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
     let path = format!("/v1/containers/{}", segment(name));
     let detail: ContainerDetail = block_on(client.get(&path))?.map_err(|error| not_found(name, error))?;
+    let ended = detail.container.ended.is_some();
     let (name, reading) = (detail.container.name, detail.explanation.reading);
     let address = reading.log.ok_or_else(|| {
         let why = format!("{name} has no stored log: {}", reading.source);
@@ -51,7 +54,7 @@ pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
     })?;
     let (directives, _) = config::directives(&reading.labels);
     let wrapped = reading.source == "json-file";
-    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapped, hints: directives.hints })
+    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapped, hints: directives.hints, ended })
 }
 
 /// The failure for a name that is neither a file nor a known job.
@@ -149,9 +152,14 @@ impl JobLog {
         let path = Path::new(&self.address.path);
         let file = match (self.address.kind.as_str(), self.address.pid) {
             ("file", _) => {
-                return tail::files_since(path, known)
-                    .map_err(|error| self.read_failure(&error.to_string(), error.is_denied()));
+                return tail::files_since(path, known).map_err(|error| match error {
+                    TailError::Missing { .. } if self.ended => self.gone("its container was removed"),
+                    error => self.read_failure(&error.to_string(), error.is_denied()),
+                });
             }
+            // The number of its process may belong to another process by now.
+            ("output", _) if self.ended => return Err(self.gone("its `flowctl run` had its output")),
+            ("inside", _) if self.ended => return Err(self.gone("its file was inside the container")),
             ("output", _) => output::open(path).map_err(|error| {
                 let denied = matches!(&error, ScopeError::Output { source, .. } if is_denied(source));
                 self.read_failure(&error.to_string(), denied)
@@ -197,7 +205,10 @@ impl JobLog {
 
     async fn has_ended(&self, client: &Client) -> bool {
         let path = format!("/v1/containers/{}", segment(self.id.as_str()));
-        matches!(client.get::<ContainerDetail>(&path).await, Err(ClientError::Refused { status: 404, .. }))
+        match client.get::<ContainerDetail>(&path).await {
+            Ok(detail) => detail.container.ended.is_some(),
+            Err(error) => matches!(error, ClientError::Refused { status: 404, .. }),
+        }
     }
 
     async fn engine(&self) -> Result<Input, Failure> {
@@ -205,9 +216,25 @@ impl JobLog {
             EngineAddress::parse(&self.address.path).map_err(|error| self.engine_failure(&error.to_string()))?;
         let engine = Engine::new(address);
         let info = engine.info().await.map_err(|error| self.engine_failure(&error.to_string()))?;
-        let container =
-            engine.inspect(&self.id, info.name).await.map_err(|error| self.engine_failure(&error.to_string()))?;
-        Ok(Input::Engine(engine, container.log_format))
+        let format = engine.log_format(&self.id, info.name).await.map_err(|error| {
+            if error.is_missing() {
+                self.gone("its container was removed")
+            } else {
+                self.engine_failure(&error.to_string())
+            }
+        })?;
+        Ok(Input::Engine(engine, format))
+    }
+
+    /// The failure for a log that is gone with its job.
+    fn gone(&self, why: &str) -> Failure {
+        let message = format!("the log of {} is gone: it has ended, and {why}", self.name);
+        let next = match self.address.kind.as_str() {
+            "output" => "next time, keep it: `flowctl run -- COMMAND 2>&1 | tee FILE`".to_owned(),
+            "inside" => format!("while the container exists: `docker cp {}:{} -`", self.name, self.address.path),
+            _ => "next time, start it without --rm".to_owned(),
+        };
+        Failure::new(Exit::NotFound, message, next)
     }
 
     fn engine_failure(&self, why: &str) -> Failure {

@@ -8,11 +8,13 @@ mod commands;
 mod completion;
 mod config;
 mod doctor;
+mod ended;
 mod event_line;
 mod events;
 mod explain;
 pub mod flowcond;
 pub mod flowcoord;
+mod health;
 mod help;
 mod history;
 mod job_log;
@@ -97,7 +99,7 @@ enum Verb {
     Top(top::TopArgs),
     /// List the jobs
     Ps(commands::PsArgs),
-    /// Show every number behind the decision about a job
+    /// Show every number behind the decision about a job, or how a job ended
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
         /// Name, id, or the beginning of an id

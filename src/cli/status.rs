@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-use api::wire::{Container, GpuUse, Metric, Node, Notice, Status, Trend};
+use super::{ended, health};
+use api::wire::{Container, GpuUse, Metric, Node, Notice, Status};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
 use term::table::{Cell, Column, fits, table};
@@ -24,6 +25,7 @@ pub(crate) fn page(status: &Status, look: &Look, now_unix_ms: u64) -> String {
     } else {
         page.push_str(&jobs(&status.containers, look));
     }
+    page.push_str(&ended::table_of(&status.ended, look));
     page.push_str(&adopted(&status.containers, look));
     page.push_str(&messages(status, look));
     page
@@ -123,7 +125,7 @@ fn jobs(containers: &[Container], look: &Look) -> String {
 fn columns(detail: Detail) -> Vec<Column> {
     let mut columns = vec![
         Column::elastic("NAME", 8),
-        Column::left("LIST"),
+        Column::left("HEALTH"),
         Column::elastic("METRIC", 6),
         Column::right("VALUE"),
         Column::left("PROGRESS"),
@@ -136,7 +138,7 @@ fn columns(detail: Detail) -> Vec<Column> {
             columns.extend(["GPU", "GPU-MEM"].map(Column::right));
         }
         columns.extend(["WEIGHT", "GROWTH", "CONFIDENCE"].map(Column::right));
-        columns.push(Column::left("ID"));
+        columns.extend(["LIST", "ID"].map(Column::left));
     }
     columns.push(Column::elastic("WHY", 9));
     columns
@@ -146,7 +148,7 @@ fn row(container: &Container, detail: Detail) -> Vec<Cell> {
     let metric = container.metric.as_ref();
     let mut row = vec![
         name(container),
-        list(container),
+        health_word(container),
         metric_name(metric),
         metric_value(metric),
         progress(container),
@@ -166,6 +168,7 @@ fn row(container: &Container, detail: Detail) -> Vec<Cell> {
             Cell::or_dash(container.cpu_weight.map(|weight| weight.to_string())),
             Cell::or_dash(container.growth.map(text::number_text)),
             Cell::or_dash(metric.map(|metric| text::percent(metric.confidence))),
+            list(container),
             Cell::plain(&container.short_id),
         ]);
     }
@@ -177,6 +180,10 @@ fn row(container: &Container, detail: Detail) -> Vec<Cell> {
 pub(super) fn name(container: &Container) -> Cell {
     let name = clean(&container.name);
     Cell::plain(if name.trim().is_empty() { &container.short_id } else { &name })
+}
+
+fn health_word(container: &Container) -> Cell {
+    health::word(container.health.as_ref()).map_or_else(|| Cell::or_dash(None), |(tone, word)| Cell::new(tone, &word))
 }
 
 /// The list, coloured: growing jobs are highlighted, converged ones dimmed.
@@ -195,22 +202,8 @@ fn metric_name(metric: Option<&Metric>) -> Cell {
 
 fn metric_value(metric: Option<&Metric>) -> Cell {
     let Some(metric) = metric else { return Cell::or_dash(None) };
-    let tone = match metric.trend {
-        Trend::Improving => Tone::Good,
-        Trend::Diverging => Tone::Bad,
-        Trend::Plateau | Trend::Unknown => Tone::Plain,
-    };
-    Cell::new(tone, &format!("{} {}", text::value(metric.value), arrow(metric)))
-}
-
-/// The direction of the value: an improving loss goes down, an improving accuracy goes up.
-fn arrow(metric: &Metric) -> &'static str {
-    match (metric.trend, metric.direction.as_deref()) {
-        (Trend::Improving, Some("down")) | (Trend::Diverging, Some("up")) => "↓",
-        (Trend::Improving, Some("up")) | (Trend::Diverging, Some("down")) => "↑",
-        (Trend::Plateau, _) => "→",
-        _ => " ",
-    }
+    let (tone, mark) = health::trend(metric);
+    Cell::new(tone, &format!("{} {mark}", text::value(metric.value)))
 }
 
 fn progress(container: &Container) -> Cell {

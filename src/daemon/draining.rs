@@ -1,5 +1,7 @@
-//! Jobs that ended: their logs are drained for a short time, and the log positions are kept in case the containers start again.
+//! Jobs that ended: their logs are drained for a short time, in which also their ends become known, and the log positions are kept in case
+//! the containers start again.
 
+use super::ended::Unpublished;
 use super::job::Job;
 use model::{ContainerId, Millis};
 use std::collections::BTreeMap;
@@ -20,14 +22,33 @@ pub(super) struct Draining {
 /// A job whose log is being drained.
 struct DrainedJob {
     job: Box<Job>,
-    exit_code: Option<i32>,
+    /// Its end, until that is published.
+    unpublished: Option<Unpublished>,
     until: Millis,
 }
 
 impl Draining {
     /// Starts to drain the log of a job that ended.
-    pub(crate) fn start(&mut self, job: Box<Job>, exit_code: Option<i32>, now: Millis) {
-        self.jobs.insert(job.id().clone(), DrainedJob { job, exit_code, until: now.after(DRAIN_FOR) });
+    pub(crate) fn start(&mut self, job: Box<Job>, end: Unpublished) {
+        let until = end.at.after(DRAIN_FOR);
+        self.jobs.insert(job.id().clone(), DrainedJob { job, unpublished: Some(end), until });
+    }
+
+    /// Takes the end of a job that is not published yet, if it is conclusive or `is_final`.
+    pub(crate) fn take_end(&mut self, id: &ContainerId, is_final: bool) -> Option<(&Job, Unpublished)> {
+        let drained = self.jobs.get_mut(id).filter(|it| is_final || it.job.ending.evidence.is_conclusive())?;
+        Some((&drained.job, drained.unpublished.take()?))
+    }
+
+    /// Whether the end of this job is not published yet.
+    pub(crate) fn has_unpublished_end(&self, id: &ContainerId) -> bool {
+        self.jobs.get(id).is_some_and(|drained| drained.unpublished.is_some())
+    }
+
+    /// Returns the jobs whose ends were reported before `then` and are not published yet.
+    pub(crate) fn unpublished_since(&self, then: Millis) -> Vec<ContainerId> {
+        let is_due = |drained: &DrainedJob| drained.unpublished.as_ref().is_some_and(|end| end.at <= then);
+        self.jobs.iter().filter(|(_, drained)| is_due(drained)).map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns a job whose log is being drained.
@@ -40,23 +61,21 @@ impl Draining {
         self.jobs.values().map(|drained| drained.job.as_ref())
     }
 
-    /// Removes and returns the jobs whose time is over.
-    pub(crate) fn done_by(&mut self, now: Millis) -> Vec<(Box<Job>, Option<i32>)> {
-        let ids: Vec<ContainerId> =
-            self.jobs.iter().filter(|(_, drained)| now >= drained.until).map(|(id, _)| id.clone()).collect();
-        ids.iter().filter_map(|id| self.done(id)).collect()
+    /// Returns the jobs whose time is over.
+    pub(crate) fn done_by(&self, now: Millis) -> Vec<ContainerId> {
+        self.jobs.iter().filter(|(_, drained)| now >= drained.until).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Removes and returns a job before its time, because its container starts again.
-    pub(crate) fn done(&mut self, id: &ContainerId) -> Option<(Box<Job>, Option<i32>)> {
-        let DrainedJob { job, exit_code, .. } = self.jobs.remove(id)?;
+    /// Removes and returns a job, because its time is over or its container starts again.
+    pub(crate) fn done(&mut self, id: &ContainerId) -> Option<Box<Job>> {
+        let DrainedJob { job, .. } = self.jobs.remove(id)?;
         if let Some(place) = job.place {
             self.places.insert(id.clone(), place);
             if self.places.len() > PLACES_AT_MOST {
                 self.places.pop_first();
             }
         }
-        Some((job, exit_code))
+        Some(job)
     }
 
     /// Returns the log position of an earlier run of this container.

@@ -1,6 +1,7 @@
 //! Events that the loop handles. Commands and signals have channels of their own.
 
-use docker::EngineEvent;
+use cgroup::MemoryRecord;
+use docker::{EngineEnd, EngineEvent};
 use limits::machine::{Candidate, ContainerOutcome, RequestId, Restored, Run};
 use model::{Adoption, ContainerId, LogOrigin, Refusal};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub(super) enum Event {
     LogHealth(ContainerId, Option<String>),
     /// Claims in the command of a container, for the run in which they were read.
     Claims { id: ContainerId, run: Run, claims: Vec<Claim> },
+    /// The engine's answer about the end of a run of a container; `None` if it did not answer in time, or does not know.
+    EndDescribed { id: ContainerId, run: Run, end: Option<EngineEnd> },
     /// Outcomes for some containers; more of the same request will follow.
     Written(Vec<ContainerOutcome>),
     /// The last outcomes of a request: the actuator has completed it.
@@ -89,6 +92,6 @@ pub(super) struct Output {
 pub(super) enum ScopeEvent {
     Started(Box<ScopeRecord>, Option<Output>),
     Output(ContainerId, Output),
-    /// All its processes are gone; with the exit code that its `flowctl run` reported.
-    Ended(ContainerId, Option<i32>),
+    /// All its processes are gone; with the exit code that its `flowctl run` reported, and the memory of its cgroup.
+    Ended(ContainerId, Option<i32>, MemoryRecord),
 }

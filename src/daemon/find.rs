@@ -148,6 +148,7 @@ mod tests {
             gpu_hook: false,
             has_health_check: false,
             training: TrainingId::of([]),
+            restarts: 0,
         };
         let info = EngineInfo { cgroup_driver: "systemd".to_owned(), ..info() };
         let scope = format!("docker-{}.scope", id(1).as_str());

@@ -3,6 +3,7 @@
 use super::actuator::Actuator;
 use super::claims::ClaimReader;
 use super::draining::Draining;
+use super::ended::Ended;
 use super::error::DaemonError;
 use super::event::{Component, Event};
 use super::gpu_duty_state::{self as duty, Duty};
@@ -88,6 +89,7 @@ pub(super) struct Governing {
     pub(super) positions: BTreeMap<ContainerId, ReadPosition>,
     pub(super) library: Library,
     pub(super) draining: Draining,
+    pub(super) ended: Ended,
     /// Learning records of jobs that move between nodes.
     pub(super) carried: Carried,
     pub(super) actuator: Actuator,
@@ -157,6 +159,7 @@ impl Governing {
             positions: remembered.positions,
             library: Library::of(remembered.prior_runs),
             draining: Draining::default(),
+            ended: Ended::default(),
             carried: Carried::default(),
             actuator,
             publisher,
@@ -247,6 +250,10 @@ impl Governing {
         self.next_tick = node::now();
     }
 
+    pub(super) fn look_now(&mut self) {
+        self.look_at = Instant::now();
+    }
+
     pub(super) fn reconfigure(&mut self, settings: PolicySettings) {
         self.settings.policy = settings;
         self.handle_limits(machine::Event::Reconfigured(intervals(&settings)));
@@ -281,6 +288,7 @@ impl Governing {
                     job.set_notice(Subject::Log, problem);
                 }
             }
+            Event::EndDescribed { id, run, end } => self.end_described(&id, run, end),
             Event::Written(outcomes) => self.on_outcomes(outcomes, false),
             Event::Actuated(outcomes) => {
                 self.on_outcomes(outcomes, true);

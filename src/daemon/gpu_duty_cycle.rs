@@ -120,7 +120,7 @@ impl Governing {
         for (id, parts) in uses {
             let is_held = self.limits.hold(&id, now).is_some();
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let is_free = is_held || job.may_be_ending(now);
+            let is_free = is_held || job.ending.may_be_near(now);
             if job.has_health_check && parts.iter().any(|part| part.instance.is_none() && shared.contains(&part.gpu)) {
                 exempt.insert(id.clone());
             }
@@ -176,15 +176,6 @@ impl Governing {
         }
         if is_recorded {
             self.duty.recorded.insert(record.id.clone(), record);
-        }
-    }
-
-    /// Handles a signal that the engine sent to a job: it usually is to end, and needs its time for that.
-    pub(super) fn signalled_by_engine(&mut self, id: &ContainerId) {
-        if let Some(job) = self.jobs.get_mut(id) {
-            job.signalled = Some(node::now());
-            self.share_gpus();
-            self.tick_now();
         }
     }
 

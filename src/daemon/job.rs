@@ -1,18 +1,20 @@
 //! A governed container, as the loop knows it.
 
 use super::claim_schedule::ClaimSchedule;
+use super::ending::Ending;
 use super::event::Output;
 use super::find::unit_of_container;
-use super::logs::feed::LogFeed;
+use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::publish::notice;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit_of_scope};
+use ::health::HealthMeter;
 use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
-    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin, Millis,
-    Notice, NoticeLevel, Place, RunState, Runtime, Share, TrainingId, Usage,
+    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin,
+    Millis, Notice, NoticeLevel, Place, Restarts, RunState, Runtime, Share, TrainingId, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,6 +49,9 @@ pub(super) struct Job {
     pub started: Millis,
     pub state: RunState,
     pub tracker: Tracker,
+    pub health: HealthMeter,
+    /// The trouble that was last reported as an event.
+    pub reported: Option<Condition>,
     /// When its command is read for claims.
     pub claim_schedule: ClaimSchedule,
     /// Identifies runs of the same training.
@@ -75,8 +80,10 @@ pub(super) struct Job {
     pub plan: Option<ContainerPlan>,
     /// Share of the last minute in which it was frozen.
     pub frozen: Option<f64>,
-    /// When its engine last sent it a signal.
-    pub signalled: Option<Millis>,
+    /// What is known about its end.
+    pub ending: Ending,
+    /// Its restarts, if its engine counts any.
+    pub restarts: Option<Restarts>,
     pub log_source: String,
     pub log_origin: Option<LogOrigin>,
     pub notices: Vec<Notice>,
@@ -92,14 +99,6 @@ pub(super) struct Job {
 
 const NO_CPU_WEIGHT: &str = "its cgroup has no CPU weight, so its share of the CPU cannot change; give its parent the cpu controller: \
                              for commands of a user, `systemctl edit user@.service` with Delegate=cpu io memory pids";
-
-/// Whether only the engine may read this log: a daemon of an ordinary user who may use the engine, as in a demo.
-fn is_closed_to_us(log: &Path) -> bool {
-    !rustix::process::geteuid().is_root() && std::fs::File::open(log).is_err()
-}
-
-/// After a signal, which usually is the first step of its stop, a job has this time to end: it is not frozen and has its plain share.
-const ENDS_WITHIN: Millis = Millis::from_secs(3600);
 
 impl Job {
     /// Creates the job of a container that the engine reported. An operator's labels take precedence over the container's.
@@ -122,6 +121,7 @@ impl Job {
         job.training = Some(container.training);
         job.service = container.labels.get(SERVICE_LABEL).map(|id| Arc::from(id.as_str()));
         job.has_health_check = container.has_health_check;
+        job.restarts = Restarts::counted(container.restarts);
         let age = super::journal::unix_ms().saturating_sub(container.started_unix_ms);
         job.started = Millis(node::now().0.saturating_sub(age));
         job.state = if container.paused { RunState::Paused } else { RunState::Running };
@@ -184,7 +184,8 @@ impl Job {
             cores_used: None,
             plan: None,
             frozen: None,
-            signalled: None,
+            ending: Ending::default(),
+            restarts: None,
             log_source: "none".to_owned(),
             log_origin: None,
             notices: Vec::new(),
@@ -201,8 +202,11 @@ impl Job {
             cost_per_unit: None,
             owner: None,
             tracker,
+            health: HealthMeter::default(),
+            reported: None,
             claim_schedule: ClaimSchedule::default(),
         };
+        job.ending.read_memory(job.target.cgroup().memory_record());
         for problem in &problems {
             job.add_notice(NoticeLevel::Warning, problem);
         }
@@ -244,11 +248,6 @@ impl Job {
 
     pub(crate) fn id(&self) -> &ContainerId {
         &self.target.id
-    }
-
-    /// Whether it may be about to end by a signal.
-    pub(crate) fn may_be_ending(&self, now: Millis) -> bool {
-        self.signalled.is_some_and(|at| now.since(at) < ENDS_WITHIN)
     }
 
     /// Adds a notice, once per text.
@@ -373,14 +372,15 @@ impl Job {
         }
     }
 
-    /// Reads where it may run. This asks each of its processes, so it is rare, except while the job starts and its placement is being
-    /// set.
+    /// Reads where it may run, and its memory limit. This asks each of its processes, so it is rare, except while the job starts and its
+    /// placement is being set.
     pub(crate) fn locate(&mut self, now: Millis) {
         let is_young = now.since(self.started) < WHOLE_AT_LATEST;
         if self.located > Millis(0) && !is_young && now.since(self.located) < WHOLE_AT_LATEST {
             return;
         }
         self.located = now;
+        self.ending.read_memory(self.target.cgroup().memory_record());
         let place = self.target.cgroup().place();
         if place != *self.runs_on {
             self.runs_on = Arc::new(place);

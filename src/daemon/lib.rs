@@ -18,6 +18,10 @@ mod commands;
 mod disasters;
 mod draining;
 mod effects;
+mod ended;
+#[cfg(test)]
+mod ended_tests;
+mod ending;
 mod error;
 mod event;
 mod exact;
@@ -28,6 +32,7 @@ mod gpu_duty_cycle;
 mod gpu_duty_state;
 mod gpu_means;
 mod gpus;
+mod health;
 mod history;
 mod holdback;
 mod job;

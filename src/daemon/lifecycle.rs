@@ -1,18 +1,26 @@
 //! Begin and end of jobs, and what is done for all of them every second.
+//!
+//! A job that ended is governed no more at once. How it ended is published as soon as it is known for certain: the engine is asked in a
+//! task, and what it has not said within [`END_KNOWN_WITHIN`] stays unknown.
 
 use super::actuator::Request;
-use super::event::Component;
+use super::ended::{Ended, Unpublished};
+use super::event::{Component, Event};
 use super::governing::Governing;
 use super::job::Job;
 use super::logs::feed::LogFeed;
 use super::positions::{self, SAVED_AFTER};
 use super::subject::Subject;
 use cgroup::CgroupError;
-use limits::machine::{self, Found};
-use model::{ContainerId, EventKind, Millis};
+use docker::{EndSign, EngineEnd};
+use limits::machine::{self, Found, Run};
+use model::{ContainerId, EventKind, Millis, Runtime};
+use std::time::Duration;
 
-/// With at most this many jobs, an extra snapshot is published for a job that was too short for a regular one.
+/// With at most this many jobs, an extra snapshot is published for a job that was too short for a regular one, and after each end.
 const SHORT_ONES_AMONG: usize = 256;
+/// How long the engine's reports about an end are waited for.
+const END_KNOWN_WITHIN: Millis = Millis::from_secs(2);
 
 impl Governing {
     /// Begins to govern a container, or another run of it.
@@ -36,9 +44,9 @@ impl Governing {
             let text = format!("more than {} containers: the others are not governed", self.jobs_at_most);
             return self.publisher.health(Component::Capacity, Some(text));
         }
-        if let Some((earlier, exit_code)) = self.draining.done(id) {
-            self.learn_from(&earlier, exit_code);
-        }
+        self.complete(id);
+        self.ended.runs_again(id);
+        note_restarts(&self.ended, &mut job, node::now());
         let is_resumed = match self.positions.remove(id) {
             Some(position) => {
                 job.resume_log(&position);
@@ -80,29 +88,101 @@ impl Governing {
         if self.jobs.get(id).is_some_and(|job| !job.was_published) && self.jobs.len() <= SHORT_ONES_AMONG {
             self.publish();
         }
-        self.publisher.exited(id, exit_code);
         self.publisher.readable(id, None);
-        let job = self.dismiss(id, "ended");
+        let last_status = self.publisher.last_status(id);
+        let job = self.remove(id);
         self.handle_limits(machine::Event::Ended(id.clone()));
-        if let Some(job) = job {
-            self.draining.start(job, exit_code, node::now());
+        if let Some(mut job) = job {
+            let now = node::now();
+            job.ending.read_memory(job.target.cgroup().memory_record());
+            job.ending.ended(exit_code, now);
+            let run = (job.target.runtime == Runtime::Docker).then_some(job.run);
+            self.draining.start(job, Unpublished::new(last_status, now));
+            self.publish_end(id, false);
+            self.ask_about_end(id, run);
         }
     }
 
-    /// Stops governing a container and publishes why; the caller ends the reading of its log.
-    pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) -> Option<Box<Job>> {
+    /// Stops governing a container.
+    fn remove(&mut self, id: &ContainerId) -> Option<Box<Job>> {
         let job = self.jobs.remove(id)?;
         self.positions_outlive_jobs = true;
-        let name = &job.target.name;
-        self.publisher.emit(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
         self.tick_now();
         self.share_gpus(); // others may have been frozen for it
         Some(job)
     }
 
+    /// Stops governing a container that goes on, and publishes why; the caller ends the reading of its log.
+    pub(super) fn dismiss(&mut self, id: &ContainerId, why: &str) {
+        if let Some(job) = self.remove(id) {
+            let name = &job.target.name;
+            self.publisher.emit(EventKind::Ended, Some((id.as_str(), name)), format!("{name} {why}"));
+        }
+    }
+
+    /// Handles what the engine reports about a container besides its end. After a signal, a job usually is to end, and needs its time for
+    /// that.
+    pub(super) fn sign_of_end(&mut self, id: &ContainerId, sign: EndSign) {
+        let now = node::now();
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.ending.sign(sign, now);
+            if matches!(sign, EndSign::Signal(_)) {
+                self.share_gpus();
+                self.tick_now();
+            }
+        } else if let Some(job) = self.draining.job(id) {
+            job.ending.sign(sign, now);
+            self.publish_end(id, false);
+        }
+    }
+
+    /// Asks the engine how a container ended, in a task, because the loop must not wait. Without an engine, all is known that will be.
+    fn ask_about_end(&mut self, id: &ContainerId, run: Option<Run>) {
+        let Some((engine, run)) = self.engine_link.engine.clone().zip(run) else {
+            return self.publish_end(id, true);
+        };
+        if !self.draining.has_unpublished_end(id) {
+            return;
+        }
+        let (id, events) = (id.clone(), self.engine_link.events.clone());
+        tokio::spawn(async move {
+            let answer = tokio::time::timeout(Duration::from_millis(END_KNOWN_WITHIN.0), engine.end(&id)).await;
+            let end = answer.ok().and_then(Result::ok).flatten();
+            let _ = events.send(Event::EndDescribed { id, run, end }).await; // the loop may have ended
+        });
+    }
+
+    /// Handles the engine's answer about the end of a run.
+    pub(super) fn end_described(&mut self, id: &ContainerId, run: Run, end: Option<EngineEnd>) {
+        if let Some(job) = self.draining.job(id).filter(|job| job.run == run) {
+            job.ending.described(end);
+            self.publish_end(id, false);
+        }
+    }
+
+    /// Publishes how a job ended, once that is known for certain. `is_final`: what is not known will not be.
+    fn publish_end(&mut self, id: &ContainerId, is_final: bool) {
+        let Some((job, Unpublished { status, at, unix_ms })) = self.draining.take_end(id, is_final) else { return };
+        let (name, end) = (&job.target.name, job.ending.end(unix_ms));
+        self.publisher.ended(id, &end);
+        let text = format!("{name} ended: {}", end.summary());
+        self.publisher.emit(EventKind::Ended, Some((id.as_str(), name)), text);
+        self.ended.add(id, status, end, at);
+        if self.jobs.len() <= SHORT_ONES_AMONG {
+            self.look_now();
+        }
+    }
+
     /// Does the work of every second: learns from ended jobs, saves positions, reads claims, and checks logs.
     pub(super) fn learn_and_save(&mut self, now: Millis) {
         self.carried.forget_old(now);
+        self.ended.forget_old(now);
+        for id in self.draining.unpublished_since(Millis(now.0.saturating_sub(END_KNOWN_WITHIN.0))) {
+            self.publish_end(&id, true);
+        }
+        for job in self.jobs.values_mut().filter(|job| job.restarts.is_some()) {
+            note_restarts(&self.ended, job, now);
+        }
         self.learn_from_drained(now);
         // A daemon that has just started has not found all containers yet.
         if self.positions_outlive_jobs && now.since(self.since) >= SAVED_AFTER {
@@ -121,24 +201,42 @@ impl Governing {
 
     /// Completes the jobs whose logs have been drained.
     pub(super) fn learn_from_drained(&mut self, now: Millis) {
-        for (job, exit_code) in self.draining.done_by(now) {
-            self.learn_from(&job, exit_code);
+        for id in self.draining.done_by(now) {
+            self.complete(&id);
         }
     }
 
-    fn learn_from(&mut self, job: &Job, exit_code: Option<i32>) {
+    /// Completes a job whose log was drained, or whose container starts again.
+    fn complete(&mut self, id: &ContainerId) {
+        self.publish_end(id, true);
+        if let Some(job) = self.draining.done(id) {
+            self.learn_from(&job);
+        }
+    }
+
+    fn learn_from(&mut self, job: &Job) {
         self.logs.unfollow(job.id());
         let now = node::now();
-        self.publisher.read_to_end(job.id(), job.tracker.peek(now));
+        let learning = job.tracker.peek(now);
+        self.ended.read_to_end(job, learning.clone());
+        self.publisher.read_to_end(job.id(), learning);
         if let Some((service, record)) = job.service.as_ref().zip(job.record(now)) {
             self.carried.ended(service, record, now);
         }
-        if let Some((training, curve)) = self.library.learn_from(job, exit_code, now)
+        if let Some((training, curve)) = self.library.learn_from(job, job.ending.evidence.exit_code, now)
             && !self.actuator.request(Request::SavePriorRun(training, curve))
         {
             tracing::warn!(id = %job.id(), "the curve of a completed training was not saved; only this daemon knows it");
         }
     }
+}
+
+/// Updates what is known of the restarts of a job.
+fn note_restarts(ended: &Ended, job: &mut Job, now: Millis) {
+    let Some(mut restarts) = job.restarts.take() else { return };
+    let warning = ended.restarted(job.id(), &mut restarts, now);
+    job.restarts = Some(restarts);
+    job.set_notice(Subject::Restarts, warning);
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::event::Event;
 use super::job::Job;
 use super::testing::{FakeCgroup, FakeEngine, TestDaemon, client_requests, id, info, low, weight};
 use api::{Command, Refusal, Request};
+use docker::EndSign;
 use model::{Bytes, CpuWeight, Hold, Limits, Millis, RunState, Runtime};
 use std::collections::BTreeMap;
 use std::fs;
@@ -278,17 +279,17 @@ async fn a_signalled_job_has_its_plain_share_of_those_that_run_for_an_hour() {
     }
     let governing = &mut daemon.governing;
     governing.jobs.get_mut(&id(3)).unwrap().state = RunState::Paused;
-    governing.signalled_by_engine(&id(1));
-    governing.signalled_by_engine(&id(3));
+    governing.sign_of_end(&id(1), EndSign::Signal(Some(15)));
+    governing.sign_of_end(&id(3), EndSign::Signal(Some(15)));
     let now = node::now();
     let mut bounds = |at: Millis| -> Vec<f64> {
         governing.observed(at, false).containers.iter().map(|job| job.bounds.min.fraction()).collect()
     };
     assert_eq!(bounds(now), [0.5, 0.0, 0.0], "a released job neither counts nor needs a share");
     assert_eq!(bounds(now.after(Millis::from_secs(3601))), [0.0; 3]);
-    let job = daemon.governing.jobs.get_mut(&id(1)).unwrap();
-    job.signalled = Some(Millis::from_secs(5));
-    assert!(job.may_be_ending(Millis::from_secs(3604)) && !job.may_be_ending(Millis::from_secs(3605)));
-    job.signalled = None;
-    assert!(!job.may_be_ending(Millis(0)));
+    let ending = &mut daemon.governing.jobs.get_mut(&id(1)).unwrap().ending;
+    ending.signalled = Some(Millis::from_secs(5));
+    assert!(ending.may_be_near(Millis::from_secs(3604)) && !ending.may_be_near(Millis::from_secs(3605)));
+    ending.signalled = None;
+    assert!(!ending.may_be_near(Millis(0)));
 }

@@ -5,8 +5,8 @@ use super::job::{Job, Jobs};
 use limits::Ledger;
 use limits::machine::Machine;
 use model::{
-    Bytes, ContainerId, ContainerObservation, CpuTime, JobStatus, LimitDrift, Millis, NodeObservation, RunState, Share,
-    WorkForecast,
+    Bytes, ContainerId, ContainerObservation, CpuTime, Health, JobStatus, LimitDrift, Millis, NodeObservation,
+    RunState, Share, WorkForecast,
 };
 use std::sync::Arc;
 
@@ -74,12 +74,14 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         bounds: job.bounds(),
         weight: job.directives.weight,
         memory_floor: job.memory_floor(),
+        memory_limit: job.ending.memory_limit(),
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
         gpus: Vec::new(),
         limits: *ledger.current(),
         original: *ledger.original(),
         learning: job.learning(now, close),
+        health: Health::default(), // judged once everything else is known
     }
 }
 
@@ -117,6 +119,7 @@ pub(super) fn status_of(
         drifts,
         pinned: job.pinned,
         adopted: job.adopted.clone(),
+        restarts: job.restarts.clone(),
         notices: job.notices.clone(),
     }
 }

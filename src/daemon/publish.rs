@@ -5,7 +5,7 @@ use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use api::{Command, Feed, HistoryRequest, RecordingRequest, Request};
 use config::Settings;
-use model::{ContainerId, Event, EventKind, Learning, NodeStatus, Notice, NoticeLevel};
+use model::{ContainerId, Event, EventKind, JobEnd, JobStatus, Learning, NodeStatus, Notice, NoticeLevel};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -115,11 +115,14 @@ impl Publisher {
         }
     }
 
-    /// Reports a container's exit code to the history; must precede its end.
-    pub(crate) fn exited(&mut self, id: &ContainerId, exit_code: Option<i32>) {
-        if let Some(code) = exit_code {
-            self.history.exited(id, code);
-        }
+    /// Returns the status of a job in the last snapshot.
+    pub(crate) fn last_status(&self, id: &ContainerId) -> Option<JobStatus> {
+        self.status.borrow().jobs.iter().find(|job| job.observed.id == *id).cloned()
+    }
+
+    /// Reports to the history how a job ended; must precede the event.
+    pub(crate) fn ended(&mut self, id: &ContainerId, end: &JobEnd) {
+        self.history.ended(id, end);
     }
 
     /// Reports to the history what was read from the log after the container ended.

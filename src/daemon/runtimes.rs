@@ -30,7 +30,7 @@ impl Governing {
                     self.handle_limits(machine::Event::Updated(id, current));
                 }
             }
-            EngineEvent::Signalled(id) => self.signalled_by_engine(&id),
+            EngineEvent::Sign(id, sign) => self.sign_of_end(&id, sign),
             EngineEvent::Unreadable(id, text) => {
                 let problem = match self.jobs.get(&id) {
                     Some(job) => {
@@ -55,7 +55,12 @@ impl Governing {
                     self.logs.follow(&id, feed, job.place);
                 }
             }
-            ScopeEvent::Ended(id, exit_code) => self.end(&id, exit_code),
+            ScopeEvent::Ended(id, exit_code, memory) => {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.ending.read_memory(memory);
+                }
+                self.end(&id, exit_code);
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::event::{Event, Output, ScopeEvent};
 use api::wire::{Container, ContainerList};
-use cgroup::Cgroup;
+use cgroup::{Cgroup, MemoryRecord};
 use config::{Settings, labels};
 use model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
 use node::users;
@@ -306,8 +306,9 @@ impl Registry {
 
     async fn end(&mut self, id: ContainerId) {
         if let Some(known) = self.known.remove(&id) {
+            let memory = MemoryRecord::of_directories(&known.record.directories);
             self.clear(&known.record);
-            self.emit(ScopeEvent::Ended(id, known.exit_code)).await;
+            self.emit(ScopeEvent::Ended(id, known.exit_code, memory)).await;
         }
     }
 

@@ -21,9 +21,10 @@ impl Governing {
             self.publisher.health(Component::GpuDriver, problem);
         }
         let mut observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
-        let_end(&mut observed, |id| self.jobs.get(id).is_some_and(|job| job.may_be_ending(now)));
+        let_end(&mut observed, |id| self.jobs.get(id).is_some_and(|job| job.ending.may_be_near(now)));
         let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
         self.gpus.means.add(uses, now, close);
+        self.judge(&mut observed);
         self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();
@@ -89,6 +90,8 @@ impl Governing {
             holdback,
             runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
             jobs,
+            ended: self.ended.jobs(now),
+            ends: self.ended.ends().clone(),
             notices: self.publisher.notices(),
         });
     }

@@ -11,6 +11,8 @@ pub(super) enum Subject {
     LogCost,
     /// A problem with its GPU.
     Gpu,
+    /// Its engine restarts it again and again.
+    Restarts,
     /// Its limits could not be written.
     Write,
     /// Somebody else changed its limits.

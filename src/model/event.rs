@@ -24,6 +24,8 @@ pub enum EventKind {
     Notice,
     /// A control period of the holdback began or ended.
     Holdback,
+    /// A job got into trouble, or recovered.
+    Health,
 }
 
 /// One event.

@@ -4,7 +4,7 @@
 //! kept as counters, so that sums over any span stay exact however few samples are kept.
 
 use super::{
-    Bytes, ContainerId, CpuTime, CpuWeight, Direction, Event, EventKind, Hold, List, Millis, PolicyName, Pressure,
+    Bytes, ContainerId, CpuTime, CpuWeight, Direction, End, Event, EventKind, Hold, List, Millis, PolicyName, Pressure,
     ProgressUnit, Reason, RunState, Runtime, Share,
 };
 
@@ -29,6 +29,8 @@ pub struct JobRecord {
     pub ended_unix_ms: Option<u64>,
     /// Exit code reported by the runtime; `None` = it is running, or no code was reported.
     pub exit_code: Option<i32>,
+    /// How it ended; `None` = it is running, or its end was recorded by an earlier version.
+    pub end: Option<End>,
     /// Its CPU weight before the first change.
     pub original_weight: Option<CpuWeight>,
     /// Name of the evaluation function.

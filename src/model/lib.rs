@@ -7,12 +7,15 @@
 mod change;
 pub mod cluster;
 mod container;
+mod end;
 mod event;
 mod forecast;
 mod gpu;
 mod gpu_memory;
+mod health;
 mod history;
 mod holdback;
+mod job_end;
 mod name;
 mod observation;
 mod place;
@@ -32,15 +35,18 @@ mod word;
 
 pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
+pub use end::{End, EndEvidence};
 pub use event::{Event, EventKind};
 pub use forecast::WorkForecast;
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use gpu_memory::{NoRoom, nearly_full, no_room};
+pub use health::{Activity, Condition, Evidence, Health};
 pub use history::{
     BlockRecord, BlockWork, DecisionRecord, HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, NodeSample, Sample,
     Span,
 };
 pub use holdback::HoldbackBlock;
+pub use job_end::{ENDS_WITHIN, JobEnd, Restarts};
 pub use name::{JobName, job_or_gang, named};
 pub use observation::{ContainerObservation, Limits, NodeObservation, Pressure, Usage};
 pub use place::{InvalidNumbers, Numbers, Place};
@@ -49,7 +55,7 @@ pub use reason::Reason;
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use refusal::Refusal;
 pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
-pub use status::{DriftBy, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
+pub use status::{DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
 pub use training::TrainingId;
 pub use units::{Bytes, CpuTime, CpuWeight, Quota, Share};
 pub use word::word;
@@ -58,5 +64,6 @@ pub use word::word;
 pub use traininglog::claim::{ClaimOrigin, TotalClaim};
 pub use traininglog::pattern::{InvalidPattern, Pattern};
 pub use traininglog::{
-    Curve, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, Phase, Progress, ProgressUnit,
+    Curve, Decline, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, Phase, Progress, ProgressUnit,
+    Streak,
 };

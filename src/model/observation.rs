@@ -1,8 +1,8 @@
 //! The node as observed at one instant. Missing data is a value: every reading that can fail is an `Option`.
 
 use super::{
-    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Gpu, GpuUse, Hold, HoldbackBlock, Learning, Millis, Place, Quota,
-    RunState, Runtime,
+    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Gpu, GpuUse, Health, Hold, HoldbackBlock, Learning, Millis, Place,
+    Quota, RunState, Runtime,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -75,6 +75,9 @@ pub struct ContainerObservation {
     pub memory_floor: Option<Bytes>,
     /// Time by which it should be done, on the observer's clock: a soft hint of the owner.
     pub deadline: Option<Millis>,
+    /// `memory.max`, or `memory.limit_in_bytes`; `None` = unlimited or unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<Bytes>,
     /// Resources used.
     pub usage: Usage,
     /// GPUs used.
@@ -86,6 +89,35 @@ pub struct ContainerObservation {
     pub original: Limits,
     /// What its log says about the training.
     pub learning: Learning,
+    /// Its health, as judged from all of this.
+    #[serde(default)]
+    pub health: Health,
+}
+
+impl ContainerObservation {
+    /// Returns a running container with this id as its name, the kernel's default limits, no usage and no output.
+    pub fn new(id: &str) -> ContainerObservation {
+        ContainerObservation {
+            id: ContainerId::new(id),
+            name: id.to_owned(),
+            runtime: Runtime::Docker,
+            started: Millis(0),
+            state: RunState::Running,
+            place: Arc::default(),
+            hold: None,
+            bounds: Bounds::default(),
+            weight: 1.0,
+            memory_floor: None,
+            deadline: None,
+            memory_limit: None,
+            usage: Usage::default(),
+            gpus: Vec::new(),
+            limits: Limits::KERNEL_DEFAULTS,
+            original: Limits::KERNEL_DEFAULTS,
+            learning: Learning::default(),
+            health: Health::default(),
+        }
+    }
 }
 
 /// Counters since the start of the container, and current gauges.
@@ -124,4 +156,15 @@ pub struct Limits {
     pub memory_high: Option<Option<Bytes>>,
     /// `io.weight` or `blkio.weight`, 1 ..= 10,000 on the scale of v2.
     pub io_weight: Option<u16>,
+}
+
+impl Limits {
+    /// The limits of a new cgroup.
+    pub const KERNEL_DEFAULTS: Limits = Limits {
+        cpu_weight: Some(CpuWeight::DEFAULT),
+        cpu_quota: Some(None),
+        memory_low: Some(Bytes(0)),
+        memory_high: Some(None),
+        io_weight: Some(100),
+    };
 }

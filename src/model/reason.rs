@@ -1,7 +1,7 @@
 //! Why a container has its limit, in terms that an operator understands.
 
 use super::time::utc;
-use super::{Millis, Share};
+use super::{Condition, Millis, Share};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +18,11 @@ pub enum Reason {
     Unranked,
     /// Frozen: it cannot use CPU time, so it takes no share.
     Paused,
+    /// NaN, diverging or stalled: it gets the floor until it recovers (the default policy).
+    Broken {
+        /// Its condition.
+        condition: Condition,
+    },
     /// New list: its fraction of all growth (Algorithm 1, line 26).
     Growing {
         /// Growth efficiency per node-CPU-second.
@@ -100,6 +105,7 @@ impl fmt::Display for Reason {
             Reason::Silent => f.write_str("no new value: limit kept"),
             Reason::Unranked => f.write_str("no progress yet: equal share"),
             Reason::Paused => f.write_str("frozen: takes no share"),
+            Reason::Broken { condition } => write!(f, "{condition}: floor until it recovers"),
             Reason::Growing { part, .. } => write!(f, "learning fast: {part} of all growth"),
             Reason::Watching { .. } => f.write_str("slowing down: limit kept"),
             Reason::Converged { floor, .. } => write!(f, "plateau: at least {floor}"),
@@ -148,6 +154,10 @@ impl Reason {
                     .to_owned()
             }
             Reason::Paused => "Its processes are frozen. Its share goes to the others until it is thawed.".to_owned(),
+            Reason::Broken { condition } => format!(
+                "It makes no progress that is worth CPU time ({condition}), so it gets the floor, and the other jobs divide the rest. It \
+                 competes again as soon as it recovers."
+            ),
             Reason::Growing { growth, part } => format!(
                 "It gains {growth:.4} of its evaluation's range per node-CPU-second, above the threshold, which is {part} of \
                  what all containers gain together; the New list gets exactly that part."
@@ -224,6 +234,7 @@ mod tests {
             Reason::Silent,
             Reason::Unranked,
             Reason::Paused,
+            Reason::Broken { condition: Condition::Diverging },
             Reason::Growing { growth: 0.25, part: Share::ALL },
             Reason::Watching { growth: 0.25 },
             Reason::Converged { growth: 0.001, floor: Share::ALL },

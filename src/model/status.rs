@@ -1,10 +1,11 @@
 //! The snapshot that the daemon publishes after each step; API, metrics and tables read it.
 
 use super::{
-    Adoption, ContainerObservation, ContainerPlan, Directives, Gpu, HoldbackBlock, Millis, PolicySettings, Pressure,
-    Share, WorkForecast,
+    Adoption, ContainerObservation, ContainerPlan, Directives, Gpu, HoldbackBlock, JobEnd, Millis, PolicySettings,
+    Pressure, Restarts, Share, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,8 +40,25 @@ pub struct NodeStatus {
     pub runtimes: Vec<String>,
     /// The governed containers, ordered by start.
     pub jobs: Vec<JobStatus>,
+    /// The jobs that ended within [`ENDS_WITHIN`](super::ENDS_WITHIN) and do not run again, latest end first, limited in number.
+    pub ended: Vec<EndedJob>,
+    /// Jobs that ended since the daemon started, by [`End::kind`](super::End::kind).
+    pub ends: BTreeMap<&'static str, u64>,
     /// Messages for the operator, newest last, limited in number.
     pub notices: Vec<Notice>,
+}
+
+/// A job that ended lately.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedJob {
+    /// Its last status.
+    pub job: Arc<JobStatus>,
+    /// Its end.
+    pub end: JobEnd,
+    /// When it ended, on the daemon's clock.
+    pub at: Millis,
+    /// How often it ended within [`ENDS_WITHIN`](super::ENDS_WITHIN), this end included.
+    pub recent_ends: u32,
 }
 
 /// One governed container: its observation, plan, and learning state.
@@ -73,6 +91,8 @@ pub struct JobStatus {
     pub pinned: Option<Share>,
     /// The operator's request, if the container is governed without the label.
     pub adopted: Option<Adoption>,
+    /// Its restarts, if its engine has restarted it.
+    pub restarts: Option<Restarts>,
     /// Messages about this container, for example about invalid labels or a log that could not be opened.
     pub notices: Vec<Notice>,
 }

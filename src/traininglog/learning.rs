@@ -126,6 +126,37 @@ pub struct Curve {
     pub units_to_quality: Option<Estimate>,
 }
 
+/// The latest values, which have something in common that the one before had not.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Streak {
+    /// Number of them.
+    pub values: u64,
+    /// When the first of them was read.
+    pub since: Millis,
+    /// The progress counter at the first of them, as printed.
+    pub units: Option<f64>,
+}
+
+/// The latest values are worse than the best ones. Means of five values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decline {
+    /// The best mean of five consecutive values, in the metric's unit.
+    pub best: f64,
+    /// Progress units at the last of these; `None` if the log has no counter.
+    pub units: Option<f64>,
+    /// Evaluations since then.
+    pub evaluations: u64,
+    /// How much worse the mean of the latest five values is, as a part of the range of values so far; at most [`Decline::AT_MOST`].
+    pub of_range: f64,
+    /// How much worse it is than the best, in standard errors of the difference; at most [`Decline::AT_MOST`].
+    pub errors: f64,
+}
+
+impl Decline {
+    /// Upper bound of [`Decline::of_range`] and [`Decline::errors`], where the range or the noise is zero.
+    pub const AT_MOST: f64 = 1000.0;
+}
+
 /// What is known about a training at one instant, mostly from its log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learning {
@@ -164,4 +195,19 @@ pub struct Learning {
     /// Whether all of this comes from a [`LearningRecord`](crate::LearningRecord): nothing has been read here yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_carried: bool,
+    /// When the log last grew here, be it by lines without a value; `None` = not since this tracker was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_grew: Option<Millis>,
+    /// The latest values, if they are not finite: NaN or infinite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_finite: Option<Streak>,
+    /// The latest values, if they are worse than all before, by about the whole range of those or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exploded: Option<Streak>,
+    /// Set while the latest values are worse than the best ones, be it by noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decline: Option<Decline>,
+    /// Whether the metric is measured on data that the job does not train on, as its name or its place in the log says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_held_out: bool,
 }

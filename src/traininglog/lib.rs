@@ -102,7 +102,9 @@ mod tracker;
 mod tracker_tests;
 
 pub use hints::Hints;
-pub use learning::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit};
+pub use learning::{
+    Curve, Decline, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, Streak,
+};
 pub use millis::Millis;
 pub use prior_run::PriorRun;
 pub use reader::JsonFile;

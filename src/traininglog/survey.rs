@@ -162,7 +162,7 @@ impl Survey {
         let reading = LogReading { progress, candidates, ..LogReading::default() };
         match view.choice() {
             None => reading,
-            Some(Choice { key, metric, direction, confidence }) => {
+            Some(Choice { key, metric, direction, confidence, .. }) => {
                 let values = self.kept.series.remove(&key).unwrap_or_default();
                 let observations = with_counts(&values.values, &self.kept.counts);
                 let excerpts = values.first.into_iter().chain(values.latest).collect();

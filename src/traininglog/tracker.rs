@@ -54,6 +54,7 @@ impl Checkpoint {
 pub struct Tracker {
     reader: Reader,
     followed: Followed,
+    grew: Option<Millis>,
 }
 
 /// The chosen series and its history.
@@ -88,7 +89,7 @@ impl Tracker {
             unshown: Vec::new(),
             metric: hints.metric.clone(),
         };
-        Tracker { reader: Reader::new(hints), followed }
+        Tracker { reader: Reader::new(hints), followed, grew: None }
     }
 
     /// Returns a tracker that continues from the checkpoint of an earlier one, in the middle of the log.
@@ -127,6 +128,9 @@ impl Tracker {
     /// Reads the next bytes of the log, which were written by `now`. Bytes are pushed in order and may be cut anywhere; a line counts once
     /// it has ended or is redrawn.
     pub fn push(&mut self, bytes: &[u8], now: Millis) {
+        if !bytes.is_empty() {
+            self.grew = Some(now);
+        }
         let followed = &mut self.followed;
         self.reader.push(bytes, |event, view| followed.handle(event, view, now));
         self.followed.show();
@@ -170,12 +174,19 @@ impl Tracker {
     }
 
     fn named(&self, learning: Learning) -> Learning {
+        let learning = Learning { log_grew: self.grew, ..learning };
         match self.reader.view().choice() {
-            Some(choice) => Learning { metric: Some(choice.metric), confidence: choice.confidence, ..learning },
+            Some(choice) => Learning {
+                metric: Some(choice.metric),
+                confidence: choice.confidence,
+                is_held_out: choice.is_held_out,
+                ..learning
+            },
             // Evaluations without a log are certain.
             None => {
                 let confidence = if learning.latest.is_some() { 1.0 } else { 0.0 };
-                Learning { metric: self.followed.metric.clone(), confidence, ..learning }
+                let is_held_out = learning.latest.is_some();
+                Learning { metric: self.followed.metric.clone(), confidence, is_held_out, ..learning }
             }
         }
     }

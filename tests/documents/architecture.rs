@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 const PURE: &[(&str, &[&str])] = &[
     ("model", &["jiff", "serde", "serde_json", "thiserror", "traininglog"]),
     ("policy", &["model", "serde"]),
+    ("health", &["model", "serde"]),
     ("limits", &["model"]),
     ("traininglog", &["memchr", "regex-automata", "serde", "serde_json", "toml"]),
 ];

@@ -486,6 +486,7 @@ fn help_completion_and_doctor_work() {
     let defines = machine.bash("source <(flowctl completion bash); complete -p flowctl", &[]).output().unwrap();
     assert!(defines.status.success(), "{}", text_of(&defines));
     assert!(machine.run_ok("flowctl help labels", &[]).contains("flowcon.weight=2"));
+    assert!(machine.run_ok("flowctl help status", &[]).contains("HEALTH"));
     assert!(machine.run_ok("flowctl help policy", &[]).contains("balanced"));
     assert!(machine.run_ok("flowctl help limits", &[]).contains("cpu.weight"));
     assert!(machine.run_ok("flowctl help operations", &[]).contains("TROUBLESHOOTING"));

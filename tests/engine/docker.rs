@@ -3,8 +3,8 @@
 use crate::support::engine::{Engine, Options, RunSpec};
 use crate::support::proxy::Proxy;
 use flowcon::host::docker::{
-    Conversion, Engine as Client, EngineAddress, EngineContainer, EngineError, EngineEvent, EngineInfo, EngineName,
-    LogFormat, LogPosition, LogSource, Wanted, logs, watch,
+    Conversion, EndSign, Engine as Client, EngineAddress, EngineContainer, EngineError, EngineEvent, EngineInfo,
+    EngineName, LogFormat, LogPosition, LogSource, Wanted, logs, watch,
 };
 use flowcon::model::{Bytes, ContainerId, CpuWeight, EngineLimits, Quota, Setting};
 use futures_util::StreamExt;
@@ -64,7 +64,7 @@ impl Watched {
         loop {
             // One or two signals precede each end by the engine.
             match self.received_within(within).await {
-                EngineEvent::Signalled(_) => {}
+                EngineEvent::Sign(..) => {}
                 event => return event,
             }
         }
@@ -209,7 +209,7 @@ async fn containers_are_listed_at_the_start_and_followed_until_they_end() {
     assert_eq!(watched.next_change().await, EngineEvent::Updated(id.clone()));
     engine.docker(&["exec", "later", "true"]);
     engine.docker(&["kill", "--signal", "CONT", "later"]);
-    assert_eq!(watched.next_signal().await, EngineEvent::Signalled(id.clone()));
+    assert_eq!(watched.next_signal().await, EngineEvent::Sign(id.clone(), EndSign::Signal(Some(18))));
     engine.docker(&["restart", "--time", "60", "later"]);
     let again = watched.next_start(&id, Some(&started)).await;
     assert_eq!(again.id, id);

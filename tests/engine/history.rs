@@ -4,7 +4,7 @@ use crate::support::daemon::{Daemon, eventually};
 use crate::support::engine::{Engine, RunSpec};
 use crate::support::job::Job;
 use flowcon::host::store::history::{HistoryBatch, HistoryStore};
-use flowcon::model::{ContainerId, Event, EventKind, JobRecord, Runtime};
+use flowcon::model::{ContainerId, End, Event, EventKind, JobRecord, Runtime};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn an_ended_job_and_its_decisions_can_be_queried() {
     assert_eq!(history["job"]["metric"], "loss");
 
     let listed = daemon.stdout_of(&["history"]);
-    assert!(listed.contains(&name) && listed.contains("exit 0"), "{listed}");
+    assert!(listed.contains(&name) && listed.contains("done"), "{listed}");
     let rows = daemon.stdout_of(&["ps", "-a", "-o", "jsonl"]);
     assert!(rows.lines().any(|row| json(row)["name"] == *name), "one line for each job: {rows}");
     let middle = times[times.len() / 2];
@@ -113,12 +113,12 @@ fn an_end_is_recorded_with_its_exit_code() {
     in_container("bad", 3);
     let command = with_exit_code("command", |name| run_to_end(&daemon, name, 100)); // reported by `flowctl run`
     let listed = daemon.stdout_of(&["history"]);
-    for (name, end) in [("good", "exit 0"), ("bad", "exit 3"), (command.as_str(), "exit 0")] {
+    for (name, end) in [("good", "done"), ("bad", "failed 3"), (command.as_str(), "done")] {
         let line = listed.lines().find(|line| line.starts_with(name)).expect("it is listed");
         assert!(line.trim_end().ends_with(end), "{listed}");
     }
     let page = daemon.stdout_of(&["report", "-o", "-"]);
-    for end in ["exit 0", "exit 3"] {
+    for end in ["done", "failed 3"] {
         assert!(page.contains(&format!("<td class=\"left\">{end}</td>")), "{end}");
     }
 }
@@ -162,6 +162,7 @@ fn write_events(state: &Path, count: u64) {
         last_unix_ms: ended,
         ended_unix_ms: Some(ended),
         exit_code: Some(0),
+        end: Some(End::Done),
         original_weight: None,
         metric: None,
         direction: None,

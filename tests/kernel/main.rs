@@ -4,6 +4,7 @@
 
 mod cgroup;
 mod domain;
+mod ended;
 mod exporter;
 mod flowctl;
 mod freezer;

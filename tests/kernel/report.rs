@@ -165,6 +165,7 @@ fn write_history(state: &Path) {
                 last_unix_ms: last,
                 ended_unix_ms: ended,
                 exit_code: ended.map(|_| 0),
+                end: ended.map(|_| flowcon::model::End::Done),
                 original_weight: Some(CpuWeight::DEFAULT),
                 metric: Some("loss".to_owned()),
                 direction: Some(Direction::Down),

@@ -19,7 +19,7 @@ async fn next(events: &mut mpsc::Receiver<EngineEvent>) -> EngineEvent {
         let event = timeout(Duration::from_secs(60), events.recv()).await.expect("an event in time");
         // Some versions report the signals before an end.
         match event.expect("the watcher never ends") {
-            EngineEvent::Signalled(_) => {}
+            EngineEvent::Sign(..) => {}
             event => return event,
         }
     }

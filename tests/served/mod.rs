@@ -194,25 +194,16 @@ pub fn job(id: &str, name: &str) -> JobStatus {
     let observed = ContainerObservation {
         id: ContainerId::new(id),
         name: name.to_owned(),
-        runtime: Runtime::Docker,
         started: Millis::from_secs(280),
-        state: RunState::Running,
-        place: Default::default(),
-        hold: None,
-        bounds: Bounds::default(),
-        weight: 1.0,
-        memory_floor: None,
-        deadline: None,
         usage: Usage {
             cpu: Some(CpuTime(1_296_000_000)),
             memory: Some(Bytes(3 << 29)),
             working_set: Some(Bytes(1 << 30)),
             ..Usage::default()
         },
-        gpus: Vec::new(),
         limits: weight,
         original: weight,
-        learning: Learning::default(),
+        ..ContainerObservation::new(id)
     };
     JobStatus {
         observed,
@@ -228,6 +219,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         drifts: Vec::new(),
         pinned: None,
         adopted: None,
+        restarts: None,
         notices: Vec::new(),
     }
 }
@@ -271,13 +263,18 @@ fn learned(metric: &str, direction: Direction, value: f64, phase: Phase) -> Lear
         prior_runs: 0,
         prior_cost_per_unit: None,
         claim: None,
-        is_carried: false,
+        ..Learning::default()
     }
+}
+
+fn health(condition: Condition, evidence: Evidence) -> Health {
+    Health { condition, since: Millis::from_secs(700), confidence: 0.93, evidence }
 }
 
 fn growing() -> JobStatus {
     let mut job = job("4f2a9c01d3e7aa55", "mnist-vae");
     job.observed.learning = learned("loss", Direction::Down, 0.123_456, Phase::Improving);
+    job.observed.health = health(Condition::Learning, Evidence::Nothing);
     job.recent = vec![0.5, 0.3, 0.2, 0.123_456];
     job.line = Some("Epoch 37/50 - loss: 0.123456".to_owned());
     let to_end = Estimate { low: 40.0, likely: 52.0, high: f64::INFINITY };
@@ -290,6 +287,8 @@ fn growing() -> JobStatus {
 fn converged() -> JobStatus {
     let mut job = job("77aa01bc9d2f0011", "resnet50-cifar-baseline-run-3");
     job.observed.learning = learned("val_accuracy", Direction::Up, 0.913_2, Phase::Plateau);
+    let best = Evidence::Worse { best: 0.9203, units: Some(31.0), evaluations: 6 };
+    job.observed.health = health(Condition::Overfitting, best);
     job.recent = vec![0.91, 0.913, 0.912, 0.913_2];
     let reason = Reason::Converged { growth: 0.001, floor: Share::clamped(0.25) };
     planned(&mut job, List::Completing, 0.001, 0.25, 0.25, 100.0, reason);
@@ -299,6 +298,7 @@ fn converged() -> JobStatus {
 fn foreign() -> JobStatus {
     let mut job = job("0c9d8e7f6a5b4c3d", "lstm");
     job.observed.learning = learned("perplexity", Direction::Down, 1_234.5, Phase::Improving);
+    job.observed.health = health(Condition::Learning, Evidence::Nothing);
     job.observed.hold = Some(Hold::Foreign("cpu.weight is 40 where 73 was ours".to_owned()));
     let reason = Reason::Held { why: "somebody else set cpu.weight to 40".to_owned() };
     planned(&mut job, List::Watching, 0.004, 0.12, 0.12, 40.0, reason);
@@ -308,6 +308,7 @@ fn foreign() -> JobStatus {
 fn diverging() -> JobStatus {
     let mut job = job("ee11dd22cc33bb44", "模型训练-大型语言模型\u{1b}[31m");
     job.observed.learning = learned("loss", Direction::Down, f64::NAN, Phase::Diverging);
+    job.observed.health = health(Condition::Nan, Evidence::NotFinite { values: 2, units: Some(36.0) });
     job.observed.learning.units_to_completion = None;
     job.observed.learning.progress.as_mut().expect("progress").total = None;
     job.recent = vec![2.0, f64::INFINITY, f64::NAN];

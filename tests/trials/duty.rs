@@ -275,23 +275,15 @@ fn after_a_kill_of_daemon_and_guard_a_restore_or_the_next_daemon_thaws_the_job()
     let stand_in = StandIn::of(&[]);
     let (mut daemon, jobs) = start_two(&stand_in, &["gpu.freeze-at-most=10s", "on-exit=keep"]);
     for by_restore in [true, false] {
-        let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
-        // Stop both while the job is frozen, so that nothing can thaw it.
-        let stopped = eventually("both are stopped in the middle of a freeze", MEASURED * 2, || {
-            eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
-            let stopped = guard(&daemon)?;
-            signal(stopped, "STOP");
-            daemon.signal("STOP");
-            // If the second signal is late, the daemon kills the guard and may have started another.
-            let is_frozen = frozen.is_frozen() && guard(&daemon) == Some(stopped);
+        let frozen = eventually("both are killed in the middle of a freeze", MEASURED, || {
+            let (frozen, _) = wait_for_duty_cycle(&daemon, &jobs);
+            kill_both_during_a_freeze(&mut daemon, frozen);
+            let is_frozen = frozen.is_frozen();
             if !is_frozen {
-                signal(stopped, "CONT");
-                daemon.signal("CONT");
+                daemon.boot(); // one of them was thawing it as it was stopped
             }
-            is_frozen.then_some(stopped)
+            is_frozen.then_some(frozen)
         });
-        assert!(signal(stopped, "KILL"));
-        daemon.end("KILL");
         // `flowctl run` may still relay earlier output.
         let is_still = || frozen.makes_no_progress_for(Duration::from_millis(500)).then_some(());
         eventually("it makes no progress", SOON, is_still);
@@ -307,6 +299,28 @@ fn after_a_kill_of_daemon_and_guard_a_restore_or_the_next_daemon_thaws_the_job()
         daemon.boot();
         frozen.assert_progress();
     }
+}
+
+/// Kills the daemon and its guard after both were stopped while the job is frozen, so that neither reacts to the end of the other. A
+/// stopped process still completes the call to the kernel that it is in, which may be a thaw.
+fn kill_both_during_a_freeze(daemon: &mut Daemon, frozen: &Job) {
+    let stopped = eventually("both are stopped in the middle of a freeze", MEASURED * 2, || {
+        eventually("the middle of a freeze", MEASURED, || frozen.is_frozen().then_some(()));
+        let stopped = guard(daemon)?;
+        signal(stopped, "STOP");
+        daemon.signal("STOP");
+        // If the second signal is late, the daemon kills the guard and may have started another.
+        let is_frozen = frozen.is_frozen() && guard(daemon) == Some(stopped);
+        if !is_frozen {
+            signal(stopped, "CONT");
+            daemon.signal("CONT");
+        }
+        is_frozen.then_some(stopped)
+    });
+    assert!(signal(stopped, "KILL"));
+    daemon.end("KILL");
+    let has_ended = || fs::read(format!("/proc/{stopped}/cmdline")).unwrap_or_default().is_empty().then_some(());
+    eventually("the guard has ended", SOON, has_ended);
 }
 
 fn assert_thawed_soon(job: &Job) {

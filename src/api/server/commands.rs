@@ -9,7 +9,7 @@ use crate::{Command, Refusal, Request};
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use axum::response::Response;
-use model::PolicyName;
+use model::{EndedJob, PolicyName};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -55,7 +55,14 @@ pub(super) fn permitted(peer: &Peer) -> Result<(), Fault> {
 /// that the error does not depend on the existence of the container.
 pub(super) fn resolved(snapshot: &Snapshot, peer: &Peer, name: &str) -> Result<String, Fault> {
     permitted(peer)?;
-    snapshot.job(name).map(|job| job.observed.id.as_str().to_owned())
+    let found = snapshot.job(name).map(|job| job.observed.id.as_str().to_owned());
+    match snapshot.ended(name) {
+        Some(EndedJob { job, end, .. }) if matches!(found, Err(Fault::NoContainer(_))) => {
+            let why = format!("{} has ended: {}", job.observed.name, end.summary());
+            Err(Fault::Refused(Refusal::Refused(why)))
+        }
+        _ => found,
+    }
 }
 
 /// Query parameters of a pin.

@@ -38,7 +38,8 @@ pub(super) async fn containers(State(api): State<Arc<Api>>) -> Response {
     json_response(latest(&api).containers_json())
 }
 
-/// One container, by name, id or id prefix, with all numbers behind its decision.
+/// One container, by name, id or id prefix, with all numbers behind its decision; also one that ended within ten minutes, if no running one is
+/// called that.
 #[utoipa::path(get, path = "/v1/containers/{name}", params(("name" = String, Path, description = "name, id or beginning of an id")),
     responses((status = 200, body = ContainerDetail), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn container(State(api): State<Arc<Api>>, name: Name) -> Result<Response, Fault> {

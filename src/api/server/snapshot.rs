@@ -4,7 +4,7 @@ use super::problem::Fault;
 use crate::Feed;
 use crate::wire::{ContainerDetail, ContainerList, Policy, Status};
 use hyper::body::Bytes;
-use model::{JobName, JobStatus, NodeStatus, named};
+use model::{EndedJob, JobName, JobStatus, NodeStatus, named};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
@@ -29,9 +29,13 @@ impl Snapshot {
         self.containers_json.get_or_init(|| json(&list())).clone()
     }
 
-    /// The body of `/v1/containers/{id}`.
+    /// The body of `/v1/containers/{id}`, also of a job that ended lately.
     pub(super) fn container_json(&self, name: &str) -> Result<Bytes, Fault> {
-        Ok(json(&ContainerDetail::of(self.job(name)?, &self.status)))
+        let job = self.job(name);
+        match self.ended(name).filter(|_| matches!(job, Err(Fault::NoContainer(_)))) {
+            Some(ended) => Ok(json(&ContainerDetail::of_ended(ended, &self.status))),
+            None => Ok(json(&ContainerDetail::of(job?, &self.status))),
+        }
     }
 
     /// The body of `GET /v1/policy`.
@@ -51,6 +55,13 @@ impl Snapshot {
                 Err(Fault::Ambiguous { name: asked.to_owned(), ids: ids.join(", ") })
             }
         }
+    }
+
+    /// Finds a job that ended lately, as [`Snapshot::job`] does; the latest of several.
+    pub(super) fn ended(&self, asked: &str) -> Option<&EndedJob> {
+        let observed = self.status.ended.iter().map(|ended| &ended.job.observed);
+        let found = named(observed.map(|job| JobName::of(job.id.as_str(), &job.name)), asked);
+        found.first().map(|at| &self.status.ended[*at])
     }
 }
 

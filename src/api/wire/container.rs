@@ -1,8 +1,8 @@
 //! A governed container in lists, and its limits.
 
 use super::rule::spelled;
-use super::{Adoption, Estimate, GpuUse, Metric, Notice, Progress, finite_option, word};
-use model::{JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
+use super::{Adoption, Ended, Estimate, GpuUse, Health, Metric, Notice, Progress, Restarts, finite_option, word};
+use model::{EndedJob, JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -24,10 +24,13 @@ pub struct Container {
     pub name: String,
     /// `docker` or `scope`.
     pub runtime: String,
-    /// `running` or `paused`.
+    /// `running`, `paused` or `ended`.
     pub state: String,
-    /// Time since it started.
+    /// Time since it started, or from its start to its end.
     pub uptime_s: f64,
+    /// Its health; null from daemons that do not judge it.
+    #[serde(default)]
+    pub health: Option<Health>,
     /// `new`, `watching` or `completing`, under every policy; null before the first decision.
     pub list: Option<String>,
     /// The evaluation function, once a value was read.
@@ -77,6 +80,12 @@ pub struct Container {
     pub hold: Option<Hold>,
     /// Messages about this container.
     pub notices: Vec<Notice>,
+    /// Its restarts by its engine; omitted if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<Restarts>,
+    /// How it ended; omitted while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
 }
 
 /// Default for daemons that do not report a bound.
@@ -97,6 +106,7 @@ impl Container {
             runtime: word(observed.runtime),
             state: word(observed.state),
             uptime_s: status.now.since(observed.started).as_secs_f64(),
+            health: Some(Health::of(job, status.now)),
             list: plan.and_then(|plan| plan.list).map(word),
             metric: Metric::of(job),
             progress: Progress::of(&observed.learning),
@@ -119,6 +129,32 @@ impl Container {
             why: why(job, status),
             hold,
             notices: job.notices.iter().map(Notice::of).collect(),
+            restarts: job.restarts.as_ref().map(|restarts| Restarts::of(restarts, observed, status)),
+            ended: None,
+        }
+    }
+
+    /// Converts a job that ended: what was last known of it, without what only a running job has.
+    pub fn of_ended(ended: &EndedJob, status: &NodeStatus) -> Container {
+        let last = Container::of(&ended.job, status);
+        let end = Ended::of(ended, status);
+        Container {
+            state: "ended".to_owned(),
+            uptime_s: ended.at.since(ended.job.observed.started).as_secs_f64(),
+            progress: last.progress.map(|progress| Progress { remaining_s: None, units_per_s: None, ..progress }),
+            health: None,
+            work_left_cpu_s: None,
+            share: None,
+            limit: None,
+            growth: None,
+            cpu_used: None,
+            gpus: Vec::new(),
+            frozen_share: None,
+            rule: None,
+            why: end.story.clone(),
+            hold: None,
+            ended: Some(end),
+            ..last
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::rule::spelled;
 use super::{Container, Limits, Pressure, Reading, finite, finite_option};
-use model::{JobStatus, NodeStatus, Reason};
+use model::{EndedJob, JobStatus, NodeStatus, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -22,6 +22,12 @@ impl ContainerDetail {
     pub fn of(job: &JobStatus, status: &NodeStatus) -> ContainerDetail {
         ContainerDetail { container: Container::of(job, status), explanation: Explanation::of(job, status) }
     }
+
+    /// Converts a job that ended; the explanation is the last one before.
+    pub fn of_ended(ended: &EndedJob, status: &NodeStatus) -> ContainerDetail {
+        let explanation = Explanation::of(&ended.job, status);
+        ContainerDetail { container: Container::of_ended(ended, status), explanation }
+    }
 }
 
 /// All numbers behind a decision.
@@ -31,6 +37,9 @@ pub struct Explanation {
     pub policy: String,
     /// The rule that decided, with its numbers; null before the first decision.
     pub decision: Option<Decision>,
+    /// The evidence for its health and the next step, in sentences.
+    #[serde(default)]
+    pub health: String,
     /// Its contention domain; null before the first decision.
     pub domain: Option<Domain>,
     /// Growth efficiency of every resource.
@@ -79,6 +88,7 @@ impl Explanation {
         Explanation {
             policy: super::word(status.settings.policy),
             decision: plan.map(|plan| Decision::of(&plan.reason)),
+            health: super::health::evidence(job),
             domain: plan.map(|plan| Domain::of(&plan.contention, &observed.place)),
             growth: GrowthEfficiency::of(plan.map(|plan| plan.growth).unwrap_or_default()),
             growth_threshold: status.settings.flowcon.growth_threshold,
@@ -134,7 +144,7 @@ impl Domain {
 /// The rule that decided, with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
-    /// `not-measured`, `silent`, `paused`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`,
+    /// `not-measured`, `silent`, `paused`, `broken`, `growing`, `watching`, `converged`, `all-converged`, `observe-only`, `bounded`, `held`,
     /// `plain-block`, `ranked`, `ranked-on-gpu` or `unranked`.
     pub rule: String,
     /// Short explanation.

@@ -34,8 +34,12 @@ pub struct JobRecord {
     pub last_unix_ms: u64,
     /// Time of its end; null while it runs, or if its end was not observed yet.
     pub ended_unix_ms: Option<u64>,
-    /// Exit code reported by the engine; null while it runs, or if unknown (as for commands of `flowctl run`).
+    /// Exit code reported by the engine or by `flowctl run`; null while it runs, or if unknown.
     pub exit_code: Option<i32>,
+    /// `done`, `failed`, `killed-for-memory`, `signalled`, `stopped` or `unknown`; null while it runs, or if an earlier version recorded its
+    /// end.
+    #[serde(default)]
+    pub end: Option<String>,
     /// CPU weight before the first change.
     pub original_weight: Option<u32>,
     /// Name of the evaluation function.
@@ -63,6 +67,7 @@ impl JobRecord {
             last_unix_ms: job.last_unix_ms,
             ended_unix_ms: job.ended_unix_ms,
             exit_code: job.exit_code,
+            end: job.end.map(|end| end.kind().to_owned()),
             original_weight: job.original_weight.map(|weight| weight.number()),
             metric: job.metric.clone(),
             direction: job.direction.map(word),

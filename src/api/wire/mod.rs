@@ -5,9 +5,11 @@
 
 mod cluster;
 mod container;
+mod ended;
 mod event;
 mod explanation;
 mod gpu;
+mod health;
 mod history;
 mod learning;
 mod notice;
@@ -16,9 +18,11 @@ mod status;
 
 pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
 pub use container::{Container, ContainerList, Hold, Limit, Limits};
+pub use ended::{Ended, Restarts};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
+pub use health::Health;
 pub use history::{
     BlockRecord, BlockRecords, BlockWork, EventRecords, JobRecord, JobRecords, JobSnapshot, NodeSample, NodeSamples,
     Sample, Samples,

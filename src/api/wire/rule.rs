@@ -9,6 +9,7 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
         Reason::Silent => ("silent", Vec::new()),
         Reason::Unranked => ("unranked", Vec::new()),
         Reason::Paused => ("paused", Vec::new()),
+        Reason::Broken { .. } => ("broken", Vec::new()),
         Reason::Growing { growth, part } => {
             ("growing", vec![("growth_per_node_cpu_s", *growth), ("part_of_growth", part.fraction())])
         }

@@ -14,6 +14,9 @@ pub struct Status {
     pub node: Node,
     /// The governed containers, ordered by start.
     pub containers: Vec<Container>,
+    /// The containers that ended within ten minutes and do not run again, latest end first; omitted if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<Container>,
     /// Messages for the operator, newest last.
     pub notices: Vec<Notice>,
 }
@@ -25,6 +28,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: Node::of(status, hostname),
             containers: status.jobs.iter().map(|job| Container::of(job, status)).collect(),
+            ended: status.ended.iter().map(|ended| Container::of_ended(ended, status)).collect(),
             notices: status.notices.iter().map(Notice::of).collect(),
         }
     }

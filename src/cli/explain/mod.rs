@@ -3,14 +3,14 @@
 //! Pure.
 
 pub(super) mod at_time;
+mod ended;
 mod gpu;
+mod health;
+mod limits;
 
-use api::wire::{
-    Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Limit, Limits, Trend,
-};
+use api::wire::{Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Trend};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
-use term::table::{Cell, Column, table};
 use term::text::{self, clean};
 use term::when;
 
@@ -21,11 +21,17 @@ const LABEL: usize = 12;
 pub(crate) fn page(detail: &ContainerDetail, look: &Look) -> String {
     let (container, explanation) = (&detail.container, &detail.explanation);
     let mut page = Page { text: title(container, look), look };
-    decision(&mut page, container, explanation);
-    growth(&mut page, explanation);
+    match &container.ended {
+        Some(end) => ended::section(&mut page, end),
+        None => {
+            health::section(&mut page, container, explanation);
+            decision(&mut page, container, explanation);
+            growth(&mut page, explanation);
+        }
+    }
     reading(&mut page, container, explanation);
-    limits(&mut page, explanation);
-    drifts(&mut page, explanation);
+    limits::section(&mut page, explanation);
+    limits::drifts(&mut page, explanation);
     used(&mut page, container, explanation);
     notices(&mut page, container);
     page.text
@@ -59,7 +65,7 @@ fn title(container: &Container, look: &Look) -> String {
         look.paint(Tone::Bold, &name),
         text::fit(&clean(&container.short_id), 24),
         clean(&container.runtime),
-        clean(&container.state),
+        ended::state(container),
         text::duration(container.uptime_s)
     )
 }
@@ -106,6 +112,7 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
         let words = format!("by an operator at {when}{labels}; undo: `flowctl disown {}`", container.short_id);
         page.line("adopted", &words);
     }
+    ended::restarts(page, container);
     page.line("bounds", &bounds(explanation));
     if let Some(decision) = explanation.decision.as_ref().filter(|decision| !decision.numbers.is_empty()) {
         let numbers = decision.numbers.iter().map(|(name, number)| format!("{name} = {}", text::number_text(*number)));
@@ -284,64 +291,6 @@ fn trend(trend: Trend) -> &'static str {
         Trend::Diverging => "getting worse",
         Trend::Unknown => "trend unknown",
     }
-}
-
-fn limits(page: &mut Page<'_>, explanation: &Explanation) {
-    page.section("Limits");
-    let Limits { cpu_weight, cpu_quota_cores, memory_low_bytes, memory_high_bytes, io_weight } = &explanation.limits;
-    let rows: Vec<Vec<Cell>> = [
-        ("  CPU weight", cpu_weight, text::number_text as fn(f64) -> String),
-        ("  CPU quota, cores", cpu_quota_cores, text::number_text),
-        ("  memory protected", memory_low_bytes, size),
-        ("  memory squeezed at", memory_high_bytes, size),
-        ("  block I/O weight", io_weight, text::number_text),
-    ]
-    .into_iter()
-    .map(|(name, limit, words)| limit_row(name, limit, words))
-    .collect();
-    let columns = [
-        Column::left("  LIMIT"),
-        Column::right("ORIGINAL"),
-        Column::right("CURRENT"),
-        Column::right("PLANNED"),
-        Column::left(""),
-    ];
-    page.text.push_str(&table(&columns, &rows, page.look));
-}
-
-/// Changes of limits that were not made by flowcon.
-fn drifts(page: &mut Page<'_>, explanation: &Explanation) {
-    for drift in &explanation.drifts {
-        let tone = if drift.by == "system" { Tone::Plain } else { Tone::Warn };
-        page.toned(
-            tone,
-            &format!("by {}", clean(&drift.by)),
-            &format!("{} {}", when::clock(drift.unix_ms), drift.text),
-        );
-    }
-}
-
-fn limit_row(name: &str, limit: &Limit, words: fn(f64) -> String) -> Vec<Cell> {
-    let shown = |number: Option<f64>| {
-        Cell::or_dash(number.map(|number| if number < 0.0 { "none".to_owned() } else { words(number) }))
-    };
-    let remark = match (limit.standing, limit.planned) {
-        (None, _) => "not available on this kernel",
-        (Some(standing), Some(planned)) if standing != planned => "differs",
-        (standing, _) if standing != limit.original => "changed",
-        _ => "",
-    };
-    vec![
-        Cell::plain(name),
-        shown(limit.original),
-        shown(limit.standing),
-        shown(limit.planned),
-        Cell::new(Tone::Dim, remark),
-    ]
-}
-
-fn size(number: f64) -> String {
-    text::bytes(number.max(0.0) as u64)
 }
 
 fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {

@@ -6,6 +6,7 @@ use config::{LABEL_PREFIX, LABELS, Label};
 pub(super) fn all() -> Vec<Topic> {
     vec![
         parse("labels", include_str!("topics/labels.txt")),
+        parse("status", include_str!("topics/status.txt")),
         parse("policy", include_str!("topics/policy.txt")),
         parse("limits", include_str!("topics/limits.txt")),
         parse("operations", include_str!("topics/operations.txt")),

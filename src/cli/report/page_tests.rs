@@ -24,6 +24,7 @@ fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> JobRecord {
         last_unix_ms: at(to_s.unwrap_or(3600)),
         ended_unix_ms: to_s.map(at),
         exit_code: to_s.map(|_| i32::from(number.is_multiple_of(2))),
+        end: None,
         original_weight: Some(100),
         metric: Some("loss".to_owned()),
         direction: Some("down".to_owned()),
@@ -103,7 +104,7 @@ fn the_page_of_an_hour_with_15_jobs_is_small() {
     {
         assert!(page.contains(part), "{part}");
     }
-    for end in ["exit 0", "exit 1", "runs"] {
+    for end in ["done", "failed 1", "runs"] {
         assert!(page.contains(&format!("<td class=\"left\">{end}</td>")), "{end}");
     }
     if let Some(file) = std::env::var_os("FLOWCON_KEEP_REPORT") {

@@ -65,7 +65,7 @@ pub(super) struct App {
     pub order: Order,
     /// Words that each row must contain.
     pub filter: String,
-    /// Indices of the containers shown, in display order.
+    /// Indices of the jobs shown, in display order; see [`App::job`].
     pub rows: Vec<usize>,
     selected: Option<String>,
     cursor: usize,
@@ -160,8 +160,10 @@ impl App {
     /// Filters and sorts the rows. The selected job stays selected; if it is gone, its row number stays selected.
     pub(super) fn arrange(&mut self) {
         let Some(status) = &self.status else { return };
-        self.rows = jobs::rows(&status.containers, self.order, &self.filter);
-        let at = |id: &String| self.rows.iter().position(|row| status.containers[*row].id == *id);
+        let running = status.containers.len();
+        let ended = jobs::matching(&status.ended, &self.filter).into_iter().map(|at| running + at);
+        self.rows = jobs::rows(&status.containers, self.order, &self.filter).into_iter().chain(ended).collect();
+        let at = |id: &String| self.rows.iter().position(|row| self.job(*row).is_some_and(|job| job.id == *id));
         self.cursor = self.selected.as_ref().and_then(at).unwrap_or(self.cursor).min(self.rows.len().saturating_sub(1));
         self.selected = self.selection().map(|container| container.id.clone());
     }
@@ -223,7 +225,14 @@ impl App {
 
     /// The job under the cursor.
     pub(super) fn selection(&self) -> Option<&Container> {
-        self.status.as_ref()?.containers.get(*self.rows.get(self.cursor)?)
+        self.job(*self.rows.get(self.cursor)?)
+    }
+
+    /// The job with this index: first come those that run, then those that ended.
+    pub(super) fn job(&self, index: usize) -> Option<&Container> {
+        let status = self.status.as_ref()?;
+        let ended = || status.ended.get(index.checked_sub(status.containers.len())?);
+        status.containers.get(index).or_else(ended)
     }
 
     /// The row under the cursor.
@@ -250,10 +259,11 @@ impl App {
         self.detail.as_ref().map(|detail| detail.id.as_str())
     }
 
-    /// The job on the detail page, from the list; `None` once it has ended.
+    /// The job on the detail page, from the list; `None` once it has ended long ago.
     pub(super) fn detail_job(&self) -> Option<&Container> {
         let id = self.detail_id()?;
-        self.status.as_ref()?.containers.iter().find(|container| container.id == id)
+        let status = self.status.as_ref()?;
+        status.containers.iter().chain(&status.ended).find(|container| container.id == id)
     }
 
     /// The shares of a job over time.

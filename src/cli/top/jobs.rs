@@ -1,5 +1,6 @@
 //! Sort keys and filter of the job list. Pure.
 
+use crate::health;
 use api::wire::Container;
 use clap::ValueEnum;
 use std::cmp::Ordering;
@@ -9,8 +10,8 @@ use std::cmp::Ordering;
 pub(super) enum SortKey {
     /// By name, from a to z
     Name,
-    /// New, watching, completing
-    List,
+    /// Health, worst first
+    Health,
     /// Growth efficiency, largest first
     Growth,
     /// Share of the node, largest first
@@ -32,7 +33,7 @@ impl SortKey {
     /// All keys, in the order of the columns.
     pub(super) const ALL: [SortKey; 9] = [
         SortKey::Name,
-        SortKey::List,
+        SortKey::Health,
         SortKey::Growth,
         SortKey::Share,
         SortKey::Cpu,
@@ -46,7 +47,7 @@ impl SortKey {
     pub(super) fn word(self) -> &'static str {
         match self {
             SortKey::Name => "name",
-            SortKey::List => "list",
+            SortKey::Health => "health",
             SortKey::Growth => "growth",
             SortKey::Share => "share",
             SortKey::Cpu => "cpu",
@@ -93,22 +94,28 @@ impl Order {
 
 /// Sorted indices of the containers that match the filter. A container without a value comes last in both directions.
 pub(super) fn rows(containers: &[Container], order: Order, filter: &str) -> Vec<usize> {
-    let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
-    let mut rows: Vec<usize> = (0..containers.len()).filter(|at| matches_filter(&containers[*at], &words)).collect();
+    let mut rows = matching(containers, filter);
     rows.sort_by(|a, b| compare(&containers[*a], &containers[*b], order).then(a.cmp(b)));
     rows
+}
+
+/// Indices of the containers that match the filter.
+pub(super) fn matching(containers: &[Container], filter: &str) -> Vec<usize> {
+    let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
+    (0..containers.len()).filter(|at| matches_filter(&containers[*at], &words)).collect()
 }
 
 /// Whether every word occurs in some text of the row.
 fn matches_filter(container: &Container, words: &[String]) -> bool {
     let metric = container.metric.as_ref().and_then(|metric| metric.name.as_deref());
     let hold = container.hold.as_ref().map(|hold| hold.kind.as_str());
+    let health = health::word(container.health.as_ref()).map(|(_, word)| word);
     let texts = [
         Some(container.name.as_str()),
         Some(container.id.as_str()),
         Some(container.runtime.as_str()),
         Some(container.why.as_str()),
-        container.list.as_deref(),
+        health.as_deref(),
         metric,
         hold,
     ];
@@ -131,7 +138,7 @@ fn compare(a: &Container, b: &Container, order: Order) -> Ordering {
 fn value(container: &Container, key: SortKey) -> Option<f64> {
     match key {
         SortKey::Name => None,
-        SortKey::List => container.list.as_deref().map(list_index),
+        SortKey::Health => health::rank(container.health.as_ref()),
         SortKey::Growth => container.growth,
         SortKey::Share => container.share,
         SortKey::Cpu => container.cpu_used,
@@ -139,15 +146,6 @@ fn value(container: &Container, key: SortKey) -> Option<f64> {
         SortKey::Progress => container.progress.as_ref()?.fraction,
         SortKey::Left => container.progress.as_ref()?.remaining_s.map(|left| left.likely),
         SortKey::Start => Some(-container.uptime_s),
-    }
-}
-
-fn list_index(list: &str) -> f64 {
-    match list {
-        "new" => 0.0,
-        "watching" => 1.0,
-        "completing" => 2.0,
-        _ => 3.0,
     }
 }
 
@@ -174,7 +172,7 @@ mod tests {
     #[test]
     fn each_key_has_its_default_order() {
         assert_eq!(names(by(SortKey::Name), ""), ["lstm", "resnet", "sweep", "vae"]);
-        assert_eq!(names(by(SortKey::List), ""), ["vae", "lstm", "resnet", "sweep"]);
+        assert_eq!(names(by(SortKey::Health), ""), ["lstm", "resnet", "vae", "sweep"]);
         assert_eq!(names(by(SortKey::Left), ""), ["resnet", "vae", "lstm", "sweep"]);
         assert_eq!(names(by(SortKey::Start), "")[0], "vae");
     }
@@ -182,7 +180,7 @@ mod tests {
     #[test]
     fn every_word_of_a_filter_must_occur_in_the_row() {
         assert_eq!(names(by(SortKey::Name), "LOSS"), ["lstm", "vae"]);
-        assert_eq!(names(by(SortKey::Name), "loss new"), ["vae"]);
+        assert_eq!(names(by(SortKey::Name), "loss learning"), ["vae"]);
         assert!(names(by(SortKey::Name), "loss nowhere").is_empty());
     }
 

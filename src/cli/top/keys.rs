@@ -295,7 +295,7 @@ mod tests {
         types(&mut app, "R");
         assert!(app.order.reversed);
         types(&mut app, ">");
-        assert_eq!(app.order, Order { key: SortKey::List, reversed: false });
+        assert_eq!(app.order, Order { key: SortKey::Health, reversed: false });
         types(&mut app, "MM");
         assert_eq!(app.order, Order { key: SortKey::Memory, reversed: true });
     }

@@ -58,7 +58,8 @@ fn final_text(line: &&[u8]) -> String {
 /// The last bytes of the log as the job wrote them, starting at the beginning of a line.
 fn end_of_log(job: &ContainerDetail) -> Option<Vec<u8>> {
     let reading = &job.explanation.reading;
-    let address = reading.log.as_ref()?;
+    // The number of a process of an ended job may belong to another process by now.
+    let address = reading.log.as_ref().filter(|log| log.pid.is_none() || job.container.ended.is_none())?;
     let path = Path::new(&address.path);
     let file = match (address.kind.as_str(), address.pid) {
         ("file", _) => tail::open_on_host(path).ok()?,

@@ -55,7 +55,7 @@ pub(crate) struct TopArgs {
     /// Reverse the sort order
     #[arg(long, short)]
     reverse: bool,
-    /// Show only jobs with these words in their name, list, metric or reason
+    /// Show only jobs with these words in their name, health, metric or reason
     #[arg(long, short, default_value = "", value_name = "TEXT", hide_default_value = true)]
     filter: String,
     /// Draw with ASCII characters only; the default if the locale is not UTF-8 and on the Linux console

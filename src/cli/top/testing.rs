@@ -4,8 +4,8 @@ use super::app::App;
 use super::input::{Effect, Input, Now};
 use super::jobs::Order;
 use api::wire::{
-    Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Hold, Limit, Limits, Metric,
-    Node, Notice, Policy, Pressure, Progress, Reading, Sample, Status, Trend, Use,
+    Container, ContainerDetail, Decision, Estimate, Event, Explanation, GrowthEfficiency, Health, Hold, Limit, Limits,
+    Metric, Node, Notice, Policy, Pressure, Progress, Reading, Sample, Status, Trend, Use,
 };
 use model::{PolicyName, PolicySettings};
 use ratatui::crossterm::event::KeyCode;
@@ -54,11 +54,17 @@ fn progress(current: f64, total: f64, left: f64) -> Progress {
     }
 }
 
+fn health(condition: &str, severity: &str, words: &str) -> Health {
+    let [condition, severity, words] = [condition, severity, words].map(str::to_owned);
+    Health { condition, severity, words, for_s: 60.0, confidence: 0.9 }
+}
+
 /// A growing job, one with foreign limits, a converged one with bounds, and a new one without a decision.
 pub(super) fn containers() -> Vec<Container> {
     let mut vae = container("vae");
     vae.uptime_s = 4000.0;
     vae.list = Some("new".to_owned());
+    vae.health = Some(health("learning", "ok", "learning"));
     vae.metric = Some(metric("loss", "down", Trend::Improving, &[0.9, 0.5, 0.3, 0.2, 0.15, 0.123_456]));
     vae.progress = Some(progress(37.0, 50.0, 260.0));
     (vae.share, vae.limit, vae.growth) = (Some(0.63), Some(0.63), Some(0.031));
@@ -67,6 +73,7 @@ pub(super) fn containers() -> Vec<Container> {
 
     let mut lstm = container("lstm");
     lstm.list = Some("watching".to_owned());
+    lstm.health = Some(health("diverging", "broken", "diverging since epoch 2"));
     lstm.metric = Some(metric("loss", "down", Trend::Diverging, &[2.0, 1.9, 2.4, f64::NAN, 3.1]));
     lstm.progress = Some(progress(3.0, 50.0, 9400.0));
     (lstm.share, lstm.growth, lstm.cpu_used, lstm.memory_bytes) = (Some(0.25), Some(0.004), Some(0.2), Some(900 << 20));
@@ -79,6 +86,7 @@ pub(super) fn containers() -> Vec<Container> {
 
     let mut resnet = container("resnet");
     resnet.list = Some("completing".to_owned());
+    resnet.health = Some(health("plateau", "ok", "plateau"));
     resnet.metric = Some(metric("val_accuracy", "up", Trend::Plateau, &[0.9, 0.91, 0.913, 0.912, 0.9132]));
     resnet.progress = Some(progress(49.0, 50.0, 20.0));
     (resnet.share, resnet.growth, resnet.cpu_used, resnet.memory_bytes) =
@@ -117,6 +125,7 @@ pub(super) fn status(containers: Vec<Container>) -> Status {
             runtimes: vec!["docker: connected (28.2.2)".to_owned()],
         },
         containers,
+        ended: Vec::new(),
         notices: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! The writer's thread: writes rows to the disk in batches, keeps the history within its bounds, and survives disk errors.
 
 use super::recorder::Recorder;
-use model::{ContainerId, Event, Learning, NodeStatus};
+use model::{ContainerId, Event, JobEnd, Learning, NodeStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use store::history::{HistoryLimits, HistoryStore, inode};
 pub(super) enum Entry {
     Snapshot(Arc<NodeStatus>),
     Event(Event),
-    Exited(ContainerId, i32),
+    Ended(ContainerId, JobEnd),
     ReadToEnd(ContainerId, Box<Learning>),
     Limits(HistoryLimits),
 }
@@ -83,7 +83,7 @@ impl<T: Fn(Option<String>)> Keeper<T> {
                         self.write_at = self.write_at.min(Instant::now() + WRITE_SOONEST);
                     }
                 }
-                Ok(Entry::Exited(id, code)) => self.recorder.exited(&id, code),
+                Ok(Entry::Ended(id, end)) => self.recorder.ended(&id, &end),
                 Ok(Entry::ReadToEnd(id, learning)) => self.recorder.read_to_end(&id, &learning),
                 Ok(Entry::Limits(limits)) => {
                     self.limits = limits;

@@ -18,7 +18,7 @@ use super::event::{Component, Event as DaemonEvent};
 use api::HistoryRequest;
 use config::Settings;
 use keeper::{Entry, Keeper};
-use model::{ContainerId, Event, Learning, NodeStatus};
+use model::{ContainerId, Event, JobEnd, Learning, NodeStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -129,11 +129,11 @@ impl History {
         }
     }
 
-    /// Passes an exit code on; must precede the event of the container's end.
-    pub(crate) fn exited(&mut self, id: &ContainerId, code: i32) {
+    /// Passes on how a job ended; must precede the event of its end.
+    pub(crate) fn ended(&mut self, id: &ContainerId, end: &JobEnd) {
         if let Some(queue) = &self.queue {
-            // If the queue is full, the exit code stays unknown.
-            let _ = queue.try_send(Entry::Exited(id.clone(), code));
+            // If the queue is full, it stays unknown.
+            let _ = queue.try_send(Entry::Ended(id.clone(), end.clone()));
         }
     }
 

@@ -4,7 +4,7 @@ use super::noise::{Measure, cores_between, node_changed, worth};
 use super::windows::Windows;
 use crate::target::SAME_START_MS;
 use model::{
-    ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobRecord, JobStatus, Learning, Millis, NodeSample,
+    ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobEnd, JobRecord, JobStatus, Learning, Millis, NodeSample,
     NodeStatus, Sample,
 };
 use std::collections::BTreeMap;
@@ -119,10 +119,12 @@ impl Recorder {
         ended
     }
 
-    /// Records the exit code of a container; its end follows.
-    pub(super) fn exited(&mut self, id: &ContainerId, code: i32) {
-        if let Some(live) = self.live.get_mut(id) {
-            live.job.exit_code = Some(code);
+    /// Records how a job ended. A snapshot without the job may have come before.
+    pub(super) fn ended(&mut self, id: &ContainerId, end: &JobEnd) {
+        self.end(id, end.unix_ms);
+        if let Some((job, _)) = self.ended.get_mut(id) {
+            (job.exit_code, job.end) = (end.exit_code, Some(end.end));
+            self.batch.jobs.insert(job.number, job.clone());
         }
     }
 
@@ -205,6 +207,7 @@ impl Recorder {
                 last_unix_ms: unix_ms,
                 ended_unix_ms: None,
                 exit_code: None,
+                end: None,
                 original_weight: None,
                 metric: None,
                 direction: None,

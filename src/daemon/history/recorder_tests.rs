@@ -14,19 +14,9 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
     let id = ContainerId::new(id);
     JobStatus {
         observed: ContainerObservation {
-            id: id.clone(),
             name: "a".to_owned(),
-            runtime: Runtime::Docker,
             started: Millis(1_000),
-            state: RunState::Running,
-            place: Default::default(),
-            hold: None,
-            bounds: Bounds::default(),
-            weight: 1.0,
-            memory_floor: None,
-            deadline: None,
             usage: Usage { cpu: Some(cpu), memory: Some(Bytes(1 << 30)), ..Usage::default() },
-            gpus: Vec::new(),
             limits: Limits { cpu_weight: Some(CpuWeight::clamped(share * 400.0)), ..Limits::default() },
             original: Limits { cpu_weight: Some(CpuWeight::DEFAULT), ..Limits::default() },
             learning: Learning {
@@ -35,6 +25,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
                 progress: Some(progress),
                 ..Learning::default()
             },
+            ..ContainerObservation::new(id.as_str())
         },
         plan: Some(ContainerPlan {
             id,
@@ -57,6 +48,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
         drifts: Vec::new(),
         pinned: None,
         adopted: None,
+        restarts: None,
         directives: std::sync::Arc::default(),
         notices: Vec::new(),
     }

@@ -18,6 +18,7 @@ mod directory;
 mod error;
 mod hierarchy;
 mod limits;
+mod memory;
 mod moved;
 mod network;
 mod place;
@@ -31,6 +32,7 @@ pub use command_lines::{Members, Started};
 pub use create::{Home, is_populated, remove_empty};
 pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};
+pub use memory::MemoryRecord;
 pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
 pub use residence::{ProcessCgroup, ProcessCgroups};
@@ -38,7 +40,7 @@ pub use residence::{ProcessCgroup, ProcessCgroups};
 use controller::Controller;
 use directory::{Directories, Directory};
 use hierarchy::{Elsewhere, Hierarchies};
-use model::{Limits, Place, Setting, Usage};
+use model::{Activity, Limits, Place, Setting, Usage};
 use network::Network;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -183,6 +185,11 @@ impl Cgroup {
         self.meter.glance(&self.directories, usage);
     }
 
+    /// Returns its memory limit, its peak, and the processes that were killed for memory.
+    pub fn memory_record(&self) -> MemoryRecord {
+        MemoryRecord::read(&self.directories)
+    }
+
     /// Returns where its processes may run, and the parent within which its weight counts. Never fails: a value that cannot be read is
     /// `None`.
     pub fn place(&self) -> Place {
@@ -192,6 +199,11 @@ impl Cgroup {
     /// Returns the current limits. Never fails: a value that cannot be read is `None`.
     pub fn limits(&self) -> Limits {
         limits::read(&self.directories)
+    }
+
+    /// Returns what keeps its processes from running: stopped, or waiting for a disk; `None` if neither.
+    pub fn hindrance(&self) -> Option<Activity> {
+        process::hindrance(&place::processes(&self.directories, self.pid))
     }
 
     /// Returns the exact CPU weight of version 1, of which [`Cgroup::limits`] has the rounded one.

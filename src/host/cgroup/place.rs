@@ -42,7 +42,7 @@ pub(super) fn read(directories: &Directories, pid: u32) -> Place {
 }
 
 /// Returns the processes of the cgroup and its descendants; at least `pid`, through which it was located.
-fn processes(directories: &Directories, pid: u32) -> Vec<u32> {
+pub(super) fn processes(directories: &Directories, pid: u32) -> Vec<u32> {
     let cpu = directories.of(Controller::Cpu);
     let processes: Vec<u32> = cpu.into_iter().flat_map(|directory| directory.processes(PROCESSES_AT_MOST)).collect();
     if processes.is_empty() { vec![pid] } else { processes }

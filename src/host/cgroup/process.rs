@@ -2,6 +2,7 @@
 
 use super::CgroupError;
 use super::directory::read_generated;
+use model::Activity;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -46,6 +47,23 @@ pub(super) fn threads(pid: u32) -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
+/// Returns why none of these processes can run: all are stopped, or all that are not wait in the kernel for a disk or a file system.
+pub(super) fn hindrance(processes: &[u32]) -> Option<Activity> {
+    let states: Vec<char> = processes.iter().filter_map(|pid| state(*pid)).collect();
+    let (stopped, others): (Vec<char>, Vec<char>) = states.into_iter().partition(|state| matches!(state, 'T' | 't'));
+    match (stopped.is_empty(), others.is_empty()) {
+        (false, true) => Some(Activity::Stopped),
+        (_, false) if others.iter().all(|state| *state == 'D') => Some(Activity::WaitingForDisk),
+        _ => None,
+    }
+}
+
+/// The state of a process: `R`, `S`, `D`, `T`, …
+fn state(pid: u32) -> Option<char> {
+    let stat = read_generated(format!("/proc/{pid}/stat")).ok()?;
+    stat[stat.rfind(')')? + 1..].trim_start().chars().next()
+}
+
 fn parse(stat: &str) -> Option<StartTime> {
     field(stat, 22).map(StartTime)
 }
@@ -77,6 +95,26 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert_eq!(start_time(child.id()), Some(started), "it is still listed");
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_stopped_process_is_told_from_one_that_sleeps() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let wait_for = |wanted: char| {
+            while state(pid) != Some(wanted) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        };
+        wait_for('S');
+        assert_eq!(hindrance(&[pid]), None);
+        let id = rustix::process::Pid::from_raw(pid as i32).unwrap();
+        rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
+        wait_for('T');
+        assert_eq!(hindrance(&[pid]), Some(Activity::Stopped));
+        assert_eq!(hindrance(&[pid, std::process::id()]), None, "another one runs");
+        child.kill().unwrap();
         child.wait().unwrap();
     }
 

@@ -100,7 +100,7 @@ impl Meter {
     }
 }
 
-fn number(text: &str) -> Option<u64> {
+pub(super) fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 

@@ -46,6 +46,17 @@ pub struct EngineContainer {
     pub has_health_check: bool,
     /// Identifies its training, by image and command.
     pub training: TrainingId,
+    /// How often its engine has restarted it since it was last started by somebody.
+    pub restarts: u32,
+}
+
+/// What the engine knows about the end of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineEnd {
+    /// The exit code.
+    pub exit_code: i32,
+    /// The kernel killed a process in it for memory.
+    pub out_of_memory: bool,
 }
 
 /// One entry of the engine's list of containers.
@@ -145,17 +156,19 @@ impl EngineContainer {
             limits: limits(&host),
             gpu_hook: has_gpu_hook(&host) || has_podman_hook,
             id: ContainerId::new(&id),
+            restarts: found.restart_count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
             has_health_check: check.first().is_some_and(|first| first != "NONE"),
             training,
         })
     }
 }
 
-/// Returns the exit code of a container that has ended, even if the engine is about to start it again. Podman recreates it then, and
-/// reports 0 until its start.
-pub(super) fn exit_code(state: &ContainerState) -> Option<i32> {
+/// Returns the end of a container that has ended, even if the engine is about to start it again. Podman recreates it then, and reports
+/// code 0 until its start.
+pub(super) fn end(state: &ContainerState) -> Option<EngineEnd> {
     let has_ended = state.pid == Some(0) && state.status != Some(ContainerStateStatusEnum::CREATED);
-    state.exit_code.filter(|_| has_ended).and_then(|code| i32::try_from(code).ok())
+    let exit_code = state.exit_code.filter(|_| has_ended).and_then(|code| i32::try_from(code).ok())?;
+    Some(EngineEnd { exit_code, out_of_memory: state.oom_killed == Some(true) })
 }
 
 fn unix_ms(time: Option<&str>) -> u64 {
@@ -274,8 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_container_without_a_process_has_an_exit_code() {
-        let of = |state: serde_json::Value| exit_code(&serde_json::from_value(state).unwrap());
+    fn only_a_container_without_a_process_has_an_end() {
+        let end = |state: serde_json::Value| end(&serde_json::from_value(state).unwrap());
+        let killed = end(json!({"Running": false, "Pid": 0, "ExitCode": 137, "OOMKilled": true}));
+        assert_eq!(killed, Some(EngineEnd { exit_code: 137, out_of_memory: true }));
+        let of = |state: serde_json::Value| end(state).map(|end| end.exit_code);
         assert_eq!(of(json!({"Running": false, "Pid": 0, "ExitCode": 3})), Some(3));
         assert_eq!(of(json!({"Running": true, "Restarting": true, "Pid": 0, "ExitCode": 1})), Some(1));
         assert_eq!(of(json!({"Running": true, "Pid": 4711, "ExitCode": 0})), None);

@@ -5,8 +5,9 @@
 //! an update, which say that a limit was discarded; because it does not limit the length of a line of events or logs; and because it can
 //! resume logs only with a resolution of seconds.
 
-use super::container::{self, EngineContainer, Listed, NotGoverned, is_container_id, is_container_name};
+use super::container::{self, EngineContainer, EngineEnd, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
+use super::log_pieces::LogFormat;
 use super::sent_updates::SentUpdates;
 use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
 use super::{CALL_TIMEOUT, CALL_TIMEOUT_MOST, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
@@ -166,10 +167,22 @@ impl Engine {
         Ok((container::limits(&found.host_config.unwrap_or_default()), runs))
     }
 
-    /// Returns the exit code of a container that has ended; `None` if it has not.
-    pub(super) async fn exit_code(&self, id: &ContainerId) -> Result<Option<i32>, EngineError> {
+    /// Returns the end of a container that has ended; `None` if it has not.
+    ///
+    /// # Errors
+    /// [`EngineError::Gone`] if it does not exist any more.
+    pub async fn end(&self, id: &ContainerId) -> Result<Option<EngineEnd>, EngineError> {
         let found = self.description(id).await?;
-        Ok(found.state.and_then(|state| container::exit_code(&state)))
+        Ok(found.state.and_then(|state| container::end(&state)))
+    }
+
+    /// Returns how the logs API sends the output of a container, running or not.
+    ///
+    /// # Errors
+    /// [`EngineError::Gone`] if it does not exist any more.
+    pub async fn log_format(&self, id: &ContainerId, engine: EngineName) -> Result<LogFormat, EngineError> {
+        let tty = self.description(id).await?.config.is_some_and(|config| config.tty == Some(true));
+        Ok(LogFormat { tty, engine })
     }
 
     /// Returns what the engine knows of a container, running or not.

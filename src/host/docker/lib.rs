@@ -21,7 +21,7 @@ mod watch;
 
 pub use address::{AddressError, EngineAddress};
 pub use bundle::shares_at_start;
-pub use container::{EngineContainer, EngineMount, Listed, LogSource};
+pub use container::{EngineContainer, EngineEnd, EngineMount, Listed, LogSource};
 pub use cpu_shares::{Conversion, SHARES_DEFAULT};
 pub use engine::{Engine, EngineInfo};
 pub use error::EngineError;
@@ -31,7 +31,7 @@ pub use lost_policy::LostPolicy;
 #[doc(hidden)]
 pub use update::updated;
 pub use update::{Recorded, recorded};
-pub use watch::{EngineEvent, Wanted, watch};
+pub use watch::{EndSign, EngineEvent, Wanted, watch};
 
 use std::time::Duration;
 

@@ -172,8 +172,8 @@ impl Governor {
         plan
     }
 
-    /// Whether a tick should run before the planned one: a container started, ended, froze, thawed or got another place; a control period
-    /// began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed progress for
+    /// Whether a tick should run before the planned one: a container started, ended, froze, thawed, broke, recovered or got another place; a
+    /// control period began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed progress for
     /// the first time, or pressure changed. Cheap and without side effects.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
         self.plain != observation.is_plain()
@@ -191,6 +191,7 @@ impl Governor {
                 let has_moved = !Arc::ptr_eq(&memory.place, &container.place) && memory.place != container.place;
                 memory.state != Some(container.state)
                     || has_moved
+                    || memory.situation.broke_or_recovered(container)
                     || (is_backing_off && memory.situation.changed(Situation::of(container)))
                     || (memory.planned.is_squeezing() && !memory::is_calm(observation, container, limit))
             })

@@ -1,4 +1,5 @@
-//! Events of a job that end a back-off: its first progress report, a milestone reached, or another phase of its learning curve.
+//! Events of a job that end a back-off: its first progress report, a milestone reached, or another phase of its learning curve. A job that
+//! breaks or recovers is a reason to decide at once in any case.
 
 use model::{ContainerObservation, Phase};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ pub(super) struct Situation {
     has_end: bool,
     /// The 95 % quality milestone is behind it.
     is_good: bool,
+    /// It is NaN, diverging or stalled.
+    #[serde(default)]
+    is_broken: bool,
 }
 
 impl Situation {
@@ -24,7 +28,13 @@ impl Situation {
             prints: learning.progress.is_some() || learning.evaluations > 0,
             has_end: learning.units_to_completion.is_some(),
             is_good: to_quality.is_some_and(|units| units.high <= 0.0),
+            is_broken: container.health.condition.is_broken(),
         }
+    }
+
+    /// Whether the job has broken or recovered since.
+    pub(super) fn broke_or_recovered(self, container: &ContainerObservation) -> bool {
+        self.is_broken != container.health.condition.is_broken()
     }
 
     /// Whether anything differs from `now`. An unknown phase, before or now, is no change.

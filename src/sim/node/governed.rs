@@ -7,11 +7,11 @@ use super::idle::Idle;
 use super::state::State;
 use crate::job::Job;
 use crate::scenario::NodeShape;
+use health::{HealthMeter, Prospects};
 use model::sharing::Claim;
 use model::{
-    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, CpuWeight, Evaluation, Gpu, GpuUse, Hints,
-    LimitChange, Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, RunState,
-    Runtime, Usage, WorkForecast,
+    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, Evaluation, Gpu, GpuUse, Hints, LimitChange,
+    Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, Usage, WorkForecast,
 };
 use policy::{Governor, GpuJob, Holdback, diff};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,15 +20,6 @@ use traininglog::{PriorRun, Tracker, claim};
 
 /// Bytes that a job reads per second of an I/O wait.
 const DISK_BYTES_PER_SECOND: f64 = 100e6;
-
-/// The default limits of a container.
-const DEFAULT_LIMITS: Limits = Limits {
-    cpu_weight: Some(CpuWeight::DEFAULT),
-    cpu_quota: Some(None),
-    memory_low: Some(Bytes(0)),
-    memory_high: Some(None),
-    io_weight: Some(100),
-};
 
 /// Confidence in a claim from an option of that name.
 const CLAIM_CONFIDENCE: f64 = 0.9;
@@ -77,6 +68,9 @@ struct Container {
     limits: Limits,
     original: Limits,
     place: Arc<Place>,
+    health: HealthMeter,
+    /// Its planned share of the node.
+    share: Option<f64>,
     /// Its planned share of its GPU, if it was ranked there.
     gpu_share: Option<f64>,
     /// GPU-seconds used by the last tick.
@@ -160,7 +154,7 @@ impl Governed {
     }
 
     fn limits(&self, number: usize) -> Limits {
-        self.containers[number].as_ref().map_or(DEFAULT_LIMITS, |container| container.limits)
+        self.containers[number].as_ref().map_or(Limits::KERNEL_DEFAULTS, |container| container.limits)
     }
 
     /// Observes, decides and applies the changes; returns whether a limit changed.
@@ -171,6 +165,7 @@ impl Governed {
             if let Some(container) = &mut self.containers[*container] {
                 let ranked = planned.gpus.first().filter(|part| part.rank.is_some());
                 container.gpu_share = ranked.map(|part| part.share.fraction());
+                container.share = Some(planned.share.fraction());
             }
         }
         let changes = diff(&plan, &observation);
@@ -195,7 +190,9 @@ impl Governed {
             .iter()
             .filter_map(|&number| {
                 let container = self.containers[number].as_mut()?;
-                Some(container.observe(&jobs[number], &states[number], (self.ticked_at, now, at), close))
+                let forecast = self.governor.forecast(&container.id);
+                let times = (self.ticked_at, now, at);
+                Some(container.observe(&jobs[number], &states[number], times, (shape.cores, forecast), close))
             })
             .collect();
         let busy = gpus::sample(&mut containers, self.ticked_at, now);
@@ -254,7 +251,7 @@ impl Container {
             tracker.claims(claimed(job).into_iter().collect());
             Learned { tracker, cost_per_unit: None }
         });
-        let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..DEFAULT_LIMITS };
+        let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..Limits::KERNEL_DEFAULTS };
         let parent = job.plan.parent.as_deref().map(Arc::from);
         let place = Arc::new(Place { cpus: job.plan.cpus.clone(), parent, ..Place::default() });
         let id = ContainerId::new(&format!("{number:012}"));
@@ -266,6 +263,8 @@ impl Container {
             limits: original,
             original,
             place,
+            health: HealthMeter::default(),
+            share: None,
             gpu_share: None,
             gpu_mark: 0.0,
         }
@@ -276,30 +275,31 @@ impl Container {
         job: &Job,
         state: &State,
         (ticked_at, now, at): (f64, f64, Millis),
+        (cores, forecast): (f64, Option<WorkForecast>),
         close: bool,
     ) -> ContainerObservation {
         self.read_log(job, now);
         let plan = &job.plan;
         let mut learning = if close { self.tracker.close_interval(at) } else { self.tracker.peek(at) };
         learning.prior_cost_per_unit = learning.prior_cost_per_unit.or(self.cost_per_unit);
-        ContainerObservation {
-            id: self.id.clone(),
+        let mut observed = ContainerObservation {
             name: plan.name.clone(),
-            runtime: Runtime::Docker,
             started: millis_from(state.started_at),
-            state: RunState::Running,
             place: Arc::clone(&self.place),
-            hold: None,
             bounds: plan.bounds,
             weight: plan.weight,
-            memory_floor: None,
             deadline: plan.known_deadline_s().map(|seconds| millis_from(plan.start_s + seconds)),
             usage: self.usage(job, state),
             gpus: self.gpu_use(job, state, now - ticked_at, close).into_iter().collect(),
             limits: self.limits,
             original: self.original,
             learning,
-        }
+            ..ContainerObservation::new(self.id.as_str())
+        };
+        let due_cores = self.share.map(|share| share * cores);
+        let prospects = Prospects { due_cores, most_cores: cores, forecast };
+        observed.health = self.health.look(at, &observed, &prospects);
+        observed
     }
 
     /// Its use of the GPU since the last tick.

@@ -36,6 +36,8 @@ impl History {
     fn with_times(mut self, convert: impl Fn(Millis) -> Option<Millis>) -> History {
         let instants = [
             self.latest.as_mut().map(|latest| &mut latest.at),
+            self.first_not_finite.as_mut().map(|first| &mut first.at),
+            self.explosion.first_outside().map(|first| &mut first.at),
             self.closed.as_mut().map(|closed| &mut closed.end),
             self.progress.as_mut().map(|progress| &mut progress.at),
         ];
@@ -50,9 +52,11 @@ impl History {
     /// Returns the name of an implausible part.
     pub(crate) fn flaw(&self) -> Option<&'static str> {
         let recent = self.recent.len() <= RECENT && self.recent.iter().copied().all(plausible::number);
-        let latest =
-            self.latest.is_none_or(|latest| [latest.current, latest.total].into_iter().all(plausible::optional));
-        if !(recent && latest && plausible::count(self.evaluations)) {
+        let latest = [self.latest, self.first_not_finite]
+            .into_iter()
+            .flatten()
+            .all(|value| [value.current, value.total].into_iter().all(plausible::optional));
+        if !(recent && latest && self.explosion.is_plausible() && plausible::count(self.evaluations)) {
             return Some("evaluations");
         }
         let closed = self.closed.map(|closed| Interval { sum: closed.mean, units: closed.units, count: closed.count });

@@ -1,9 +1,10 @@
 //! Improvements against units: the points for fitting curves, and their range.
 
+use super::decline::Means;
 use super::phase;
 use super::series::{Point, Series};
-use crate::Direction;
 use crate::plausible;
+use crate::{Decline, Direction};
 use serde::{Deserialize, Serialize};
 
 /// Maximum points kept of earlier segments.
@@ -28,6 +29,9 @@ pub(super) struct Improvements {
     pub(super) level: f64,
     /// Maximum of `level` so far.
     pub(super) best_level: f64,
+    /// Means of the latest and of the best improvements.
+    #[serde(default)]
+    pub(super) means: Means,
     pub(super) units: f64,
     /// Whether `units` come from a counter of the log, not from the number of evaluations.
     pub(super) counts: bool,
@@ -56,11 +60,34 @@ impl Improvements {
             }
         }
         self.series.push(self.units, improvement);
+        self.means.push(self.units, improvement);
         self.least = self.least.min(improvement);
         self.greatest = self.greatest.max(improvement);
         self.level += phase::LEVEL_WEIGHT * (improvement - self.level);
         self.best_level = self.best_level.max(self.level);
         (self.units, improvement)
+    }
+
+    /// Returns the printed value that belongs to an improvement, if a value was printed.
+    fn value_of(&self, direction: Direction, improvement: f64) -> Option<f64> {
+        let first = self.first?;
+        Some(match direction {
+            Direction::Down => first - improvement,
+            Direction::Up => first + improvement,
+        })
+    }
+
+    /// How far the latest values are behind the best ones; `deviation` is that of the noise.
+    pub(super) fn decline(&self, direction: Direction, deviation: f64) -> Option<Decline> {
+        let below = self.means.below_best()?;
+        let part = |of: f64| if of > 0.0 { (below.by / of).min(Decline::AT_MOST) } else { Decline::AT_MOST };
+        Some(Decline {
+            best: self.value_of(direction, below.best)?,
+            units: self.counts.then_some(below.units),
+            evaluations: below.since,
+            of_range: part(self.greatest - self.least),
+            errors: part(Means::error(deviation)),
+        })
     }
 
     /// Whether all values are plausible.
@@ -72,6 +99,7 @@ impl Improvements {
             && self.earlier.len() <= EARLIER
             && self.earlier.iter().all(Point::is_plausible)
             && self.series.is_plausible()
+            && self.means.is_plausible()
     }
 
     /// The points of all segments, oldest first.
@@ -82,6 +110,7 @@ impl Improvements {
     /// Begins a new curve because the counter started again; keeps the range.
     pub(super) fn restart(&mut self) {
         self.series = Series::default();
+        self.means = Means::default();
         self.earlier = Vec::new();
         self.from = None;
         self.units = 0.0;
@@ -90,6 +119,7 @@ impl Improvements {
     /// Forgets the points after `units`, or all if none are left in the current segment.
     pub(super) fn rewind(&mut self, units: f64) {
         self.series.forget_after(units);
+        self.means = Means::default();
         if self.series.points().is_empty() {
             return self.restart();
         }

@@ -28,6 +28,8 @@
 
 mod carried;
 mod claimed;
+mod decline;
+mod explosion;
 mod fit;
 mod improvements;
 mod noise;
@@ -38,7 +40,8 @@ mod shape;
 
 use super::claim::Claim;
 use super::prior_run::PriorRun;
-use crate::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit};
+use crate::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit, Streak};
+use explosion::Explosion;
 use fit::Fit;
 use improvements::Improvements;
 use noise::Noise;
@@ -59,6 +62,11 @@ pub(super) struct History {
     recent: VecDeque<f64>,
     /// Number of latest consecutive values that are not finite.
     not_finite: u32,
+    /// The first of them.
+    #[serde(default)]
+    first_not_finite: Option<Evaluation>,
+    #[serde(default)]
+    explosion: Explosion,
     noise: Noise,
     improvements: Improvements,
     open: Interval,
@@ -153,14 +161,16 @@ impl History {
         self.latest = Some(evaluation);
         if !evaluation.value.is_finite() {
             self.not_finite = self.not_finite.saturating_add(1);
+            self.first_not_finite.get_or_insert(evaluation);
             return;
         }
-        self.not_finite = 0;
+        (self.not_finite, self.first_not_finite) = (0, None);
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(evaluation.value);
         let Some(direction) = self.direction else { return };
+        self.explosion.push(direction, evaluation);
         let value = self.noise.accept(evaluation.value);
         let counter = self.progress.map(|progress| progress.current).filter(|current| current.is_finite());
         let (units, improvement) = self.improvements.push(direction, value, counter);
@@ -220,11 +230,18 @@ impl History {
             curve: self
                 .curve
                 .or_else(|| self.forecast_of_prior_runs())
-                .map(|forecast| forecast.curve_at(self.improvements.units)),
+                .map(|forecast| self.with_divergence(forecast).curve_at(self.improvements.units)),
             prior_runs: self.comparable().count(),
             prior_cost_per_unit: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
             claim: self.claim(),
             is_carried: self.is_carried,
+            not_finite: self.first_not_finite.map(|first| Streak {
+                values: u64::from(self.not_finite),
+                since: first.at,
+                units: first.current,
+            }),
+            exploded: self.explosion.streak(),
+            decline: self.direction.and_then(|direction| self.improvements.decline(direction, self.deviation())),
             ..Learning::default()
         }
     }
@@ -323,10 +340,16 @@ impl History {
         }
     }
 
-    fn forecast(&self, fit: Option<&Fit<'_>>) -> Forecast {
+    /// Replaces the phase if the values since the fit show that the job diverges.
+    fn with_divergence(&self, forecast: Forecast) -> Forecast {
+        let is_diverging = phase::is_diverging(&self.evidence(None));
+        Forecast { phase: if is_diverging { Phase::Diverging } else { forecast.phase }, ..forecast }
+    }
+
+    fn evidence(&self, fit: Option<&Fit<'_>>) -> phase::Evidence {
         let improvements = &self.improvements;
         let units = improvements.units;
-        let evidence = phase::Evidence {
+        phase::Evidence {
             not_finite: self.not_finite,
             evaluations: self.evaluations,
             level: improvements.level,
@@ -335,8 +358,13 @@ impl History {
             deviation: self.deviation(),
             ahead: fit.map(|fit| fit.value(units + 0.25 * (units - improvements.start)) - fit.value(units)),
             points: improvements.series.points().len(),
-        };
-        let phase = phase::phase(&evidence);
+        }
+    }
+
+    fn forecast(&self, fit: Option<&Fit<'_>>) -> Forecast {
+        let improvements = &self.improvements;
+        let units = improvements.units;
+        let phase = phase::phase(&self.evidence(fit));
         let (quality, quality_at) = match fit {
             Some(fit) => {
                 let (quality, to_go) = fit.forecast(improvements.from, units, self.total());

@@ -45,22 +45,29 @@ pub(super) struct Evidence {
 
 /// Returns the phase of the job.
 pub(super) fn phase(evidence: &Evidence) -> Phase {
-    if evidence.not_finite >= NOT_FINITE {
+    if is_diverging(evidence) {
         return Phase::Diverging;
     }
-    if evidence.evaluations < MIN_EVALUATIONS || evidence.points < 4 {
+    if has_few_values(evidence) {
         return Phase::Unknown;
-    }
-    let fallen = evidence.best_level - evidence.level;
-    // The maximum of many noisy means lies a few standard errors above the curve.
-    if fallen > FALL * evidence.range && fallen > 6.0 * LEVEL_ERROR * evidence.deviation {
-        return Phase::Diverging;
     }
     match evidence.ahead {
         Some(ahead) if ahead > FLAT * evidence.range => Phase::Improving,
         // No rising curve can be fitted, or it hardly rises.
         Some(_) | None => Phase::Plateau,
     }
+}
+
+/// Whether it is getting worse beyond the noise, or its latest values are not finite. Needs no fit, so it is known with each value.
+pub(super) fn is_diverging(evidence: &Evidence) -> bool {
+    let fallen = evidence.best_level - evidence.level;
+    // The maximum of many noisy means lies a few standard errors above the curve.
+    let has_fallen = fallen > FALL * evidence.range && fallen > 6.0 * LEVEL_ERROR * evidence.deviation;
+    evidence.not_finite >= NOT_FINITE || (has_fallen && !has_few_values(evidence))
+}
+
+fn has_few_values(evidence: &Evidence) -> bool {
+    evidence.evaluations < MIN_EVALUATIONS || evidence.points < 4
 }
 
 /// Whether a rise between two intervals, with this standard error, ends a plateau.

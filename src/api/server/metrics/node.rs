@@ -5,7 +5,7 @@
 
 use super::family::{Kind, family, identity, single};
 use super::gpu;
-use model::{JobStatus, List, NodeStatus, NoticeLevel, Pressure};
+use model::{JobStatus, List, NodeStatus, NoticeLevel, Pressure, word};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt::Error;
@@ -83,6 +83,13 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         "flowcon_pressure_ratio",
         "Fraction of the last ten seconds in which some task waited",
         pressures(&status.pressure),
+    )?;
+    family(
+        out,
+        Kind::Counter,
+        "flowcon_jobs_ended",
+        "Jobs that ended since the daemon started, by how they ended",
+        status.ends.iter().map(|(kind, count)| ([("end", (*kind).to_owned())], *count as f64)),
     )?;
     single(out, Kind::Gauge, "flowcon_containers", "Governed containers", Some(jobs as f64))?;
     single(
@@ -172,5 +179,10 @@ fn containers(jobs: &[JobStatus], out: &mut DescriptorEncoder<'_>) -> Result<(),
             ([id, name, ("list", word.to_owned())], f64::from(u8::from(each == list)))
         })
     });
-    family(out, Kind::Gauge, "flowcon_container_list", "1 for the list that the container is in", lists)
+    family(out, Kind::Gauge, "flowcon_container_list", "1 for the list that the container is in", lists)?;
+    let health = jobs.iter().map(|job| {
+        let [id, name] = identity(job);
+        ([id, name, ("condition", word(job.observed.health.condition))], 1.0)
+    });
+    family(out, Kind::Gauge, "flowcon_container_health", "Always 1; the condition of the job is a label", health)
 }

@@ -1,10 +1,11 @@
 //! The columns of the list: selection, widths and content. Pure.
 
 use super::theme::padded;
+use crate::health;
 use crate::top::jobs::SortKey;
 use crate::top::share::ShareSpan;
 use crate::top::spark::spark;
-use api::wire::{Container, Metric, Node, Notice, Trend};
+use api::wire::{Container, Metric, Node, Notice};
 use term::screen::Tone;
 use term::text::{self, clean};
 
@@ -13,8 +14,8 @@ use term::text::{self, clean};
 pub(super) enum Column {
     /// The name.
     Name,
-    /// The FlowCon list of the job.
-    List,
+    /// The condition of the job.
+    Health,
     /// The metric's name.
     Metric,
     /// The metric's value and its trend.
@@ -46,7 +47,7 @@ pub(super) enum Column {
 /// All columns from left to right.
 const ORDER: [Column; 15] = [
     Column::Name,
-    Column::List,
+    Column::Health,
     Column::Metric,
     Column::Value,
     Column::Curve,
@@ -66,12 +67,12 @@ const ORDER: [Column; 15] = [
 const PRIORITY: [(Column, usize); 14] = [
     (Column::Share, 5),
     (Column::Done, 4),
-    (Column::List, 5),
+    (Column::Health, 8),
     (Column::Left, 6),
-    (Column::Value, 8),
+    (Column::Value, 7),
     (Column::Cpu, 4),
-    (Column::Bar, 8),
-    (Column::Curve, 8),
+    (Column::Bar, 7),
+    (Column::Curve, 7),
     (Column::Memory, 6),
     (Column::Growth, 8),
     (Column::Why, 18),
@@ -83,7 +84,7 @@ const PRIORITY: [(Column, usize); 14] = [
 /// Distribution of the remaining width: the maximum width of each column, in turn.
 const MAX_WIDTHS: [(Column, usize); 8] = [
     (Column::Name, 20),
-    (Column::List, 10),
+    (Column::Health, 11),
     (Column::Why, 40),
     (Column::Done, 13),
     (Column::Curve, 16),
@@ -125,7 +126,7 @@ impl Column {
     pub(super) fn title(self, columns: usize) -> String {
         let title = match self {
             Column::Name => "NAME",
-            Column::List => "LIST",
+            Column::Health => "HEALTH",
             Column::Metric => "METRIC",
             Column::Value => "VALUE",
             Column::Curve => "CURVE",
@@ -148,7 +149,7 @@ impl Column {
     pub(super) fn sort_key(self) -> Option<SortKey> {
         match self {
             Column::Name => Some(SortKey::Name),
-            Column::List => Some(SortKey::List),
+            Column::Health => Some(SortKey::Health),
             Column::Growth => Some(SortKey::Growth),
             Column::Share => Some(SortKey::Share),
             Column::Cpu => Some(SortKey::Cpu),
@@ -183,7 +184,7 @@ impl Column {
         let metric = job.metric.as_ref();
         match self {
             Column::Name => (Tone::Bold, name(job)),
-            Column::List => list(job, columns),
+            Column::Health => condition(job, columns),
             Column::Metric => number(metric.map(|metric| metric.name.clone().unwrap_or_else(|| "value".to_owned()))),
             Column::Value => metric.map_or_else(|| number(None), value),
             Column::Curve => (Tone::Accent, metric.map_or_else(String::new, |metric| spark(&metric.recent, columns))),
@@ -220,31 +221,23 @@ pub(super) fn flag(job: &Container) -> (Tone, char) {
     }
 }
 
-fn list(job: &Container, columns: usize) -> (Tone, String) {
-    let Some(list) = job.list.as_deref() else { return (Tone::Dim, "–".to_owned()) };
-    let tone = match list {
-        "new" => Tone::Good,
-        "watching" => Tone::Warn,
-        _ => Tone::Dim,
-    };
-    let short = match list {
-        "watching" if columns < 8 => "watch",
-        "completing" if columns < 10 => "compl",
-        whole => whole,
+/// The condition; a longer word has a short form for a narrow column.
+fn condition(job: &Container, columns: usize) -> (Tone, String) {
+    let Some((tone, word)) = health::word(job.health.as_ref()) else { return (Tone::Dim, "–".to_owned()) };
+    let short = match word.as_str() {
+        _ if text::width(&word) <= columns => &word,
+        "overfitting" => "overfits",
+        "diverging" => "diverges",
+        "GPU waits" => "GPU idle",
+        long => long,
     };
     (tone, short.to_owned())
 }
 
-/// The value with an arrow for its trend; `×` if it gets worse.
+/// The value with the mark of its trend.
 pub(super) fn value(metric: &Metric) -> (Tone, String) {
-    let (tone, sign) = match (metric.trend, metric.direction.as_deref()) {
-        (Trend::Improving, Some("down")) => (Tone::Good, "↓"),
-        (Trend::Improving, Some("up")) => (Tone::Good, "↑"),
-        (Trend::Diverging, _) => (Tone::Bad, "×"),
-        (Trend::Plateau, _) => (Tone::Plain, "→"),
-        _ => (Tone::Plain, " "),
-    };
-    (tone, format!("{}{sign}", text::value(metric.value)))
+    let (tone, mark) = health::trend(metric);
+    (tone, format!("{}{mark}", text::value(metric.value)))
 }
 
 fn done(job: &Container, columns: usize) -> String {
@@ -307,7 +300,7 @@ mod tests {
         assert_eq!(fitting(200).len(), ORDER.len());
         let at_80: Vec<Column> = fitting(80).into_iter().map(|(column, _)| column).collect();
         for needed in
-            [Column::List, Column::Curve, Column::Bar, Column::Cpu, Column::Memory, Column::Done, Column::Left]
+            [Column::Health, Column::Curve, Column::Bar, Column::Cpu, Column::Memory, Column::Done, Column::Left]
         {
             assert!(at_80.contains(&needed), "{needed:?} is not in {at_80:?}");
         }

@@ -61,11 +61,15 @@ fn text_height(app: &App, detail: &Detail) -> u16 {
 }
 
 fn title(container: &Container, ended: bool, theme: Theme) -> Line<'static> {
+    let state = match &container.ended {
+        Some(end) => format!("{} {} ago, ran", end.text, text::duration(end.ago_s)),
+        None if ended => "ended, was running".to_owned(),
+        None => container.state.clone(),
+    };
     let rest = format!(
-        " · {} · {} · {} for {}{}",
+        " · {} · {} · {state} for {}{}",
         text::fit(&container.short_id, 24),
         container.runtime,
-        if ended { "ended, was running" } else { &container.state },
         text::duration(container.uptime_s),
         container.pinned_share.map_or_else(String::new, |pin| format!(" · pinned to {}", text::percent(pin)))
     );
@@ -128,6 +132,7 @@ fn numbers(
     }
     let (tone, why) = match (&job.hold, latest.and_then(|latest| latest.explanation.decision.as_ref())) {
         (Some(hold), _) => (Tone::Warn, format!("{}; ends: {}", hold.why, hold.ends)),
+        (None, _) if job.ended.is_some() => (Tone::Plain, job.why.clone()),
         (None, Some(decision)) => (Tone::Plain, decision.story.clone()),
         (None, None) => (Tone::Plain, job.why.clone()),
     };

@@ -1,10 +1,12 @@
 //! The header above the list: the node, its pressure, its decisions and problems. Pure.
 
 use super::theme::Theme;
+use crate::health;
 use crate::top::app::App;
 use crate::top::input::Now;
 use api::wire::{Gpu, Node, Notice, Status};
 use ratatui::text::{Line, Span};
+use std::collections::BTreeMap;
 use term::screen::Tone;
 use term::text;
 
@@ -157,15 +159,14 @@ fn decisions(app: &App, node: &Node, now: Now, theme: Theme) -> Line<'static> {
 }
 
 fn counts(app: &App, status: &Status, theme: Theme) -> Line<'static> {
-    let on = |list: &str| status.containers.iter().filter(|job| job.list.as_deref() == Some(list)).count();
     let mut words = text::count(status.containers.len(), "job");
-    let lists: Vec<String> = [("new", on("new")), ("watching", on("watching")), ("completing", on("completing"))]
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(list, count)| format!("{count} {list}"))
-        .collect();
-    if !lists.is_empty() {
-        words.push_str(&format!(": {}", lists.join(", ")));
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, condition) in status.containers.iter().filter_map(|job| health::word(job.health.as_ref())) {
+        *counts.entry(condition).or_default() += 1;
+    }
+    if !counts.is_empty() {
+        let counts: Vec<String> = counts.iter().map(|(condition, count)| format!("{count} {condition}")).collect();
+        words.push_str(&format!(": {}", counts.join(", ")));
     }
     words.push_str(&format!(" · by {} {}", app.order.key.word(), app.order.arrow()));
     let mut spans = vec![theme.span(Tone::Plain, &words)];

@@ -26,14 +26,14 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, the
     let (titles, rows) = split(table, 1);
     app.set_page(usize::from(rows.height));
     let Some(status) = &app.status else { return };
-    if status.containers.is_empty() {
+    if status.containers.is_empty() && status.ended.is_empty() {
         return put_all(buffer, table, &no_jobs(theme));
     }
     let columns_shown = columns::fitting(usize::from(area.width));
     buffer.set_style(titles, theme.inverse());
     put(buffer, titles, &title_line(app, &columns_shown, theme));
     for (row, at) in (0..rows.height).zip(app.offset..app.rows.len()) {
-        let Some(job) = app.rows.get(at).and_then(|index| status.containers.get(*index)) else { break };
+        let Some(job) = app.rows.get(at).and_then(|index| app.job(*index)) else { break };
         let line = Rect { y: rows.y + row, height: 1, ..rows };
         let selected = at == app.cursor();
         put(buffer, line, &job_line(job, status, &columns_shown, selected, theme));
@@ -85,9 +85,18 @@ fn job_line(
     selected: bool,
     theme: Theme,
 ) -> Line<'static> {
+    let cursor = Span::raw(if selected { ">" } else { " " });
+    if let Some(end) = &job.ended {
+        let width = columns_shown.iter().find(|(column, _)| *column == Column::Name).map_or(0, |(_, width)| *width);
+        let name = padded(&columns::name(job), width, false);
+        let ago = format!(", {} ago", text::duration(end.ago_s));
+        let tone = if end.is_failure() { Tone::Bad } else { Tone::Dim };
+        let (name, end, ago) = (theme.span(Tone::Dim, &name), theme.span(tone, &end.text), theme.span(Tone::Dim, &ago));
+        return Line::from(vec![cursor, Span::raw("  "), name, Span::raw(" "), end, ago]);
+    }
     let (tone, flag) = columns::flag(job);
     let mut spans = Vec::with_capacity(2 * columns_shown.len() + 3);
-    spans.push(Span::raw(if selected { ">" } else { " " }));
+    spans.push(cursor);
     spans.push(Span::styled(String::from(flag), theme.style(tone)));
     for (column, width) in columns_shown {
         spans.push(Span::raw(" "));

@@ -16,8 +16,8 @@ use term::when;
 /// The help; each line fits a terminal of 80 columns.
 const HELP: &str = "\
 ↑ ↓ PgUp PgDn, j k g G   move; Enter opens a job, Esc or q goes back
-/                        show only jobs with these words in name, list,
-                         metric or reason; Esc clears the filter
+/                        show only jobs with these words in name,
+                         health, metric or reason; Esc clears the filter
 s  < >  R                choose the sort key; previous, next key; reverse
 P M T                    sort by CPU, memory, time left
 p                        release: original limits, left alone; again: govern
@@ -35,7 +35,7 @@ Flags: R released by an operator, ! on hold or with a warning (see Enter),
 Share of the node: █ floor, ▓ share above the floor, ░ up to the bound,
 · beyond the bound, ▒ part of the floor that is not reached.
 
-Value: ↓ ↑ improving, → on a plateau, × getting worse or not a number.
+Value: ↗ better, ↘ worse, → flat. Health: the worst that applies; see Enter.
 Time left: the most likely value and its 80% range.";
 
 /// Draws the help.

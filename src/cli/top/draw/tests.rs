@@ -5,7 +5,7 @@ use crate::top::app::Detail;
 use crate::top::input::Input;
 use crate::top::jobs::Order;
 use crate::top::testing::{NOW, container, containers, detail, event, sample, status};
-use api::wire::Gpu;
+use api::wire::{Container, Ended, Gpu, Status};
 use ratatui::crossterm::event::KeyCode;
 use ratatui::style::{Color, Style};
 use std::time::Duration;
@@ -208,6 +208,33 @@ fn a_selected_job_far_down_is_visible() {
     assert!(screen(&mut app, 80, 24, at(1)).contains("> "));
     let name = app.selection().expect("a job").name.clone();
     assert!(screen(&mut app, 80, 24, at(1)).lines().any(|line| line.starts_with('>') && line.contains(&name)));
+}
+
+#[test]
+fn an_ended_job_is_shown_below_those_that_run_with_its_end() {
+    let end = Ended {
+        kind: "killed-for-memory".to_owned(),
+        text: "killed: memory".to_owned(),
+        story: "The kernel killed it.".to_owned(),
+        ago_s: 200.0,
+        ..Ended::default()
+    };
+    let gone = Container { why: end.story.clone(), ended: Some(end), ..container("lroom") };
+    let with = |containers: Vec<Container>, filter: &str| {
+        let mut app = App::new(Duration::from_secs(1), Order::default(), filter);
+        app.take(Input::Status(Box::new(Status { ended: vec![gone.clone()], ..status(containers) })), at(0));
+        app
+    };
+    let mut app = with(containers(), "");
+    app.take(Input::Key(KeyCode::End.into()), at(1));
+    let shown = screen(&mut app, 80, 24, at(1));
+    assert!(shown.contains(">  lroom          killed: memory, 3m20s ago\n"), "{shown}");
+    assert!(shown.contains("4 jobs: ") && shown.contains("lroom: The kernel killed it."), "{shown}");
+    app.take(Input::Key(KeyCode::Enter.into()), at(2));
+    let shown = screen(&mut app, 80, 24, at(2));
+    assert!(shown.contains("killed: memory 3m20s ago, ran for") && shown.contains("The kernel killed it."), "{shown}");
+    assert!(screen(&mut with(Vec::new(), ""), 80, 24, at(1)).contains("killed: memory"), "without others");
+    assert!(!screen(&mut with(Vec::new(), "nowhere"), 80, 24, at(1)).contains("killed: memory"), "it does not match");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The event stream of the engine: bytes → lines of limited length → a closed set of events. Pure.
 
+use super::event::EndSign;
 use crate::container::{is_container_id, plain_name};
 use model::ContainerId;
 use serde::Deserialize;
@@ -21,8 +22,8 @@ pub(super) enum Change {
     Renamed(ContainerId, String),
     /// Its limits were changed through the engine.
     Updated(ContainerId),
-    /// The engine sent it a signal, for example to stop it.
-    Signalled(ContainerId),
+    /// A sign of its end, or of how it ended.
+    Sign(ContainerId, EndSign),
     /// The container was removed.
     Removed(ContainerId),
     /// Known, and irrelevant for the list.
@@ -32,7 +33,7 @@ pub(super) enum Change {
 }
 
 /// Events of Docker and Podman that change neither the set of running containers nor what is known about them.
-const IRRELEVANT: [&str; 28] = [
+const IRRELEVANT: [&str; 26] = [
     "archive-path",
     "attach",
     "auto-update",
@@ -53,11 +54,9 @@ const IRRELEVANT: [&str; 28] = [
     "health_status",
     "init",
     "mount",
-    "oom",
     "prune",
     "resize",
     "restart",
-    "stop",
     "sync",
     "top",
     "unmount",
@@ -84,6 +83,11 @@ struct Actor {
 }
 
 impl Actor {
+    /// Returns the number of the signal that was sent.
+    fn signal(&self) -> Option<i32> {
+        self.attributes.get("signal")?.parse().ok()
+    }
+
     /// Returns the exit code, by the attribute name of Docker or Podman.
     fn exit_code(&self) -> Option<i32> {
         ["exitCode", "containerExitCode"].into_iter().find_map(|name| self.attributes.get(name)?.parse().ok())
@@ -111,7 +115,9 @@ pub(super) fn parse(line: &[u8]) -> Change {
         "pause" => Change::Paused(id, true),
         "unpause" => Change::Paused(id, false),
         "update" => Change::Updated(id),
-        "kill" => Change::Signalled(id),
+        "kill" => Change::Sign(id, EndSign::Signal(event.actor.signal())),
+        "stop" => Change::Sign(id, EndSign::Stopped),
+        "oom" => Change::Sign(id, EndSign::OutOfMemory),
         "destroy" | "remove" => Change::Removed(id),
         "rename" => match event.actor.attributes.get("name") {
             Some(name) => Change::Renamed(id, plain_name(name)),
@@ -187,6 +193,13 @@ mod tests {
     }
 
     #[test]
+    fn the_signal_is_parsed() {
+        let actor = serde_json::json!({"ID": ID, "Attributes": {"signal": "15"}});
+        let event = serde_json::json!({"Type": "container", "Action": "kill", "Actor": actor}).to_string();
+        assert_eq!(parse(event.as_bytes()), Change::Sign(ContainerId::new(ID), EndSign::Signal(Some(15))));
+    }
+
+    #[test]
     fn events_that_change_the_list_are_distinguished() {
         let id = ContainerId::new(ID);
         assert_eq!(of("start"), Change::Started(id.clone()));
@@ -195,13 +208,15 @@ mod tests {
         assert_eq!(of("unpause"), Change::Paused(id.clone(), false));
         assert_eq!(of("rename"), Change::Renamed(id.clone(), "new".into()));
         assert_eq!(of("update"), Change::Updated(id.clone()));
-        assert_eq!(of("kill"), Change::Signalled(id.clone()));
+        assert_eq!(of("kill"), Change::Sign(id.clone(), EndSign::Signal(None)));
+        assert_eq!(of("stop"), Change::Sign(id.clone(), EndSign::Stopped));
+        assert_eq!(of("oom"), Change::Sign(id.clone(), EndSign::OutOfMemory));
         assert_eq!((of("destroy"), of("remove")), (Change::Removed(id.clone()), Change::Removed(id)));
     }
 
     #[test]
     fn health_checks_and_execs_are_irrelevant() {
-        for action in ["exec_start: sh -c true", "exec_die", "health_status: healthy", "stop"] {
+        for action in ["exec_start: sh -c true", "exec_die", "health_status: healthy", "restart"] {
             assert_eq!(of(action), Change::Irrelevant, "{action}");
         }
     }

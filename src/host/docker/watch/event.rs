@@ -4,6 +4,17 @@ use crate::container::EngineContainer;
 use crate::engine::EngineInfo;
 use model::ContainerId;
 
+/// What an engine reports about a container that is about to end, or has just ended, besides its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndSign {
+    /// The engine sent it a signal, as it does before it stops one; the number, if it was reported. Podman may report only the stop.
+    Signal(Option<i32>),
+    /// The engine stopped it on request. Comes after the end.
+    Stopped,
+    /// The kernel killed a process in it for memory. May come after the end.
+    OutOfMemory,
+}
+
 /// Events from the engine's watcher to the daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineEvent {
@@ -23,8 +34,8 @@ pub enum EngineEvent {
     Renamed(ContainerId, String),
     /// A container's limits were changed through the engine, by someone else or by our own update.
     Updated(ContainerId),
-    /// The engine sent a signal to a container, as it does before it stops one. Podman may report only the end.
-    Signalled(ContainerId),
+    /// A sign of the end of a container, or of how it ended.
+    Sign(ContainerId, EndSign),
     /// An adopted container does not exist any more.
     Removed(ContainerId),
     /// A wanted container is running but cannot be inspected; sent once per error. A list still has it as it was last inspected.

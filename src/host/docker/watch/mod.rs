@@ -16,7 +16,7 @@ mod seen_on;
 #[cfg(test)]
 mod tests;
 
-pub use event::EngineEvent;
+pub use event::{EndSign, EngineEvent};
 
 use super::container::{EngineContainer, Listed};
 use super::engine::Engine;
@@ -262,9 +262,9 @@ impl Watcher {
         let gone: Vec<ContainerId> = self.known.keys().filter(|id| !present.contains(*id)).cloned().collect();
         let mut unanswered = Vec::new();
         for id in gone {
-            let exit_code = self.current.exit_code(&id).await;
-            match self.hung.judge(&id, exit_code)? {
-                Ok(Some(exit_code)) => self.send(EngineEvent::Ended(id, Some(exit_code))).await?,
+            let end = self.current.end(&id).await;
+            match self.hung.judge(&id, end)? {
+                Ok(Some(end)) => self.send(EngineEvent::Ended(id, Some(end.exit_code))).await?,
                 Err(error @ EngineError::Timeout { .. }) => unanswered.push((id, error)),
                 Ok(None) | Err(_) => {} // it has started again or was removed
             }
@@ -307,8 +307,7 @@ impl Watcher {
                 self.send(EngineEvent::Renamed(id, name)).await?;
             }
             Change::Updated(id) => self.send(EngineEvent::Updated(id)).await?,
-            Change::Signalled(id) if self.known.contains_key(&id) => self.send(EngineEvent::Signalled(id)).await?,
-            Change::Signalled(_) => {}
+            Change::Sign(id, sign) => self.send(EngineEvent::Sign(id, sign)).await?,
             Change::Removed(id) if self.adopted().contains(&id) => self.send(EngineEvent::Removed(id)).await?,
             Change::Removed(_) => {}
         }

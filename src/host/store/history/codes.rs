@@ -1,7 +1,10 @@
 //! Encodes values as small numbers. A number is never reused for another meaning; an unknown one decodes to `None`.
 
 use crate::number;
-use model::{Direction, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime, Share};
+use model::{
+    Condition, Direction, End, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime,
+    Share,
+};
 
 /// Defines a code for each value: its index in the table.
 macro_rules! coded {
@@ -49,8 +52,37 @@ coded!(
         EventKind::Command,
         EventKind::Notice,
         EventKind::Holdback,
+        EventKind::Health,
     ]
 );
+
+coded!(
+    condition_code,
+    condition,
+    Condition,
+    [
+        Condition::Starting,
+        Condition::Learning,
+        Condition::Plateau,
+        Condition::Done,
+        Condition::StarvingGpu,
+        Condition::Overfitting,
+        Condition::Late,
+        Condition::ShortOfMemory,
+        Condition::Stalled,
+        Condition::Diverging,
+        Condition::Nan,
+    ]
+);
+
+/// The code of an end: the index of its kind. Its number is the exit code, which has a column of its own.
+pub(super) fn end_code(end: End) -> Option<i64> {
+    End::KINDS.iter().position(|kind| *kind == end.kind()).and_then(|at| i64::try_from(at).ok())
+}
+
+pub(super) fn end(code: i64, exit_code: Option<i32>) -> Option<End> {
+    End::of_kind(End::KINDS.get(usize::try_from(code).ok()?)?, exit_code)
+}
 
 /// Number of digits of a packed number.
 const DIGITS: i32 = 6;
@@ -130,6 +162,7 @@ pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
         Reason::Silent => plain(1),
         Reason::Unranked => plain(2),
         Reason::Paused => plain(3),
+        Reason::Broken { condition } => numbers(14, condition_code(*condition), None),
         Reason::Growing { growth, part } => numbers(4, packed(*growth), Some(share_code(*part))),
         Reason::Watching { growth } => numbers(5, packed(*growth), None),
         Reason::Converged { growth, floor } => numbers(6, packed(*growth), Some(share_code(*floor))),
@@ -155,6 +188,7 @@ pub(super) fn reason(rule: i64, a: Option<i64>, b: Option<i64>, text: Option<Str
         1 => Reason::Silent,
         2 => Reason::Unranked,
         3 => Reason::Paused,
+        14 => Reason::Broken { condition: condition(a?)? },
         4 => Reason::Growing { growth: unpacked(a?), part: share(b?) },
         5 => Reason::Watching { growth: unpacked(a?) },
         6 => Reason::Converged { growth: unpacked(a?), floor: share(b?) },
@@ -255,6 +289,7 @@ mod tests {
             Reason::Silent,
             Reason::Unranked,
             Reason::Paused,
+            Reason::Broken { condition: Condition::Stalled },
             Reason::Growing { growth: 0.25, part: Share::ALL },
             Reason::Watching { growth: 0.25 },
             Reason::Converged { growth: 0.001, floor: Share::clamped(0.125) },

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The columns read by [`job_of`].
-pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code FROM job";
+pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code, ending FROM job";
 
 /// Selects the columns read by [`sample_of`], for one job, from both tables; `condition` is added to each `WHERE`, and may order and limit
 /// the rows of each table.
@@ -287,6 +287,7 @@ pub(super) fn job_of(row: &Row<'_>) -> Option<JobRecord> {
         unit: field(row, 11).and_then(codes::unit),
         total: field(row, 12),
         exit_code: field(row, 13),
+        end: field(row, 14).and_then(|code| codes::end(code, field(row, 13))),
     })
 }
 

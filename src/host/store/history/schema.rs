@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 6] = [
+pub(super) const STEPS: [&str; 7] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -111,6 +111,10 @@ pub(super) const STEPS: [&str; 6] = [
         name   TEXT NOT NULL,
         UNIQUE (job, name)
     ) STRICT;
+",
+    "
+    -- How the job ended, a code; NULL = it runs, or an earlier version recorded its end.
+    ALTER TABLE job ADD COLUMN ending INTEGER;
 ",
 ];
 

@@ -15,6 +15,7 @@ pub(super) fn job(number: u64, name: &str, first: u64) -> JobRecord {
         last_unix_ms: first,
         ended_unix_ms: None,
         exit_code: None,
+        end: None,
         original_weight: Some(CpuWeight::DEFAULT),
         metric: Some("loss".to_owned()),
         direction: Some(Direction::Down),
@@ -70,7 +71,13 @@ fn samples_are_read_back_before_and_after_they_are_sorted() {
     store.write(&batch([first.clone()], vec![held.clone()])).unwrap();
     store.settle().unwrap();
     let last = sample(1, 12_000, false);
-    let known = JobRecord { last_unix_ms: 12_000, ended_unix_ms: Some(12_500), exit_code: Some(137), ..first };
+    let known = JobRecord {
+        last_unix_ms: 12_000,
+        ended_unix_ms: Some(12_500),
+        exit_code: Some(137),
+        end: Some(End::KilledForMemory),
+        ..first
+    };
     store.write(&batch([known.clone()], vec![last.clone()])).unwrap();
     let read = reader(&directory);
     assert_eq!(read.samples(&known, ALWAYS, None, Millis(1), 100).unwrap(), [held.clone(), last.clone()]);

@@ -102,11 +102,11 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
 fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
     write_former_name(connection, job)?;
     let sql = "INSERT INTO job (number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total,
-            exit_code, kept)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?6)
+            exit_code, ending, kept)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?6)
         ON CONFLICT (number) DO UPDATE SET name = excluded.name, last = excluded.last, ended = excluded.ended, weight = excluded.weight,
             metric = excluded.metric, direction = excluded.direction, unit = excluded.unit, total = excluded.total,
-            exit_code = excluded.exit_code";
+            exit_code = excluded.exit_code, ending = excluded.ending";
     let done = connection.prepare_cached(sql)?.execute(params![
         number(job.number),
         shortened(job.id.as_str()),
@@ -122,6 +122,7 @@ fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
         job.unit.map(codes::unit_code),
         job.total.filter(|total| total.is_finite()),
         job.exit_code,
+        job.end.and_then(codes::end_code),
     ]);
     done.map(drop)
 }

@@ -2,7 +2,7 @@
 
 use super::work::Work;
 use crate::node::importance;
-use model::{ContainerObservation, Estimate, Objective, Phase, TotalClaim};
+use model::{Condition, ContainerObservation, Estimate, Objective, Phase, TotalClaim};
 
 /// Part of the whole work at which a typical job reaches 95 % quality. Used until the job's own curve shows that point; and to estimate the
 /// whole work from that point, where the log does not say it.
@@ -107,7 +107,13 @@ pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Mile
         log_index.is_finite().then_some(Milestone { name, work, log_index, confidence, to_end: whole })
     };
     let good = to_quality.and_then(|work| offer("95 % quality", 1.0 - completion, work));
-    let ahead = if matches!(quality, Quality::Reached) { completion } else { 1.0 };
+    let is_overfitting = container.health.condition == Condition::Overfitting;
+    let ahead = match quality {
+        // Who knows when it ends? Not for quality, in any case.
+        Quality::Reached if is_overfitting && to_end.is_none() => 0.0,
+        Quality::Reached => completion,
+        _ => 1.0,
+    };
     let ahead = if learning.claim.is_some() { CLAIMED_END * ahead } else { ahead };
     let end = match to_end {
         Some(work) => {
@@ -206,7 +212,8 @@ fn quality_ahead(container: &ContainerObservation) -> Quality {
     if !is_forecast && !is_read {
         return Quality::WithTheEnd;
     }
-    if learning.curve.is_some_and(|curve| curve.phase == Phase::Diverging) {
+    let is_diverging = learning.curve.is_some_and(|curve| curve.phase == Phase::Diverging);
+    if is_diverging || container.health.condition == Condition::Overfitting {
         return Quality::Reached;
     }
     match learning.curve.and_then(|curve| curve.units_to_quality) {

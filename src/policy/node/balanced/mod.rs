@@ -43,6 +43,9 @@
 //! A job that needs more seconds of its GPU per unit of progress than of the cores that it is entitled to, waiting for the GPU aside, is
 //! ranked by GPU-seconds among the jobs on the same GPU, and has its equal share of the cores ([`gpu`]).
 //!
+//! A job that is NaN, diverging or stalled ([`model::Condition::is_broken`]) wastes what it gets: it has the floor of its equal share, and the others
+//! divide the node as if it were not there, until it recovers. One that overfits has no quality ahead.
+//!
 //! ## Missing data
 //!
 //! - Nothing printed yet, but earlier runs of the same training: their units, cost per unit and point of 95 % quality rank the job from its
@@ -72,6 +75,7 @@
 //! - The next tick comes when the favoured job should be half way to its milestone, a second after a job is favoured for the first time (to
 //!   measure its parallelism), or soon while a job that just started has no measured cost per unit: at most ten times per interval.
 
+mod critical;
 mod gpu;
 mod lag;
 mod milestone;
@@ -95,16 +99,6 @@ use parallelism::Parallelism;
 use reliability::Reliability;
 use serde::{Deserialize, Serialize};
 use work::WorkMeter;
-
-/// A job with low parallelism is critical if it takes more than this part of the time that all jobs take together.
-const CRITICAL_ABOVE: f64 = 0.9;
-
-/// A job has low parallelism if it would leave at least this many cores idle. On a single processor, a low measurement is caused by the
-/// machine's other processes.
-const IDLE_CORES: f64 = 0.5;
-
-/// A critical job gets at most this many equal shares.
-const CRITICAL_SHARES: f64 = 2.0;
 
 /// The next tick comes after this part of the time to the favoured job's milestone.
 const LOOK_AGAIN: f64 = 0.5;
@@ -255,7 +249,7 @@ impl Memory {
             return None;
         };
         self.good_at = milestone::good_at(&work, container, self.good_at);
-        if container.state != RunState::Running {
+        if container.state != RunState::Running || is_broken(container) {
             return None;
         }
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
@@ -278,7 +272,11 @@ impl Memory {
 
 impl<'a> Contest<'a> {
     fn new(node: &NodeObservation, domain: &'a Domain, entries: &mut [Entry<'_>], settings: &PolicySettings) -> Self {
-        let plain = domain.plain_sharing(node);
+        let mut plain = domain.plain_sharing(node);
+        let floor = settings.floor.fraction();
+        for (atom, cores) in domain.atoms.iter().zip(&mut plain) {
+            pool::leave_the_floor(cores, floor, |at| is_broken(&node.containers[domain.members[atom.members[at]]]));
+        }
         let mut entitled = vec![0.0; domain.members.len()];
         for (atom, given) in domain.atoms.iter().zip(&plain) {
             atom.members.iter().zip(given).for_each(|(&member, cores)| entitled[member] += cores);
@@ -300,11 +298,13 @@ impl<'a> Contest<'a> {
                 }
             })
             .collect();
-        let is_competing =
-            |&&index: &&usize| node.containers[index].state == RunState::Running && entries[index].on_gpu.is_none();
+        let is_competing = |&&index: &&usize| {
+            let container = &node.containers[index];
+            container.state == RunState::Running && !is_broken(container) && entries[index].on_gpu.is_none()
+        };
         let running = domain.members.iter().filter(is_competing).count();
-        mark_critical(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
-        let given = pool::divide(domain, &candidates, &plain, settings.floor.fraction());
+        critical::mark(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
+        let given = pool::divide(domain, &candidates, &plain, floor);
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));
         Contest { domain, candidates, order, entitled, given }
@@ -364,30 +364,14 @@ impl<'a> Contest<'a> {
                 rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
                 of: self.order.len(),
             },
+            (None, None) if is_broken(container) => Reason::Broken { condition: container.health.condition },
             (None, None) => Reason::Unranked,
         };
     }
 }
 
-/// Marks each job with low parallelism that takes about as long as all jobs together: if it came last, the node would be half idle in the
-/// end.
-///
-/// A log that claims endless work gains little by it: a critical job gets at most [`CRITICAL_SHARES`] equal shares, and must never have
-/// been mispredicted beyond what is forgiven.
-fn mark_critical(candidates: &mut [Option<Candidate>], entitled: &[f64], running: f64, cores: f64) {
-    let (known, ahead) =
-        candidates.iter().flatten().fold((0.0, 0.0), |(n, sum), c| (n + 1.0, sum + c.milestone.to_end.likely));
-    // Jobs with unknown work are assumed to take as long as the mean of the others.
-    let everything = ahead / known * running / cores;
-    let with_part =
-        candidates.iter_mut().zip(entitled).filter_map(|(candidate, part)| Some((candidate.as_mut()?, part)));
-    let may_be_critical = |c: &Candidate| c.is_measured && c.usable + IDLE_CORES <= cores && c.reliability >= 1.0;
-    for (candidate, entitled) in with_part.filter(|(c, _)| may_be_critical(c)) {
-        if candidate.milestone.to_end.likely / candidate.usable >= CRITICAL_ABOVE * everything {
-            candidate.is_critical = true;
-            candidate.usable = candidate.usable.min(CRITICAL_SHARES * entitled);
-        }
-    }
+fn is_broken(container: &ContainerObservation) -> bool {
+    container.health.condition.is_broken()
 }
 
 fn soonest(interval: Millis) -> Millis {

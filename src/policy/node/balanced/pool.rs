@@ -23,6 +23,20 @@ pub(super) fn divide(domain: &Domain, candidates: &[Option<Candidate>], plain: &
     given
 }
 
+/// Leaves the floor of its part to each broken member; the others get the rest in proportion to their parts. Nothing changes if all are
+/// broken.
+pub(super) fn leave_the_floor(entitled: &mut [f64], floor: f64, is_broken: impl Fn(usize) -> bool) {
+    let whole: f64 = entitled.iter().sum();
+    let of_others: f64 = entitled.iter().enumerate().filter(|(at, _)| !is_broken(*at)).map(|(_, cores)| cores).sum();
+    if of_others <= 0.0 || of_others >= whole {
+        return;
+    }
+    let left = whole - floor * (whole - of_others);
+    for (at, cores) in entitled.iter_mut().enumerate() {
+        *cores *= if is_broken(at) { floor } else { left / of_others };
+    }
+}
+
 /// Returns the cores of one atom for each of its members; `given` are their cores in other atoms.
 fn divide_atom(atom: &Atom, candidates: &[Option<Candidate>], entitled: &[f64], floor: f64, given: &[f64]) -> Vec<f64> {
     let members: Vec<Option<&Candidate>> = atom.members.iter().map(|&member| candidates[member].as_ref()).collect();

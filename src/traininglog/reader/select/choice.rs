@@ -23,6 +23,8 @@ pub(crate) struct Choice {
     pub direction: Direction,
     /// 0 ..= 1.
     pub confidence: f64,
+    /// It is measured on held-out data.
+    pub is_held_out: bool,
 }
 
 /// A candidate, for display.
@@ -170,7 +172,9 @@ impl Chooser {
         let known = self.direction_of(series, candidates);
         let is_named = self.hints.metric.is_some() || self.hints.pattern.is_some();
         let confidence = if is_named { 1.0 } else { series.confidence(known.is_some()) };
-        Some(Choice { key, metric: shown(series), direction: known.unwrap_or(Direction::Down), confidence })
+        let is_held_out = series.split == Split::Valid;
+        let direction = known.unwrap_or(Direction::Down);
+        Some(Choice { key, metric: shown(series), direction, confidence, is_held_out })
     }
 
     pub(crate) fn progress(&self, candidates: &Candidates, counters: &Counters) -> Option<CountReading> {

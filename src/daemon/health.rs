@@ -1,0 +1,51 @@
+//! The health of the jobs: judged with each observation, and reported when a trouble begins or ends.
+
+use super::governing::Governing;
+use super::job::Job;
+use ::health::Prospects;
+use model::{Activity, ContainerObservation, EventKind, Evidence, Health, Millis, NodeObservation, WorkForecast};
+
+impl Governing {
+    /// Judges each job, and emits an event for each trouble that began or ended.
+    pub(super) fn judge(&mut self, node: &mut NodeObservation) {
+        for observed in &mut node.containers {
+            let Some(job) = self.jobs.get_mut(&observed.id) else { continue };
+            observed.health = judge(job, observed, self.governor.forecast(&observed.id), node.now, node.cores);
+            let now = Some(observed.health.condition).filter(|condition| condition.is_trouble());
+            let before = std::mem::replace(&mut job.reported, now);
+            if before == now {
+                continue;
+            }
+            let name = &observed.name;
+            let text = match before {
+                Some(before) if now.is_none() => {
+                    format!("{name}: {} again, no longer {before}", observed.health.condition)
+                }
+                _ => {
+                    let unit = observed.learning.progress.map(|progress| progress.unit);
+                    format!("{name}: {}; next: flowctl explain {name}", observed.health.words(unit))
+                }
+            };
+            self.publisher.emit(EventKind::Health, Some((observed.id.as_str(), &observed.name)), text);
+        }
+    }
+}
+
+fn judge(
+    job: &mut Job,
+    observed: &ContainerObservation,
+    forecast: Option<WorkForecast>,
+    now: Millis,
+    cores: f64,
+) -> Health {
+    let plan = job.plan.as_ref();
+    let due_cores = plan.map(|plan| plan.share.fraction() * plan.contention.cores.min(cores));
+    let most_cores = plan.map_or(cores, |plan| plan.contention.most);
+    let mut health = job.health.look(now, observed, &Prospects { due_cores, most_cores, forecast });
+    if let Evidence::Silence { activity: activity @ Activity::Asleep, .. } = &mut health.evidence
+        && let Some(hindrance) = job.target.cgroup().hindrance()
+    {
+        *activity = hindrance;
+    }
+    health
+}
