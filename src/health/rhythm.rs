@@ -1,6 +1,6 @@
 //! A job's own rhythm: how long it usually takes from one report to the next, in time and in CPU time.
 //!
-//! A report is any change of the progress counter or of the number of evaluations. Jobs evaluate, save and load between reports, some of
+//! A report is any change of the progress counter or of the number of evaluations; several may have come since the last look at the log. Jobs evaluate, save and load between reports, some of
 //! them rarely and for long; so the longest interval so far counts besides the usual one.
 //!
 //! ## Asleep or busy
@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 /// Number of latest intervals whose mean is the usual one.
 const INTERVALS: usize = 16;
 
-/// Reports that are needed for a rhythm.
-const LEAST_INTERVALS: u64 = 3;
+/// Reports after the first that are needed for a rhythm.
+const LEAST_REPORTS: u64 = 3;
 
 /// A silence is long from this multiple of the usual interval, and this multiple of the longest one.
 const USUAL: f64 = 3.5;
@@ -52,7 +52,10 @@ const DISK_PRESSURE: f64 = 0.5;
 pub(super) struct Rhythm {
     last: Option<Report>,
     intervals: VecDeque<Interval>,
+    /// Looks that showed reports after the first.
     seen: u64,
+    /// Reports after the first.
+    reports: u64,
     longest: Interval,
     /// Time of the last observation, for the time in which the job could not run.
     looked: Millis,
@@ -105,6 +108,7 @@ impl Rhythm {
             let (evaluations, cpu) = (learning.evaluations, job.usage.cpu);
             if let Some(last) = before {
                 let cpu_seconds = cpu.zip(last.cpu).map_or(0.0, |(now, then)| now.since(then).as_secs_f64());
+                self.reports += evaluations.saturating_sub(last.evaluations).max(1);
                 self.take(Interval { seconds: at.since(last.at).as_secs_f64(), cpu_seconds });
             }
             self.last = Some(Report { current, evaluations, at, cpu, moved: moved(job), due: Some(0.0) });
@@ -131,7 +135,7 @@ impl Rhythm {
 
     /// Returns the silence, if it is longer than the rhythm explains.
     pub(super) fn silence(&self, now: Millis, job: &ContainerObservation) -> Option<Silence> {
-        let last = self.last.filter(|_| self.seen >= LEAST_INTERVALS)?;
+        let last = self.last.filter(|_| self.reports >= LEAST_REPORTS)?;
         let quiet = now.since(last.at);
         let count = self.intervals.len() as f64;
         let sum = |part: fn(&Interval) -> f64| self.intervals.iter().map(part).sum::<f64>();

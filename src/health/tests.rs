@@ -151,6 +151,15 @@ fn a_job_that_moves_data_or_uses_its_gpu_is_not_asleep() {
 }
 
 #[test]
+fn reports_between_two_looks_count() {
+    let mut job = Job::new();
+    job.report();
+    job.seen.learning.evaluations += 5;
+    job.report();
+    assert_eq!(job.pass(62, 0.0).condition, Condition::Stalled);
+}
+
+#[test]
 fn a_job_that_prints_other_lines_has_more_time_but_not_for_ever() {
     let mut job = Job::running();
     for n in 0..60 {

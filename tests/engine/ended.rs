@@ -100,7 +100,7 @@ fn each_end_is_told_from_the_others_and_its_log_stays_readable() {
         );
     }
 
-    let page = daemon.stdout_of(&["explain", "hog"]);
+    let page = daemon.stdout_of(&["explain", "hog"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("limit of 32 MiB. Raise --memory, or lower the batch size"), "{page}");
     assert!(page.contains("`flowctl logs hog` shows its last lines"), "{page}");
     let page = daemon.stdout_of(&["status"]);

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn few_values_or_values_that_hardly_change_show_no_range() {
-        let flat = [2.3026, 2.3026, 2.3025, 2.3026, 2.3025, 2.3026, 2.3026, 2.3025, 2.3028, 2.3029];
+        let flat = [1.2026, 1.2026, 1.2025, 1.2026, 1.2025, 1.2026, 1.2026, 1.2025, 1.2028, 1.2029];
         assert_eq!(streak_after(Direction::Down, &flat), None);
         assert_eq!(streak_after(Direction::Down, &[2.3, 2.2, 2.1, 50.0, 60.0]), None);
     }
