@@ -29,6 +29,14 @@ fn end(daemon: &Daemon, test: &str, run: impl Fn(&str)) -> Value {
     ends.find(|job| job["ended"]["kind"] != "unknown").expect("an exit code is reported")
 }
 
+/// A command that goes on with `script` once it is governed and the file `go` exists: one that ends at once may never be governed.
+fn start(daemon: &Daemon, name: &str, go: &Path, script: &str) -> Job {
+    let script = format!("until [ -e {} ]; do sleep 0.05; done; {script}", go.display());
+    let job = Job::start(daemon, name, &[], &["sh", "-c", &script]);
+    daemon.wait_for_job(name, "is governed", SOON, |_| true);
+    job
+}
+
 /// The directory of a command's memory cgroup.
 fn memory_cgroup(below: &Path, name: &str, depth: usize) -> Option<PathBuf> {
     let entries = fs::read_dir(below).ok()?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -42,6 +50,7 @@ fn memory_cgroup(below: &Path, name: &str, depth: usize) -> Option<PathBuf> {
 #[test]
 fn the_end_of_a_command_is_shown_with_its_exit_code_or_signal() {
     let daemon = Daemon::start("off", &["policy.interval=1s"]);
+    let dir = tempfile::tempdir().unwrap();
     for (test, script, text, code) in [
         ("good", "exit 0", "done", 0),
         ("three", "exit 3", "failed 3", 3),
@@ -50,7 +59,10 @@ fn the_end_of_a_command_is_shown_with_its_exit_code_or_signal() {
         ("term", "kill -TERM $$", "stopped", 143),
     ] {
         let job = end(&daemon, test, |name| {
-            Job::start(&daemon, name, &[], &["sh", "-c", script]).wait();
+            let go = dir.path().join(name);
+            let mut job = start(&daemon, name, &go, script);
+            fs::write(go, "").unwrap();
+            job.wait();
         });
         let end = &job["ended"];
         assert_eq!((end["text"].as_str(), end["exit_code"].as_i64()), (Some(text), Some(code)), "{job:#}");
@@ -69,10 +81,7 @@ fn a_command_that_is_killed_for_memory_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let job = end(&daemon, "hog", |name| {
         let go = dir.path().join(name);
-        let hog = "dd if=/dev/zero of=/dev/null bs=256M count=1";
-        let script = format!("until [ -e {} ]; do sleep 0.05; done; exec {hog}", go.display());
-        let mut job = Job::start(&daemon, name, &[], &["sh", "-c", &script]);
-        daemon.wait_for_job(name, "is governed", SOON, |_| true);
+        let mut job = start(&daemon, name, &go, "exec dd if=/dev/zero of=/dev/null bs=256M count=1");
         let (root, file) = match Path::new("/sys/fs/cgroup/memory").exists() {
             true => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             false => ("/sys/fs/cgroup", "memory.max"),
