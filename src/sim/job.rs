@@ -1,6 +1,7 @@
 //! A simulated training job with all randomness drawn, so that every policy runs the same job.
 
 use super::curve::LearningCurve;
+use super::fault::{Fault, Hang};
 use super::random::Stream;
 use model::{Bounds, Bytes, CpuWeight, Numbers, ProgressUnit};
 
@@ -106,6 +107,8 @@ pub struct JobPlan {
     pub shown: Option<LearningCurve>,
     /// The curve of an earlier run of the same training that the governor observed to its end.
     pub before: Option<LearningCurve>,
+    /// What goes wrong with it.
+    pub fault: Option<Fault>,
     /// Contents of its log.
     pub reports: Reports,
 }
@@ -134,7 +137,7 @@ impl JobPlan {
 pub struct Job {
     /// Its plan.
     pub plan: JobPlan,
-    /// Core-seconds done at the end of each unit; the last is the whole work.
+    /// Core-seconds done at the end of each unit; the last is the whole work, unless it crashes before.
     pub marks: Vec<f64>,
     /// The value printed at the end of each unit.
     pub printed: Vec<f64>,
@@ -142,6 +145,8 @@ pub struct Job {
     pub printed_before: Option<Vec<f64>>,
     /// Core-seconds to [`QUALITY`] of the true final improvement.
     pub quality_work: f64,
+    /// A wait by which it seems to hang.
+    pub hang: Option<Hang>,
 }
 
 impl Job {
@@ -153,7 +158,12 @@ impl Job {
         let mut print = |curve: &LearningCurve| marks.iter().map(|done| curve.printed(trained(done), draws)).collect();
         let (printed, printed_before) = (print(shown), plan.before.as_ref().map(print));
         let quality_work = plan.startup_work + plan.curve.work_to(QUALITY) * plan.work;
-        Job { plan, marks, printed, printed_before, quality_work }
+        let fault = plan.fault;
+        let mut job = Job { plan, marks, printed, printed_before, quality_work, hang: None };
+        if let Some(fault) = fault {
+            fault.break_job(&mut job);
+        }
+        job
     }
 
     /// Core-seconds of the start and the training.
@@ -164,7 +174,7 @@ impl Job {
     /// The total that its log prints, if it prints one.
     pub fn printed_total(&self) -> Option<f64> {
         let reports = &self.plan.reports;
-        (reports.progress && reports.total).then(|| (self.marks.len() as f64 * reports.total_factor).round().max(1.0))
+        (reports.progress && reports.total).then(|| (self.plan.units as f64 * reports.total_factor).round().max(1.0))
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod compare;
 pub mod curve;
+pub mod fault;
 pub mod job;
 mod node;
 mod outcome;

@@ -7,6 +7,8 @@ use model::RecordedTick;
 pub struct JobOutcome {
     /// Its name.
     pub name: String,
+    /// Whether something went wrong with it.
+    pub is_broken: bool,
     /// Start time, in seconds of the schedule.
     pub start_s: f64,
     /// End time, in seconds of the schedule.
@@ -42,11 +44,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Seconds from the first start to the last end.
+    /// The jobs with which nothing went wrong.
+    pub fn healthy(&self) -> impl Iterator<Item = &JobOutcome> {
+        self.jobs.iter().filter(|job| !job.is_broken)
+    }
+
+    /// Seconds from the first start of a healthy job to the last end of one.
     pub fn makespan_s(&self) -> f64 {
-        let first = self.jobs.iter().map(|job| job.start_s).fold(f64::INFINITY, f64::min);
-        let last = self.jobs.iter().map(|job| job.end_s).fold(0.0, f64::max);
-        if self.jobs.is_empty() { 0.0 } else { last - first }
+        let first = self.healthy().map(|job| job.start_s).fold(f64::INFINITY, f64::min);
+        let last = self.healthy().map(|job| job.end_s).fold(0.0, f64::max);
+        (last - first).max(0.0)
     }
 }
 

@@ -364,7 +364,7 @@ fn pass_line(tracker: &mut Tracker, job: &Job, unit: usize, value: f64, at: Mill
 /// The total that the job's command claims.
 fn claimed(job: &Job) -> Option<claim::Claim> {
     let unit = job.plan.reports.unit;
-    let total = (job.marks.len() as f64 * job.plan.reports.claimed?).round().max(1.0);
+    let total = (job.plan.units as f64 * job.plan.reports.claimed?).round().max(1.0);
     let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
     Some(claim::Claim { total, unit: Some(unit), near: false, key, origin, confidence: CLAIM_CONFIDENCE })
 }

@@ -41,6 +41,7 @@ pub fn simulate(shape: &NodeShape, jobs: &[Job], variant: &Variant, keep: Keep) 
     let states = jobs.iter().zip(node.states());
     let outcomes = states.map(|(job, state)| JobOutcome {
         name: job.plan.name.clone(),
+        is_broken: job.plan.fault.is_some(),
         start_s: job.plan.start_s,
         end_s: state.ended_at,
         quality_s: state.quality_at - job.plan.start_s,

@@ -33,6 +33,7 @@ pub(crate) struct State {
     next_unit: usize,
     next_wait: f64,
     next_kernel: f64,
+    has_hung: bool,
     /// GPU-seconds used.
     pub gpu: f64,
     /// Core-seconds used while it waited for its GPU. The waiting process keeps a core busy, which no other job lacks in this model.
@@ -67,6 +68,7 @@ impl State {
             next_wait: job.plan.waits.map_or(f64::INFINITY, |waits| waits.every),
             // Half of the work of a step prepares the batch, half processes the result.
             next_kernel: job.plan.gpu.map_or(f64::INFINITY, |load| job.plan.startup_work + 0.5 * load.every),
+            has_hung: false,
             gpu: 0.0,
             spun: 0.0,
             gpu_rate: 0.0,
@@ -208,6 +210,12 @@ impl State {
 
     /// Starts a wait if one is due.
     pub(super) fn wait_if_due(&mut self, job: &Job, now: f64) -> bool {
+        if let Some(hang) = job.hang.filter(|hang| !self.has_hung && self.done >= hang.at) {
+            self.has_hung = true;
+            self.stage = Activity::Waiting { until: now + hang.seconds };
+            self.set_rate(0.0, 0.0);
+            return true;
+        }
         let Some(waits) = job.plan.waits.filter(|_| self.done >= self.next_wait) else { return false };
         self.next_wait += waits.every;
         self.wait(now, waits.seconds);

@@ -8,6 +8,7 @@
 
 use super::NodeShape;
 use crate::curve::{LearningCurve, RateStage, Shape};
+use crate::fault::{Fault, FaultKind};
 use crate::job::{GpuLoad, JobPlan, Reports, Waits};
 use crate::random::Stream;
 use model::{Bounds, Bytes, CpuWeight, ProgressUnit};
@@ -16,7 +17,7 @@ use model::{Bounds, Bytes, CpuWeight, ProgressUnit};
 pub const BUILT_IN: [&str; 5] = ["fixed-3", "random-5", "random-10", "random-15", "gpu-4"];
 
 /// Suffixes of a schedule's name, with their effects.
-pub const VARIATIONS: [(&str, &str); 14] = [
+pub const VARIATIONS: [(&str, &str); 15] = [
     ("unknown", "the logs print no total: `i`, not `i of N`"),
     (
         "claimed",
@@ -36,6 +37,10 @@ pub const VARIATIONS: [(&str, &str); 14] = [
     ),
     ("threads", "jobs can use one core to all cores"),
     ("io", "jobs load for some seconds and sometimes wait for I/O"),
+    (
+        "broken",
+        "after 30 to 80 % of its work every third job is NaN, explodes, hangs for 15 min, crashes or overfits; the figures are those of the others",
+    ),
     ("deadlines", "every other job has a known deadline, two to eight times the time that it takes alone"),
 ];
 
@@ -162,6 +167,7 @@ pub(crate) fn job(
         curve,
         shown: None,
         before: None,
+        fault: None,
         reports: Reports::default(),
     }
 }
@@ -234,6 +240,10 @@ fn vary(plan: &mut JobPlan, variation: &str, number: usize, node: &NodeShape, dr
             plan.reports.progress = false;
         }
         "deadlines" if every_other => plan.reports.deadline = true,
+        "broken" if number % 3 == 2 => {
+            let kind = FaultKind::ALL[draws.below(FaultKind::ALL.len())];
+            plan.fault = Some(Fault { kind, after: draws.uniform(0.3, 0.8) });
+        }
         "late" => plan.reports.delay_s = draws.uniform(15.0, 60.0),
         "lying" => plan.reports.total_factor = draws.log_uniform(0.3, 3.0),
         "seen" => plan.before = Some(at_learning_rate(&plan.curve, draws.log_uniform(0.5, 2.0))),

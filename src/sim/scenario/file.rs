@@ -179,6 +179,7 @@ fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Strea
         curve: template.curve.clone(),
         shown: template.shown.clone(),
         before: template.before.clone(),
+        fault: None,
         reports: template.reports,
         gpu: None,
     };

@@ -32,6 +32,7 @@ fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
         curve: LearningCurve { from: 1.0, to: 0.0, noise: 0.0, shape: Shape::Exponential { rate: 5.0 } },
         shown: None,
         before: None,
+        fault: None,
         reports: Reports::default(),
     }
 }
