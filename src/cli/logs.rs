@@ -1,9 +1,10 @@
 //! `flowctl logs`: prints or follows the log of a governed job.
 
 use super::check_log::{self, CheckLogArgs};
-use super::job_log;
+use super::job_log::{self, JobLog};
 use api::client::Client;
 use clap::Args;
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use term::exit::Failure;
 use term::screen::Format;
@@ -18,6 +19,9 @@ pub(crate) struct LogsArgs {
     /// Keep printing new output until the job ends
     #[arg(long, short)]
     follow: bool,
+    /// Print only the last N lines, and with -f what follows
+    #[arg(long = "tail", short = 'n', value_name = "N")]
+    last: Option<usize>,
     /// Print the log itself, even for a file or with `-o json`.
     #[arg(long, hide = true)]
     raw: bool,
@@ -28,7 +32,7 @@ pub(crate) struct LogsArgs {
 /// # Errors
 /// There is no such job, its log cannot be read by this user, or the output could not be written.
 pub(crate) fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failure> {
-    if !args.raw && !args.follow && (format.is_json() || check_log::is_path(&args.job)) {
+    if !args.raw && !args.follow && args.last.is_none() && (format.is_json() || check_log::is_path(&args.job)) {
         return check_log::run(&CheckLogArgs { log: args.job.clone(), ..CheckLogArgs::default() }, client, format);
     }
     let log = job_log::find(client, &args.job)?;
@@ -36,11 +40,54 @@ pub(crate) fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<()
     let is_terminal = out.is_terminal();
     let mut decode = log.decoder();
     let mut harmless = Harmless::default();
+    let mut before = match args.last {
+        Some(last) => begin_of_last(last, &log)?,
+        None => 0,
+    };
     let mut print = |bytes: &[u8]| -> io::Result<()> {
-        let plain = decode(bytes);
+        let mut plain = decode(bytes);
+        before -= plain.drain(..before.min(plain.len())).len();
         out.write_all(&if is_terminal { harmless.filter(&plain) } else { plain }).and_then(|()| out.flush())
     };
     if args.follow { log.follow(client, &mut print) } else { log.pour(&mut print) }
+}
+
+/// Returns the number of bytes before the last lines of a log.
+fn begin_of_last(lines: usize, log: &JobLog) -> Result<usize, Failure> {
+    let (mut decode, mut last) = (log.decoder(), LastLines { most: lines, ..LastLines::default() });
+    log.pour(&mut |bytes| {
+        last.push(&decode(bytes));
+        Ok(())
+    })?;
+    Ok(last.begin())
+}
+
+/// Where the last lines of a text begin.
+#[derive(Default)]
+struct LastLines {
+    most: usize,
+    begins: VecDeque<usize>,
+    read: usize,
+    is_in_line: bool,
+}
+
+impl LastLines {
+    fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if !self.is_in_line {
+                self.begins.push_back(self.read);
+                if self.begins.len() > self.most {
+                    self.begins.pop_front();
+                }
+            }
+            self.is_in_line = *byte != b'\n';
+            self.read += 1;
+        }
+    }
+
+    fn begin(&self) -> usize {
+        self.begins.front().copied().unwrap_or(self.read)
+    }
 }
 
 /// Removes what must not reach a terminal from the untrusted output of a job, also across chunks.
@@ -72,7 +119,23 @@ impl Harmless {
 
 #[cfg(test)]
 mod tests {
-    use super::Harmless;
+    use super::{Harmless, LastLines};
+
+    #[test]
+    fn the_last_lines_begin_where_tail_begins_them() {
+        for (text, most, expected) in [
+            ("a\nb\nc\n", 2, "b\nc\n"),
+            ("a\nb\nc", 1, "c"),
+            ("a\n\n", 1, "\n"),
+            ("a\nb\n", 9, "a\nb\n"),
+            ("a\nb\n", 0, ""),
+            ("", 3, ""),
+        ] {
+            let mut last = LastLines { most, ..LastLines::default() };
+            text.as_bytes().chunks(2).for_each(|chunk| last.push(chunk));
+            assert_eq!(&text[last.begin()..], expected, "{text:?}");
+        }
+    }
 
     #[test]
     fn controls_are_removed_and_text_is_kept_also_across_chunks() {

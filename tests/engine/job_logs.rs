@@ -93,7 +93,14 @@ fn a_log_is_followed_until_its_job_ends() {
     for (name, labels, options, script) in jobs {
         engine.run(RunSpec { name, labels, options, script });
         // Late enough that the log has been rotated.
-        daemon.wait_for_job(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(3.0));
+        daemon.wait_for_job(name, "is read", SOON, |job| job["progress"]["current"].as_f64() >= Some(4.0));
+        assert_eq!(daemon.stdout_of(&["logs", "--tail", "1", name]), "epoch 4/6 loss: 0.86\n", "{name}");
+        let mut last = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        last.arg("--socket").arg(daemon.socket()).args(["logs", "-f", "-n", "2", name]).stdout(Stdio::piped());
+        let mut last = last.spawn().unwrap();
+        let mut last_reader = BufReader::new(last.stdout.take().unwrap());
+        let mut last_text = String::new();
+        last_reader.read_line(&mut last_text).unwrap();
         let mut follower = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         follower.arg("--socket").arg(daemon.socket()).args(["logs", "-f", name]).stdout(Stdio::piped());
         let mut follower = follower.spawn().unwrap();
@@ -101,14 +108,15 @@ fn a_log_is_followed_until_its_job_ends() {
         let mut text = String::new();
         reader.read_line(&mut text).unwrap();
         engine.try_docker(&["exec", name, "sh", "-c", ": > /go"]); // may be killed by the end of the container
-        followers.push((name, follower, reader, text));
+        followers.push((name, 1, follower, reader, text));
+        followers.push((name, 3, last, last_reader, last_text));
     }
-    for (name, mut follower, mut reader, mut text) in followers {
+    for (name, first, mut follower, mut reader, mut text) in followers {
         reader.read_to_string(&mut text).unwrap();
         let status = follower.wait().unwrap();
         let wanted: String =
-            (1..=6).map(|i| format!("epoch {i}/6 loss: 0.{}\n", 90 - i)).chain(["bye\n".to_owned()]).collect();
-        assert_eq!((text.as_str(), status.code()), (wanted.as_str(), Some(0)), "{name}");
+            (first..=6).map(|i| format!("epoch {i}/6 loss: 0.{}\n", 90 - i)).chain(["bye\n".to_owned()]).collect();
+        assert_eq!((text.as_str(), status.code()), (wanted.as_str(), Some(0)), "{name} from {first}");
     }
 }
 
