@@ -1,9 +1,9 @@
 //! A simulated training job with all randomness drawn, so that every policy runs the same job.
 
 use super::curve::LearningCurve;
-use super::fault::{Fault, Hang};
+use super::fault::{Fault, FaultKind, HANGS_S, Hang, LOST_BY_OVERFITTING};
 use super::random::Stream;
-use model::{Bounds, Bytes, CpuWeight, Numbers, ProgressUnit};
+use model::{Bounds, Bytes, CpuWeight, Direction, Numbers, ProgressUnit};
 
 /// The quality to be reached, as a part of the final improvement of the true curve.
 pub const QUALITY: f64 = 0.95;
@@ -161,9 +161,33 @@ impl Job {
         let fault = plan.fault;
         let mut job = Job { plan, marks, printed, printed_before, quality_work, hang: None };
         if let Some(fault) = fault {
-            fault.break_job(&mut job);
+            job.break_by(fault);
         }
         job
+    }
+
+    /// Lets a fault change what it prints and does.
+    fn break_by(&mut self, fault: Fault) {
+        let units = self.marks.len();
+        let good = ((fault.after * units as f64) as usize).clamp(1, units);
+        let shown = self.plan.shown.as_ref().unwrap_or(&self.plan.curve);
+        let range = (shown.to - shown.from).abs();
+        let worse = if shown.direction() == Direction::Down { range } else { -range };
+        let last = self.printed[good - 1];
+        let later = self.printed[good..].iter_mut().zip(1..);
+        match fault.kind {
+            FaultKind::Nan => later.for_each(|(value, _)| *value = f64::NAN),
+            FaultKind::Explodes => later.for_each(|(value, number)| *value = last + worse * 2f64.powi(number)),
+            FaultKind::Hangs => self.hang = Some(Hang { at: self.marks[good - 1], seconds: HANGS_S }),
+            FaultKind::Crashes => {
+                self.marks.truncate(good);
+                self.printed.truncate(good);
+            }
+            FaultKind::Overfits => {
+                let each = LOST_BY_OVERFITTING * worse / (units - good) as f64;
+                later.for_each(|(value, number)| *value += each * f64::from(number));
+            }
+        }
     }
 
     /// Core-seconds of the start and the training.
