@@ -204,8 +204,8 @@ impl Health {
                 short(best),
             ),
             (_, Evidence::Exploded { values, units }) => format!(
-                "The last {values} values of its metric{} are worse than all before by more than these ever differed. Look at its log; a \
-                 lower learning rate or gradient clipping often helps. Until it recovers it gets the floor of the CPU.",
+                "The last {values} values of its metric{} are far worse than all before: by about the whole range of those, or more. Look at \
+                 its log; a lower learning rate or gradient clipping often helps. Until it recovers it gets the floor of the CPU.",
                 units.map_or_else(String::new, |units| format!(", since {},", place(unit, units))),
             ),
             (_, Evidence::Silence { quiet, usual, activity }) => format!(
