@@ -1,6 +1,6 @@
 //! Tests of adopting containers without the label, with a real dockerd, `flowcond`, `flowctl` and the kernel's files.
 
-use crate::support::daemon::{Daemon, eventually};
+use crate::support::daemon::{Daemon, eventually, unwrapped};
 use crate::support::engine::{CONVERGED, Engine, GROWING, RunSpec, is_limited};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn an_adopted_container_stays_governed_after_restarts_until_it_is_disowned() {
     let job = daemon.job("flat").expect("it is governed when the command returns");
     assert_eq!(job["adopted"]["labels"]["flowcon.metric"], "loss", "{job:#?}");
     assert!(daemon.stdout_of(&["status"]).contains("adopted without the label: flat"));
-    let page = daemon.stdout_of(&["explain", "flat"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = unwrapped(&daemon.stdout_of(&["explain", "flat"]));
     assert!(page.contains("with flowcon.metric=loss; undo: `flowctl disown"), "{page}");
     wait_until_limited(&engine, &flat);
 

@@ -1,6 +1,6 @@
 //! Tests of what people are told about jobs that ended: real kills for memory, failures, stops, kills and restarts. Needs root.
 
-use crate::support::daemon::{Daemon, eventually_or};
+use crate::support::daemon::{Daemon, eventually_or, unwrapped};
 use crate::support::engine::{Engine, RunSpec};
 use serde_json::Value;
 use std::process::Command;
@@ -100,7 +100,7 @@ fn each_end_is_told_from_the_others_and_its_log_stays_readable() {
         );
     }
 
-    let page = daemon.stdout_of(&["explain", "hog"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = unwrapped(&daemon.stdout_of(&["explain", "hog"]));
     assert!(page.contains("limit of 32 MiB. Raise --memory, or lower the batch size"), "{page}");
     assert!(page.contains("`flowctl logs hog` shows its last lines"), "{page}");
     let page = daemon.stdout_of(&["status"]);

@@ -1,6 +1,6 @@
 //! Broken trainings on a real engine: each is named, gets the floor, and competes again once it recovers.
 
-use crate::support::daemon::{Daemon, eventually};
+use crate::support::daemon::{Daemon, eventually, unwrapped};
 use crate::support::engine::{Engine, RunSpec};
 use serde_json::Value;
 use std::process::Command;
@@ -64,7 +64,7 @@ fn broken_trainings_are_named_and_get_the_floor_until_they_recover() {
     assert!(share(&daemon, "healthy") > 0.8, "{:?}", daemon.jobs());
     for (name, evidence) in [("hung", "are asleep"), ("stopped", "kill -CONT")] {
         let page = daemon.stdout_of(&["explain", name]);
-        assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(evidence), "{page}");
+        assert!(unwrapped(&page).contains(evidence), "{page}");
     }
 
     signal("-CONT");

@@ -1,7 +1,7 @@
 //! Tests of the GPU usage of jobs, with a real daemon and a stand-in for NVIDIA's library: two GPUs, a MIG GPU, a lost GPU, clocks that
 //! go backwards, ended processes, clients of MPS, old drivers, a hanging driver. Needs root, cgroups and a C compiler.
 
-use crate::support::daemon::{Daemon, eventually, eventually_or};
+use crate::support::daemon::{Daemon, eventually, eventually_or, unwrapped};
 use crate::support::gpu::StandIn;
 use flowcon::host::cgroup::{ProcessCgroups, remove_empty};
 use serde_json::Value;
@@ -92,11 +92,6 @@ fn wait_for_output(daemon: &Daemon, arguments: &[&str], what: &str, condition: i
 
 fn notices(daemon: &Daemon) -> String {
     status(daemon)["notices"].to_string()
-}
-
-/// Text without line breaks from wrapping.
-fn unwrapped(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn near(value: &Value, expected: f64) -> bool {

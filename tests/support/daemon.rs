@@ -43,6 +43,11 @@ pub fn eventually_or<T>(
     }
 }
 
+/// Text without line breaks from wrapping.
+pub fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Runs a command that releases, governs, restores, adopts or disowns, until it has been carried out. If the engine takes some seconds, as
 /// on a busy machine, the daemon reports that and continues. Returns the standard output, or nothing if it was done meanwhile.
 pub fn carried_out(what: &str, run: impl Fn() -> Output) -> String {

@@ -2,7 +2,7 @@
 //! engine: after any failure, no job stays frozen, and a job paused by others stays paused.
 //! Needs root, cgroups, and a C compiler; two tests need docker.io and busybox-static.
 
-use crate::support::daemon::{Daemon, eventually};
+use crate::support::daemon::{Daemon, eventually, unwrapped};
 use crate::support::engine::{Engine, RunSpec};
 use crate::support::gpu::StandIn;
 use flowcon::host::cgroup::ProcessCgroups;
@@ -204,8 +204,7 @@ fn one_of_two_jobs_is_frozen_for_parts_of_the_time_which_is_reported_and_ends_wi
     }
     // Nothing is frozen for some seconds after the guard was too slow.
     eventually("it is explained", MEASURED, || {
-        let explained = daemon.stdout_of(&["explain", &frozen.name]);
-        let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
+        let explained = unwrapped(&daemon.stdout_of(&["explain", &frozen.name]));
         (explained.contains("of the time") && explained.contains("gpu.control")).then_some(())
     });
     for (command, text) in [("status", "frozen "), ("metrics", "flowcon_container_frozen_ratio")] {
