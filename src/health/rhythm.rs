@@ -1,7 +1,8 @@
 //! A job's own rhythm: how long it usually takes from one report to the next, in time and in CPU time.
 //!
-//! A report is any change of the progress counter or of the number of evaluations; several may have come since the last look at the log. Jobs evaluate, save and load between reports, some of
-//! them rarely and for long; so the longest interval so far counts besides the usual one.
+//! A report is any change of the progress counter or of the number of evaluations; several may have come since the last look at the log.
+//! Jobs evaluate, save and load between reports, some of them rarely and for long; so the longest interval so far counts besides the usual
+//! one.
 //!
 //! ## Asleep or busy
 //!
@@ -150,13 +151,13 @@ impl Rhythm {
         let gpu = GpuUse::sum(&job.gpus).0.is_some_and(|share| share > GPU_WORKS);
         let recently = long(usual.seconds, self.longest.seconds).max(ASLEEP_AFTER.as_secs_f64());
         let prints = job.learning.log_grew.is_some_and(|at| at > last.at && now.since(at).as_secs_f64() < recently);
-        let patience = if moves_data || gpu || prints { PATIENCE } else { 1.0 };
-        let asleep_after = patience * recently;
+        let may_work = moves_data || gpu || prints;
+        let asleep_after = if may_work { PATIENCE * recently } else { recently };
         let usually = usual.cpu_seconds / usual.seconds;
         let expected = last.due.map_or(usually * seconds, |due| due.min(usually * seconds));
         let is_asleep =
             used < ASLEEP_BELOW * expected || (usually < HEARTBEAT_CORES && used < HEARTBEAT_CORES * seconds);
-        let patience = if self.is_young(job) { PATIENCE } else { patience };
+        let patience = if may_work || self.is_young(job) { PATIENCE } else { 1.0 };
         let is_busy = !prints
             && used >= patience * long(usual.cpu_seconds, self.longest.cpu_seconds)
             && seconds >= patience * BUSY_AFTER.as_secs_f64()

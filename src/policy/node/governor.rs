@@ -173,8 +173,8 @@ impl Governor {
     }
 
     /// Whether a tick should run before the planned one: a container started, ended, froze, thawed, broke, recovered or got another place; a
-    /// control period began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed progress for
-    /// the first time, or pressure changed. Cheap and without side effects.
+    /// control period began or ended; or, during a back-off or a memory squeeze, a job reached a milestone, entered another phase or printed
+    /// progress for the first time, or pressure changed. Cheap and without side effects.
     pub fn is_disturbed(&self, observation: &NodeObservation) -> bool {
         self.plain != observation.is_plain()
             || !self.remembered.is_of(&observation.containers)

@@ -43,8 +43,8 @@
 //! A job that needs more seconds of its GPU per unit of progress than of the cores that it is entitled to, waiting for the GPU aside, is
 //! ranked by GPU-seconds among the jobs on the same GPU, and has its equal share of the cores ([`gpu`]).
 //!
-//! A job that is NaN, diverging or stalled ([`model::Condition::is_broken`]) wastes what it gets: it has the floor of its equal share, and the others
-//! divide the node as if it were not there, until it recovers. One that overfits has no quality ahead.
+//! A job that is NaN, diverging or stalled ([`model::Condition::is_broken`]) wastes what it gets: it has the floor of its equal share, and
+//! the others divide the node as if it were not there, until it recovers. One that overfits has no quality ahead.
 //!
 //! ## Missing data
 //!
