@@ -27,6 +27,7 @@
 //! | [`coordinator`] | `flowcoord`: places and moves jobs on a Docker Swarm; built like the daemon |
 //! | [`sim`] | nodes and clusters on virtual time, governed by the same policy code |
 //! | [`lab`] | real trainings; `demo` and `bench`, which compare policies on them |
+//! | [`environment`] | variables with which the threads of a training wait asleep; `flowcon-runtime`, which adds them to containers |
 //! | [`chart`], [`term`] | charts and HTML pages; text, tables and exit codes for the terminal |
 //! | [`cli`] | the commands of `flowctl`, including `top` and the report |
 //! | [`flowsim`] | the commands of `flowsim`: simulations, their reports, and replays of recorded decisions |
@@ -55,7 +56,8 @@
 //! ```
 
 pub use {
-    api, chart, cli, config, coordinator, daemon, flowsim, health, lab, limits, model, policy, sim, term, traininglog,
+    api, chart, cli, config, coordinator, daemon, environment, flowsim, health, lab, limits, model, policy, sim, term,
+    traininglog,
 };
 
 /// Access to the operating system and its services, one crate per concern.

@@ -9,6 +9,7 @@ mod completion;
 mod config;
 mod doctor;
 mod ended;
+mod env;
 mod event_line;
 mod events;
 mod explain;
@@ -33,7 +34,6 @@ use api::client::{Client, segment};
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{PolicyArgs, Repeat, Target, seconds};
 use lab::{bench, demo, train};
-use std::env;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, Write};
@@ -81,7 +81,7 @@ struct Common {
 
 impl Common {
     fn socket(&self) -> PathBuf {
-        let named = self.socket.clone().or_else(|| env::var_os("FLOWCON_SOCKET").map(PathBuf::from));
+        let named = self.socket.clone().or_else(|| std::env::var_os("FLOWCON_SOCKET").map(PathBuf::from));
         named.unwrap_or_else(|| PathBuf::from("/run/flowcon/flowcond.sock"))
     }
 
@@ -151,6 +151,7 @@ enum Verb {
     Run(run::RunArgs),
     #[command(name = run::ENTER, hide = true)]
     Enter(run::EnterArgs),
+    Env(env::EnvArgs),
     /// Print the log of a job
     Logs(logs::LogsArgs),
     /// Show how a training log is parsed: metric, values and progress
@@ -235,6 +236,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
         Verb::Run(args) => return run::run(args, &socket),
         Verb::Enter(args) => return Ok(run::enter(&args)),
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
+        Verb::Env(args) => env::env(&args, &screen),
         Verb::Config(args) => config::run(&args, &client, &screen),
         Verb::Completion { shell } => completion::script(shell, usage::command(), &screen),
         Verb::Jobs { of } => {

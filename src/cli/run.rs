@@ -5,6 +5,7 @@ mod logout;
 mod registered;
 mod relay;
 mod signals;
+mod threads;
 mod write;
 
 use anyhow::{Context, bail};
@@ -24,6 +25,7 @@ use std::time::Duration;
 use systemd::Systemd;
 use term::exit::{Exit, Failure};
 use term::message;
+use threads::Threads;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
@@ -37,7 +39,8 @@ const LAST_PROCESSES: Duration = Duration::from_secs(1);
 /// Run a command in its own cgroup, governed like a container.
 ///
 /// Its output is shown and parsed for training progress, signals are forwarded to it, and its exit code is returned (128 + n after
-/// signal n; 1 instead of 0 if its output could not be written). PYTHONUNBUFFERED=1 is set, so that Python does not buffer its log.
+/// signal n; 1 instead of 0 if its output could not be written). PYTHONUNBUFFERED=1 is set, so that Python does not buffer its log, and
+/// the variables of `flowctl env`, so that threads wait asleep; what is set already stays as it is.
 /// Without a daemon it runs ungoverned until one starts.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
@@ -57,6 +60,9 @@ pub(crate) struct RunArgs {
     /// Share of a GPU's processors that it may use, such as 40%; needs NVIDIA's MPS, and is fixed when it starts
     #[arg(long, value_name = "SHARE", value_parser = gpu_share)]
     gpu_share: Option<GpuShare>,
+    /// Number of threads of numerical libraries (OpenMP, BLAS, TensorFlow …), or auto: the cores of its first share
+    #[arg(long, value_name = "auto|N", value_parser = threads::parse)]
+    threads: Option<Threads>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -191,7 +197,8 @@ async fn run_in(
 ) -> anyhow::Result<u8> {
     let output = Output::create(OUTPUT_KEPT).context("cannot allocate memory for the command's output")?;
     let handshake = HandshakeSocket::open()?;
-    let mut child = exec_wrapper(&handshake, args, &signals).context("cannot start a process")?;
+    let threads = threads_of(args, socket).await;
+    let mut child = exec_wrapper(&handshake, args, threads, &signals).context("cannot start a process")?;
     let pid = child.id().context("the new process ended at once; try `flowctl doctor`")?;
     let (admitted, registered) = match prepare(manager, (name, args, socket), &output, handshake, pid).await {
         Ok(prepared) => prepared,
@@ -225,8 +232,24 @@ async fn run_in(
     Ok(if is_output_lost && status.success() { Exit::Failed as u8 } else { code })
 }
 
+/// The number of threads that was asked for. A command whose share nobody knows starts with as many as without the option.
+async fn threads_of(args: &RunArgs, socket: &Path) -> Option<usize> {
+    match threads::number(args.threads?, socket).await {
+        Ok(number) => Some(number),
+        Err(error) => {
+            message::print(format_args!("the number of threads is not limited: {error}; next: --threads N"));
+            None
+        }
+    }
+}
+
 /// Starts this program again, as the process that becomes the command once it is in its cgroup.
-fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) -> io::Result<Child> {
+fn exec_wrapper(
+    handshake: &HandshakeSocket,
+    args: &RunArgs,
+    threads: Option<usize>,
+    signals: &Signals,
+) -> io::Result<Child> {
     let mut wrapper = std::process::Command::new("/proc/self/exe");
     wrapper
         .arg(ENTER)
@@ -238,6 +261,10 @@ fn exec_wrapper(handshake: &HandshakeSocket, args: &RunArgs, signals: &Signals) 
     wrapper.env_remove(detached::IN_BACKGROUND);
     if std::env::var_os("PYTHONUNBUFFERED").is_none() {
         wrapper.env("PYTHONUNBUFFERED", "1");
+    }
+    wrapper.envs(environment::passive_waiting(|name| std::env::var_os(name).is_some()));
+    if let Some(threads) = threads {
+        wrapper.envs(environment::number_of_threads(threads));
     }
     if let Some(GpuShare(percent)) = args.gpu_share {
         // MPS finds its pipes by the inherited environment, or at the default path.

@@ -17,6 +17,7 @@ mod job_logs;
 mod owners;
 mod prior_runs;
 mod restore;
+mod runtime;
 #[path = "../served/mod.rs"]
 mod served;
 mod steering;

@@ -1,7 +1,7 @@
 //! Tests of Podman's compatible socket: the same watcher, logs and errors as with Docker.
 
 use crate::support::daemon::{Daemon, eventually};
-use crate::support::engine::{CONVERGED, GROWING, is_limited};
+use crate::support::engine::{CONVERGED, GROWING, is_limited, which};
 use crate::support::podman::Podman;
 use flowcon::host::docker::{
     Engine, EngineAddress, EngineEvent, EngineName, LogPosition, LogSource, Wanted, logs, watch,
@@ -141,4 +141,26 @@ fn labelled_and_adopted_containers_are_governed_in_the_same_way() {
     let journal = rusqlite::Connection::open(daemon.state_dir().join("flowcon.db")).unwrap();
     let left: u32 = journal.query_row("SELECT count(*) FROM adopted", [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0, "the adoption of a removed container is deleted");
+}
+
+#[test]
+fn flowcon_runtime_stands_before_the_runtime_of_podman() {
+    let podman = Podman::start();
+    let next = ["runc", "crun"].into_iter().find(|name| which(name).is_some()).unwrap();
+    let next = format!("runtime={next}");
+    let run = ["--runtime", env!("CARGO_BIN_EXE_flowcon-runtime"), "--runtime-flag", &next, "run"];
+    let with = |options: &[&str], command: &[&str]| {
+        podman.podman(&[&run[..], &["--network", "none"], options, &["flowcon-test:1"], command].concat())
+    };
+    let started = with(&["--rm", "--env", "GOMP_SPINCOUNT=7"], &["busybox", "env"]);
+    let has = |variable: &str| started.lines().any(|line| line == variable);
+    assert!(
+        has("OPENBLAS_THREAD_TIMEOUT=4") && has("GOMP_SPINCOUNT=7") && !has("OMP_WAIT_POLICY=passive"),
+        "{started}"
+    );
+
+    with(&["--detach", "--name", "job"], &["sleep", "1000"]);
+    let executed = podman.podman(&[&run[..4], &["exec", "job", "busybox", "env"]].concat());
+    assert!(executed.lines().any(|line| line == "OMP_WAIT_POLICY=passive"), "{executed}");
+    podman.podman(&[&run[..4], &["rm", "--force", "--time", "0", "job"]].concat());
 }

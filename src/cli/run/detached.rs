@@ -32,6 +32,9 @@ pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     if let Some(GpuShare(percent)) = args.gpu_share {
         command.arg("--gpu-share").arg(format!("{percent}%"));
     }
+    if let Some(threads) = args.threads {
+        command.arg("--threads").arg(threads.to_string());
+    }
     command.arg("--").args(&args.command).env(IN_BACKGROUND, "1");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed("start a process", error))?;
