@@ -57,7 +57,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 daemon unreachable, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` finds problems and says how to fix them.
-How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `cluster`, `gpu` and `security`.";
+How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `threads`, `cluster`, `gpu` and `security`.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -180,7 +180,7 @@ enum Verb {
         #[arg(default_value = "jobs")]
         of: completion::Names,
     },
-    /// Show help for a command or a topic: labels, policy, limits, operations, cluster, gpu, security
+    /// Show help for a command or a topic: labels, policy, limits, operations, threads, cluster, gpu, security
     Help(help::HelpArgs),
     /// Write the manual pages into a folder, for packages
     #[command(name = "__manual", hide = true)]

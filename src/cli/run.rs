@@ -63,6 +63,9 @@ pub(crate) struct RunArgs {
     /// Number of threads of numerical libraries (OpenMP, BLAS, TensorFlow …), or auto: the cores of its first share
     #[arg(long, value_name = "auto|N", value_parser = threads::parse)]
     threads: Option<Threads>,
+    /// Leave the environment as it is: neither PYTHONUNBUFFERED nor the variables of `flowctl env` are set
+    #[arg(long)]
+    keep_env: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -259,10 +262,11 @@ fn exec_wrapper(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     wrapper.env_remove(detached::IN_BACKGROUND);
-    if std::env::var_os("PYTHONUNBUFFERED").is_none() {
-        wrapper.env("PYTHONUNBUFFERED", "1");
+    if !args.keep_env {
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        wrapper.envs((!is_set("PYTHONUNBUFFERED")).then_some(("PYTHONUNBUFFERED", "1")));
+        wrapper.envs(environment::passive_waiting(is_set));
     }
-    wrapper.envs(environment::passive_waiting(|name| std::env::var_os(name).is_some()));
     if let Some(threads) = threads {
         wrapper.envs(environment::number_of_threads(threads));
     }

@@ -44,7 +44,8 @@ const COMMENTED: [&str; 9] = [
     "config/bench",
 ];
 
-const TOPICS: [&str; 7] = ["labels", "policy", "limits", "operations", "gpu", "cluster", "security"];
+const TOPICS: [&str; 9] =
+    ["labels", "status", "policy", "limits", "operations", "threads", "gpu", "cluster", "security"];
 
 /// All commands in all texts; placeholders are in capitals.
 pub fn commands() -> BTreeSet<String> {

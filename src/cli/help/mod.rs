@@ -40,7 +40,7 @@ enum Part {
 /// Arguments of `flowctl help`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct HelpArgs {
-    /// A command (`run`, or `config check`), or one of: labels, policy, limits, operations, gpu, cluster, security
+    /// A command (`run`, or `config check`), or one of: labels, policy, limits, operations, threads, gpu, cluster, security
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }

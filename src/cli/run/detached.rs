@@ -32,6 +32,9 @@ pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     if let Some(GpuShare(percent)) = args.gpu_share {
         command.arg("--gpu-share").arg(format!("{percent}%"));
     }
+    if args.keep_env {
+        command.arg("--keep-env");
+    }
     if let Some(threads) = args.threads {
         command.arg("--threads").arg(threads.to_string());
     }

@@ -106,10 +106,11 @@ impl ScopeBackend {
         self.spawn(command, &name)
     }
 
-    /// Builds `flowctl run … -- …` in a separate process group, so that only the caller receives Ctrl-C.
+    /// Builds `flowctl run … -- …` in a separate process group, so that only the caller receives Ctrl-C. The environment is the one that the
+    /// job would have in a container.
     fn command(&self, name: &str, labels: &[(String, String)], what: &[String]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(&self.program);
-        command.arg("--socket").arg(&self.socket).arg("run").arg("--name").arg(name);
+        command.arg("--socket").arg(&self.socket).args(["run", "--keep-env", "--name"]).arg(name);
         for (key, value) in self.labels.iter().chain(labels) {
             command.arg("--label").arg(format!("{key}={value}"));
         }
