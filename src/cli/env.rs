@@ -8,7 +8,7 @@ use term::screen::Screen;
 
 /// Print the environment in which threads wait asleep, which saves most CPU where several trainings run
 ///
-/// `flowctl run` sets it by itself. For a shell: eval "$(flowctl env)". For a container: docker run $(flowctl env --docker) IMAGE.
+/// Commands of flowctl run have it already. For a shell: eval "$(flowctl env)". For a container: docker run $(flowctl env --docker) IMAGE.
 /// `flowctl help threads` says what it gains.
 #[derive(clap::Args, Debug)]
 pub(crate) struct EnvArgs {

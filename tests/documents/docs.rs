@@ -66,6 +66,8 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl cluster status", Test("tests/support/swarm.rs", "[\"status\", \"--json\"]")),
     ("flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint /saved -- python train.py", Test("tests/swarm/swarm.rs", "\"submit\", \"--name\"")),
     ("flowcond restore --forget-missing", Test("tests/kernel/uninstall.rs", ".arg(\"--forget-missing\")")),
+    ("docker run $(flowctl env --docker) IMAGE", Test("tests/engine/runtime.rs", "\"env\", \"--docker\"")),
+    ("flowcon-runtime", Test("tests/engine/runtime.rs", "CARGO_BIN_EXE_flowcon-runtime")),
     ("docker stop", Test("tests/trials/duty.rs", "\"stop\"")),
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/documents/examples.rs", "forgotten is adopted")),
     ("flowctl demo", Test("tests/trials/demo.rs", "demo(&[")),
@@ -89,6 +91,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("usermod -aG flowcon USER", VM_ACCESS),
     ("flowctl bench config/bench/fixed-3-frameworks.toml --interval 20", LISTS),
     ("flowctl bench config/bench/random-5.toml --interval 20", LISTS),
+    ("flowctl bench config/bench/threads.toml --interval 2 --policy fair,balanced", LISTS),
     ("flowctl bench config/bench/random-10.toml --interval 20", LISTS),
     ("flowctl bench config/bench/random-15.toml --interval 20", LISTS),
     ("flowctl bench config/bench/random-5-frameworks.toml --interval 20", LISTS),
@@ -490,6 +493,10 @@ fn help_completion_and_doctor_work() {
     assert!(machine.run_ok("flowctl help policy", &[]).contains("balanced"));
     assert!(machine.run_ok("flowctl help limits", &[]).contains("cpu.weight"));
     assert!(machine.run_ok("flowctl help operations", &[]).contains("TROUBLESHOOTING"));
+    assert!(machine.run_ok("flowctl help threads", &[]).contains("flowcon-runtime"));
+    assert!(machine.run_ok("flowctl env", &[]).contains("export OMP_WAIT_POLICY=passive"));
+    assert!(machine.run_ok("flowctl env --docker", &[]).contains("-e OMP_WAIT_POLICY=passive"));
+    assert!(machine.run_ok("flowctl env --compose", &[]).contains("environment:"));
     assert!(machine.run_ok("flowctl help gpu", &[]).contains("an NVIDIA H200"));
     assert!(machine.run_ok("flowctl help cluster", &[]).contains("WHAT IT NEVER DOES"));
     assert!(machine.run_ok("flowctl help security", &[]).contains("PERMISSIONS"));

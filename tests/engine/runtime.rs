@@ -2,6 +2,7 @@
 
 use crate::support::engine::{Engine, IMAGE};
 use std::fs;
+use std::process::Command;
 
 const PASSIVE: [&str; 2] = ["OMP_WAIT_POLICY=passive", "OPENBLAS_THREAD_TIMEOUT=4"];
 
@@ -56,6 +57,16 @@ fn threads_wait_asleep_in_each_container_and_in_what_is_executed_there() {
     check("restarted");
     // Only the document of the runtime has them: the engine's record is the user's.
     assert!(!engine.docker(&["inspect", "job"]).contains("OMP_WAIT_POLICY"));
+}
+
+#[test]
+fn docker_takes_the_options_of_flowctl_env() {
+    let engine = Engine::start();
+    let printed = Command::new(env!("CARGO_BIN_EXE_flowctl")).args(["env", "--docker"]).output().unwrap();
+    let options = String::from_utf8(printed.stdout).unwrap();
+    let run: Vec<&str> = ["run", "--rm", "--network=none"].into_iter().chain(options.split_whitespace()).collect();
+    let started = environment(&engine, &[&run[..], &[IMAGE]].concat());
+    assert!(PASSIVE.iter().all(|variable| has(&started, variable)), "{started:?}");
 }
 
 #[test]
