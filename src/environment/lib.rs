@@ -14,7 +14,7 @@ struct Waiting {
     said_by: &'static [&'static str],
 }
 
-/// `flowctl help threads` has the measurements. Pools that never spin for long (TBB, Go, Rust's rayon) need nothing.
+/// `integration/bench/threads` measures them. Pools that never spin for long (TBB, Go, Rust's rayon) need nothing.
 const WAITING: &[Waiting] = &[
     // GNU's, LLVM's and Intel's OpenMP: LightGBM, XGBoost, scikit-learn, MKL, PyTorch.
     Waiting {

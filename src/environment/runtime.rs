@@ -121,13 +121,13 @@ fn find(program: &OsStr, folders: &[PathBuf]) -> Option<PathBuf> {
 
 /// Replaces the document by the one with the missing variables. It is whole at any time, with the same owner and mode.
 fn rewrite(document: Document, path: &Path) -> io::Result<()> {
-    let mut text = String::new();
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
+    // Before it is opened: a pipe can be read only once, by the runtime.
+    let metadata = fs::metadata(path)?;
     if !metadata.is_file() || metadata.len() > MAX_DOCUMENT {
         return Ok(());
     }
-    file.take(MAX_DOCUMENT).read_to_string(&mut text)?;
+    let mut text = String::new();
+    File::open(path)?.take(MAX_DOCUMENT).read_to_string(&mut text)?;
     let Some(written) = oci::with_passive_waiting(document, &text) else { return Ok(()) };
     let part = path.with_extension("flowcon-part");
     let replaced = replace(&part, path, &written, &metadata);
@@ -223,6 +223,16 @@ mod tests {
         let text = fs::read_to_string(&path).expect("a document");
         assert!(text.contains("OMP_WAIT_POLICY=passive"), "{text}");
         assert_eq!(fs::metadata(&path).expect("a file").mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(bundle.path()).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn a_pipe_is_left_to_the_runtime() {
+        let bundle = tempfile::tempdir().expect("a folder");
+        let pipe = bundle.path().join("process");
+        assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        // Opening it would wait for a writer.
+        rewrite(Document::Process, &pipe).expect("nothing to do");
         assert_eq!(fs::read_dir(bundle.path()).expect("a folder").count(), 1);
     }
 

@@ -21,6 +21,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-policy", "7"),
     ("flowcon-limits", "7"),
     ("flowcon-operations", "7"),
+    ("flowcon-threads", "7"),
     ("flowcon-security", "7"),
     ("flowcon-cluster", "7"),
     ("flowcon-gpu", "7"),
