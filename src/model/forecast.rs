@@ -12,7 +12,14 @@ pub struct WorkForecast {
     pub used: f64,
     /// CPU-seconds per progress unit.
     pub per_unit: f64,
+    /// CPU per progress unit beside other jobs, as a multiple of that in its own turn, when it had nearly the whole node; `None` until both
+    /// are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waste: Option<f64>,
 }
+
+/// A job whose units cost more than this multiple beside others wastes CPU: its threads wait for each other, spinning.
+pub const WASTEFUL: f64 = 1.5;
 
 impl WorkForecast {
     /// Returns the forecast once the job has used `used` CPU-seconds. A job that has used more than forecast has a tenth of a unit left.

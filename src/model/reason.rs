@@ -94,6 +94,8 @@ pub enum Reason {
 
 /// Name of the milestone "end of the job" in the default policy.
 const COMPLETION: &str = "completion";
+/// Name of the milestone of a job in its first seconds, whose work is not known yet.
+pub const FIRST_REPORTS: &str = "first reports";
 /// A job with less work left than this is nearly done, in CPU-seconds.
 const NEARLY_DONE_S: f64 = 120.0;
 
@@ -123,6 +125,7 @@ impl fmt::Display for Reason {
                 match milestone.as_ref() {
                     COMPLETION if *work < NEARLY_DONE_S => write!(f, "nearly done: {work_left} left ({rank}/{of})"),
                     COMPLETION => write!(f, "to completion: {work_left} ({rank}/{of})"),
+                    FIRST_REPORTS => write!(f, "new: comes first for {work_left} ({rank}/{of})"),
                     _ => write!(f, "learning: {work_left} to 95 % ({rank}/{of})"),
                 }
             }
@@ -187,6 +190,11 @@ impl Reason {
                 )
             }
             Reason::Held { why } => format!("Its limits are left alone: {why}."),
+            Reason::Ranked { milestone, work, rank, of } if milestone == FIRST_REPORTS => format!(
+                "It has just started, and its log does not say yet how much work it has. New jobs come first, in the order of their starts, \
+                 for a few CPU-seconds (for this one {} more) or until their first reports; it is {rank} of {of}.",
+                time(*work, "CPU")
+            ),
             Reason::Ranked { milestone, work, rank, of } => format!(
                 "Its best credit is \"{milestone}\", after about {} of work. Credit divided by work ranks it {rank} of {of}; \
                  the better the rank, the larger the share.",
@@ -248,6 +256,7 @@ mod tests {
             Reason::Ranked { milestone: "95 % quality".into(), work: 9998.6 * 3600.0, rank: 128, of: 1000 },
             Reason::Ranked { milestone: "95 % quality".into(), work: 1e300, rank: 128, of: 1000 },
             Reason::Ranked { milestone: COMPLETION.into(), work: f64::NAN, rank: 1000, of: 1000 },
+            Reason::Ranked { milestone: FIRST_REPORTS.into(), work: 4.0, rank: 128, of: 1000 },
             Reason::RankedOnGpu { gpu: 15, milestone: COMPLETION.into(), work: 35_999.0, rank: 1000, of: 1000 },
             Reason::RankedOnGpu { gpu: 15, milestone: COMPLETION.into(), work: f64::INFINITY, rank: 1000, of: 1000 },
         ];

@@ -200,7 +200,13 @@ mod tests {
     use model::PolicySettings;
 
     fn comparison(scenario: &str, policies: &[&str], seeds: u64) -> Comparison {
-        let scenario = Scenario::built_in(scenario).unwrap().unwrap();
+        comparison_with(0.0, scenario, policies, seeds)
+    }
+
+    /// On a node where jobs beside each other slow each other down.
+    fn comparison_with(contention: f64, scenario: &str, policies: &[&str], seeds: u64) -> Comparison {
+        let mut scenario = Scenario::built_in(scenario).unwrap().unwrap();
+        scenario.node.contention = contention;
         let named = |name: &&str| Variant::named(name, &PolicySettings::default()).unwrap();
         compare(&scenario, &policies.iter().map(named).collect::<Vec<_>>(), seeds)
     }
@@ -225,6 +231,18 @@ mod tests {
             let [balanced, srpt] =
                 [0, 1].map(|n| runs.policies[n].summary.mean_completion_s / runs.fair.mean_completion_s - 1.0);
             assert!(srpt < balanced && balanced < at_most, "{scenario}: {balanced} {srpt}");
+        }
+    }
+
+    #[test]
+    fn where_jobs_waste_cpu_beside_each_other_they_come_one_at_a_time() {
+        // Four equal jobs need 2.7 times the CPU, as with LightGBM. With standing shares for all: −69.2 % and −83.3 %.
+        for (scenario, at_most) in [("random-5", -0.705), ("random-10", -0.85)] {
+            let runs = comparison_with(0.57, scenario, &["balanced", "srpt"], 20);
+            let [balanced, srpt] =
+                [0, 1].map(|n| runs.policies[n].summary.mean_completion_s / runs.fair.mean_completion_s - 1.0);
+            assert!(srpt < balanced && balanced < at_most, "{scenario}: {balanced} {srpt}");
+            assert!(runs.policies[0].summary.worst_vs_fair < 0.0, "no job is later than under plain sharing");
         }
     }
 

@@ -42,6 +42,10 @@ pub struct Container {
     pub is_carried: bool,
     /// Forecast of the CPU-seconds to its end; only under `balanced`, and null while the cost per unit is unknown.
     pub work_left_cpu_s: Option<Estimate>,
+    /// CPU per progress unit beside other jobs, as a multiple of that in its own turn; omitted until both are known. Above 1.5 its threads
+    /// waste CPU waiting for each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waste: Option<f64>,
     /// Share of the node under contention; null before the first decision.
     pub share: Option<f64>,
     /// Limit in the terms of the policy: 1 = free competition.
@@ -112,6 +116,7 @@ impl Container {
             progress: Progress::of(&observed.learning),
             is_carried: observed.learning.is_carried,
             work_left_cpu_s: job.forecast.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
+            waste: job.forecast.and_then(|forecast| finite_option(forecast.waste)),
             share: plan.map(|plan| plan.share.fraction()),
             limit: plan.map(|plan| plan.limit.fraction()),
             min_share: job.directives.bounds.min.fraction(),
@@ -144,6 +149,7 @@ impl Container {
             progress: last.progress.map(|progress| Progress { remaining_s: None, units_per_s: None, ..progress }),
             health: None,
             work_left_cpu_s: None,
+            waste: None,
             share: None,
             limit: None,
             growth: None,

@@ -293,6 +293,16 @@ fn trend(trend: Trend) -> &'static str {
     }
 }
 
+/// What a job loses beside others, and the cure.
+fn waste(container: &Container, factor: f64) -> String {
+    let unit = container.progress.as_ref().map_or("unit", |progress| progress.unit.as_str());
+    format!(
+        "beside other jobs each {} costs {factor:.1} times the CPU that it costs in its own turn: its threads wait for each other, spinning. One \
+         job at a time gets nearly everything meanwhile; the cure is to start it with threads that sleep: `flowctl help threads`",
+        clean(unit)
+    )
+}
+
 fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     let used = &explanation.used;
     page.section("Usage");
@@ -310,6 +320,9 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     let io = [("block I/O", used.block_io_bytes), ("network", used.network_io_bytes)];
     for (label, words) in [("CPU", cpu), ("memory", memory)] {
         page.line(label, &if words.is_empty() { "unknown".to_owned() } else { words.join(", ") });
+    }
+    if let Some(factor) = container.waste.filter(|factor| *factor > model::WASTEFUL) {
+        page.toned(Tone::Warn, "waste", &waste(container, factor));
     }
     for (label, bytes) in io {
         if let Some(bytes) = bytes {

@@ -157,6 +157,12 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
         let learning = &job.observed.learning;
         Some(learning.units_to_completion?.likely / learning.units_per_second.filter(|rate| *rate > 0.0)?)
     }),
+    (
+        Kind::Gauge,
+        "flowcon_container_cpu_waste_ratio",
+        "CPU per progress unit beside other jobs, as a multiple of that in its own turn",
+        |job| job.forecast?.waste,
+    ),
     (Kind::Gauge, "flowcon_container_held", "Whether its limits are left alone", |job| {
         Some(f64::from(u8::from(job.observed.hold.is_some())))
     }),

@@ -52,7 +52,7 @@ impl Memory {
         let prospect = Prospect { container, work, good_at, behind: 0.0, deadline, cores: 1.0, equal };
         let milestone = milestone::best(&prospect, settings.objective)?;
         let reliability = self.reliability.after(&work, &milestone);
-        Some(Candidate { milestone, reliability, usable: 1.0, is_critical: false, is_measured: work.is_measured })
+        Some(Candidate { is_measured: work.is_measured, ..Candidate::new(milestone, reliability, 1.0) })
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn contests(node: &NodeObservation, entries: &[Entry<'_>], settings: 
         let entitled: Vec<f64> = weights.iter().map(|weight| weight / all).collect();
         let candidates: Vec<Option<&Candidate>> = members.iter().map(|&index| entries[index].on_gpu.as_ref()).collect();
         let usable = vec![1.0; members.len()];
-        let given = pool::divide_among(&candidates, &entitled, settings.floor.fraction(), &usable);
+        let given = pool::divide_among(&candidates, &entitled, (settings.floor.fraction(), pool::SHARPNESS), &usable);
         Contest { gpu, instance, members, given }
     };
     users.into_iter().map(contest).collect()

@@ -37,6 +37,9 @@
 //! progress in its log) contributes nothing, draws nothing and has its equal share. Shares are soft: what a job cannot use (it waits for
 //! I/O, it has one thread) flows to the next.
 //!
+//! Where a job wastes CPU beside others ([`waste`]), one job at a time gets nearly everything: the exponent is 32, and a job that has just
+//! started and printed nothing comes first of all, for its first few CPU-seconds ([`newcomer`]).
+//!
 //! Jobs with low parallelism have a drawback: the longest of them could run alone in the end on a half idle domain. So such a job is
 //! *critical* if its work takes about as long as that of all jobs together: it comes first, with two equal shares at most.
 //!
@@ -75,15 +78,18 @@
 //! - The next tick comes when the favoured job should be half way to its milestone, a second after a job is favoured for the first time (to
 //!   measure its parallelism), or soon while a job that just started has no measured cost per unit: at most ten times per interval.
 
+mod candidate;
 mod critical;
 mod gpu;
 mod lag;
 mod milestone;
+mod newcomer;
 mod parallelism;
 mod pool;
 mod reliability;
 #[cfg(test)]
 mod testing;
+mod waste;
 mod work;
 
 use super::allocation;
@@ -92,16 +98,22 @@ use super::domain::Domain;
 use super::gpu_time::GpuUsed;
 use super::importance;
 use super::memory::MemoryRole;
+use candidate::{Candidate, Ranked};
 use lag::Lag;
-use milestone::{Milestone, Prospect};
+use milestone::Prospect;
 use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast};
+use newcomer::Newcomer;
 use parallelism::Parallelism;
 use reliability::Reliability;
 use serde::{Deserialize, Serialize};
+use waste::Waste;
 use work::WorkMeter;
 
 /// The next tick comes after this part of the time to the favoured job's milestone.
 const LOOK_AGAIN: f64 = 0.5;
+
+/// A job takes the turn of a wasteful one once its index is larger by this factor.
+const LEAD_TO_TAKE_A_TURN: f64 = 1.25;
 
 /// Maximum number of ticks per interval.
 const TICKS_AN_INTERVAL: u64 = 10;
@@ -117,30 +129,15 @@ pub(super) struct Memory {
     parallelism: Parallelism,
     /// CPU-seconds from the start to a good model, by the last forecast.
     good_at: Option<f64>,
+    #[serde(default)]
+    newcomer: Newcomer,
+    #[serde(default)]
+    waste: Waste,
     /// Forecast of the last tick.
     #[serde(default)]
     forecast: Option<WorkForecast>,
     #[serde(default)]
     gpu: gpu::Memory,
-}
-
-/// A ranked container.
-struct Candidate {
-    milestone: Milestone,
-    /// How far its forecasts have proved right, 0 ..= 1.
-    reliability: f64,
-    /// Cores that it can use.
-    usable: f64,
-    /// Any further delay of it delays the completion of all jobs.
-    is_critical: bool,
-    /// Whether the cost per unit was measured between two reports.
-    is_measured: bool,
-}
-
-/// A ranked container, by the resource that limits it.
-enum Ranked {
-    OnCpu(Candidate),
-    OnGpu(Candidate),
 }
 
 /// Decisions for all containers, and the time to the next tick.
@@ -216,12 +213,14 @@ pub(super) fn decide(
 fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], entries: &mut [Entry<'_>]) {
     let plain = node.is_plain().then(|| allocation::plain(node, domains));
     for contest in contests {
-        for (&index, given) in contest.domain.members.iter().zip(&contest.given) {
+        for (member, (&index, given)) in contest.domain.members.iter().zip(&contest.given).enumerate() {
             let cores = match &plain {
                 Some(plain) => plain[index].share / contest.domain.part * contest.domain.cores,
                 None => *given,
             };
-            entries[index].memory.parallelism.offer(node.now, cores);
+            let memory = &mut entries[index].memory;
+            memory.parallelism.offer(node.now, cores);
+            memory.waste.offer(node.now, cores, contest.domain.most(member, &node.containers[index]));
         }
     }
 }
@@ -244,18 +243,26 @@ impl Memory {
     ) -> Option<Ranked> {
         let usable = self.parallelism.after(node.now, container, kept).map_or(most, |usable| usable.min(most));
         let behind = self.lag.after(node.now, container, usable.min(equal));
+        let competes = container.state == RunState::Running && !is_broken(container);
         let Some(work) = self.meter.measure(node.now, container) else {
             self.forecast = None;
-            return None;
+            let newcomer = self.newcomer.candidate(node.now, container, usable.max(equal));
+            return newcomer.filter(|_| competes).map(Ranked::Newcomer);
         };
+        self.waste.after(work.paid);
         self.good_at = milestone::good_at(&work, container, self.good_at);
-        if container.state != RunState::Running || is_broken(container) {
+        if !competes {
             return None;
         }
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
         let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
-        let milestone = milestone::best(&prospect, settings.objective)?;
-        self.forecast = Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit });
+        let mut milestone = milestone::best(&prospect, settings.objective)?;
+        if self.waste.is_wasteful() && self.waste.has_turn() {
+            milestone.log_index += LEAD_TO_TAKE_A_TURN.ln();
+        }
+        let waste = self.waste.factor();
+        self.forecast =
+            Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit, waste });
         // A job that waits for its GPU uses little CPU; this does not mean low parallelism, nor that neighbours which use the rest would not
         // leave it more.
         let cores = usable.max(1.0).min(equal / left);
@@ -265,8 +272,8 @@ impl Memory {
         let reliability = self.reliability.after(&work, &milestone);
         // At least an equal share, even if the measured parallelism is wrong.
         let usable = usable.max(equal);
-        let is_measured = work.is_measured;
-        Some(Ranked::OnCpu(Candidate { milestone, reliability, usable, is_critical: false, is_measured }))
+        let (is_measured, is_wasteful) = (work.is_measured, self.waste.is_wasteful());
+        Some(Ranked::OnCpu(Candidate { is_measured, is_wasteful, ..Candidate::new(milestone, reliability, usable) }))
     }
 }
 
@@ -281,6 +288,7 @@ impl<'a> Contest<'a> {
         for (atom, given) in domain.atoms.iter().zip(&plain) {
             atom.members.iter().zip(given).for_each(|(&member, cores)| entitled[member] += cores);
         }
+        let mut newcomers: Vec<Option<Candidate>> = domain.members.iter().map(|_| None).collect();
         let mut candidates: Vec<Option<Candidate>> = domain
             .members
             .iter()
@@ -295,6 +303,10 @@ impl<'a> Contest<'a> {
                         entry.on_gpu = Some(candidate);
                         None
                     }
+                    Ranked::Newcomer(candidate) => {
+                        newcomers[member] = Some(candidate);
+                        None
+                    }
                 }
             })
             .collect();
@@ -304,7 +316,12 @@ impl<'a> Contest<'a> {
         };
         let running = domain.members.iter().filter(is_competing).count();
         critical::mark(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
-        let given = pool::divide(domain, &candidates, &plain, floor);
+        let is_wasteful = candidates.iter().flatten().any(|candidate| candidate.is_wasteful);
+        let sharpness = if is_wasteful { pool::SHARPNESS_AGAINST_WASTE } else { pool::SHARPNESS };
+        if is_wasteful {
+            candidates.iter_mut().zip(newcomers).filter(|(ranked, _)| ranked.is_none()).for_each(|(c, new)| *c = new);
+        }
+        let given = pool::divide(domain, &candidates, &plain, (floor, sharpness));
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));
         Contest { domain, candidates, order, entitled, given }

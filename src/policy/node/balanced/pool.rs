@@ -7,17 +7,25 @@ use super::Candidate;
 use crate::node::domain::{Atom, Domain};
 
 /// Exponent on the index: twice the index gets 2⁸ times the share.
-const SHARPNESS: f64 = 8.0;
+pub(super) const SHARPNESS: f64 = 8.0;
+
+/// The same where jobs waste CPU beside each other: the best one gets nearly all, whatever its lead.
+pub(super) const SHARPNESS_AGAINST_WASTE: f64 = 32.0;
 
 /// The claim of a critical job: larger than that of any rank.
 const CRITICAL_CLAIM: f64 = 1e6;
 
 /// Returns the cores of each member of the domain. `plain` are the cores of each member of each atom under plain sharing; `floor` is the
-/// part of them that every member keeps.
-pub(super) fn divide(domain: &Domain, candidates: &[Option<Candidate>], plain: &[Vec<f64>], floor: f64) -> Vec<f64> {
+/// part of them that every member keeps, `sharpness` the exponent on the index.
+pub(super) fn divide(
+    domain: &Domain,
+    candidates: &[Option<Candidate>],
+    plain: &[Vec<f64>],
+    (floor, sharpness): (f64, f64),
+) -> Vec<f64> {
     let mut given = vec![0.0; candidates.len()];
     for (atom, entitled) in domain.atoms.iter().zip(plain) {
-        let here = divide_atom(atom, candidates, entitled, floor, &given);
+        let here = divide_atom(atom, candidates, entitled, (floor, sharpness), &given);
         atom.members.iter().zip(here).for_each(|(&member, cores)| given[member] += cores);
     }
     given
@@ -38,21 +46,32 @@ pub(super) fn leave_the_floor(entitled: &mut [f64], floor: f64, is_broken: impl 
 }
 
 /// Returns the cores of one atom for each of its members; `given` are their cores in other atoms.
-fn divide_atom(atom: &Atom, candidates: &[Option<Candidate>], entitled: &[f64], floor: f64, given: &[f64]) -> Vec<f64> {
+fn divide_atom(
+    atom: &Atom,
+    candidates: &[Option<Candidate>],
+    entitled: &[f64],
+    (floor, sharpness): (f64, f64),
+    given: &[f64],
+) -> Vec<f64> {
     let members: Vec<Option<&Candidate>> = atom.members.iter().map(|&member| candidates[member].as_ref()).collect();
     let usable: Vec<f64> = members
         .iter()
         .zip(&atom.members)
         .map(|(candidate, &member)| candidate.map_or(0.0, |candidate| candidate.usable - given[member]))
         .collect();
-    divide_among(&members, entitled, floor, &usable)
+    divide_among(&members, entitled, (floor, sharpness), &usable)
 }
 
 /// Divides a resource: `entitled` are the members' parts under plain sharing, `usable` the parts that they can use.
-pub(super) fn divide_among(members: &[Option<&Candidate>], entitled: &[f64], floor: f64, usable: &[f64]) -> Vec<f64> {
+pub(super) fn divide_among(
+    members: &[Option<&Candidate>],
+    entitled: &[f64],
+    (floor, sharpness): (f64, f64),
+    usable: &[f64],
+) -> Vec<f64> {
     let ranked = || members.iter().flatten();
     let best = ranked().map(|c| c.milestone.log_index).fold(f64::NEG_INFINITY, f64::max);
-    let rank = |c: &Candidate| (SHARPNESS * (c.milestone.log_index - best)).exp();
+    let rank = |c: &Candidate| (sharpness * (c.milestone.log_index - best)).exp();
     let claim = |c: &Candidate| if c.is_critical { CRITICAL_CLAIM } else { rank(c) };
     let claims: Vec<f64> = members.iter().map(|candidate| candidate.map_or(0.0, claim)).collect();
     let all_claims: f64 = claims.iter().sum();
@@ -95,4 +114,28 @@ fn distribute(pool: f64, draws: &[f64], usable: &[f64], entitled: &[f64], cores:
     // No job can use the rest: divide it as plain sharing does.
     let whole: f64 = entitled.iter().sum();
     cores.iter_mut().zip(entitled).for_each(|(cores, entitled)| *cores += left.max(0.0) * entitled / whole);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::balanced::milestone::Milestone;
+    use model::Estimate;
+
+    #[test]
+    fn a_small_lead_gets_nearly_everything_only_where_jobs_waste_cpu() {
+        let ranked = |work: f64| {
+            let to_end = Estimate::exactly(work);
+            Candidate::new(
+                Milestone { name: "completion", work, log_index: -work.ln(), confidence: 1.0, to_end },
+                1.0,
+                2.0,
+            )
+        };
+        let jobs = [ranked(100.0), ranked(115.0)];
+        let members: Vec<_> = jobs.iter().map(Some).collect();
+        let first = |sharpness| divide_among(&members, &[1.0, 1.0], (0.05, sharpness), &[2.0, 2.0])[0] / 2.0;
+        assert!((0.7..0.8).contains(&first(SHARPNESS)), "{}", first(SHARPNESS));
+        assert!(first(SHARPNESS_AGAINST_WASTE) > 0.95, "{}", first(SHARPNESS_AGAINST_WASTE));
+    }
 }

@@ -38,8 +38,20 @@ struct CpuMark {
 /// A report, and the CPU-seconds used by then.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct ReportMark {
+    #[serde(default)]
+    at: Millis,
     current: f64,
     cpu: f64,
+}
+
+/// Units between two reports, and what they cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Paid {
+    /// Time of the earlier report.
+    pub(super) since: Millis,
+    /// CPU-seconds.
+    pub(super) cpu: f64,
+    pub(super) units: f64,
 }
 
 /// Measures one container's cost per unit.
@@ -63,6 +75,8 @@ pub(super) struct Work {
     pub(super) per_unit: f64,
     /// Whether the cost was measured, between two reports or in an earlier run; before that it may include the cost of the start.
     pub(super) is_measured: bool,
+    /// The units reported since the last tick.
+    pub(super) paid: Option<Paid>,
 }
 
 impl Work {
@@ -99,9 +113,7 @@ impl WorkMeter {
         }
         let is_carried = container.learning.is_carried;
         let progress = container.learning.progress.filter(|progress| progress.current.is_finite() && !is_carried);
-        if let Some(progress) = progress {
-            self.take_report(&progress, previous, present);
-        }
+        let paid = progress.and_then(|progress| self.take_report(&progress, previous, present));
         let done = cpu.as_secs_f64();
         let (per_unit, is_measured, reported_at) = match (self.report, earlier) {
             (Some(report), _) if self.units > 0.0 => (self.cpu / self.units, true, report.cpu),
@@ -117,25 +129,25 @@ impl WorkMeter {
             (None, _) => return None,
         };
         let is_valid = per_unit.is_finite() && per_unit > 0.0;
-        is_valid.then_some(Work { done, since_report: (done - reported_at).max(0.0), per_unit, is_measured })
+        is_valid.then_some(Work { done, since_report: (done - reported_at).max(0.0), per_unit, is_measured, paid })
     }
 
-    fn take_report(&mut self, progress: &Progress, previous: Option<CpuMark>, present: CpuMark) {
+    /// Takes a report; `Some` if it is new and counts on from the last one.
+    fn take_report(&mut self, progress: &Progress, previous: Option<CpuMark>, present: CpuMark) -> Option<Paid> {
         if self.report.is_some_and(|report| report.current == progress.current) {
-            return;
+            return None;
         }
         let cpu = cpu_at(progress.at, previous, present);
-        if let Some(report) = self.report {
-            let (units, used) = (progress.current - report.current, cpu - report.cpu);
-            if units > 0.0 && used >= 0.0 {
-                let cost = if report.current > 0.0 { used } else { AFTER_ZERO * used };
-                self.units = MEMORY * self.units + units;
-                self.cpu = MEMORY * self.cpu + cost;
-            } else {
-                (self.units, self.cpu) = (0.0, 0.0);
-            }
+        let before = self.report.replace(ReportMark { at: progress.at, current: progress.current, cpu })?;
+        let paid = Paid { since: before.at, cpu: cpu - before.cpu, units: progress.current - before.current };
+        if paid.units <= 0.0 || paid.cpu < 0.0 {
+            (self.units, self.cpu) = (0.0, 0.0);
+            return None;
         }
-        self.report = Some(ReportMark { current: progress.current, cpu });
+        let cost = if before.current > 0.0 { paid.cpu } else { AFTER_ZERO * paid.cpu };
+        self.units = MEMORY * self.units + paid.units;
+        self.cpu = MEMORY * self.cpu + cost;
+        (before.current > 0.0).then_some(paid)
     }
 }
 

@@ -1,0 +1,109 @@
+//! Waste: how much more CPU a unit of progress costs a job beside others than in its own turn.
+//!
+//! The threads of a training wait for each other, mostly spinning. Beside other jobs one thread of the team does not run while the others
+//! wait for it, so a unit costs up to ten times the CPU. Jobs with like shares lose most; where one job has nearly everything, little is
+//! lost. No counter of the kernel shows it: everybody is busy.
+//!
+//! The cost is measured over reports between which the job had nearly all cores that it can use (its turn), and over those in which it had
+//! less. Both are the latest ones, so a training with phases is compared with its present phase once it has had another turn. What a job
+//! pays in another way beside others (caches, a slower clock) is less than [`WASTEFUL`].
+
+use super::work::Paid;
+use model::{Millis, WASTEFUL};
+use serde::{Deserialize, Serialize};
+
+/// In its turn a job has at least this part of the cores that it can use.
+const TURN: f64 = 0.8;
+
+/// CPU at a report is interpolated between ticks, so a cost is known after so many CPU-seconds.
+const ENOUGH_S: f64 = 0.5;
+
+/// The costs of one container.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Waste {
+    /// Whether the last offer was a turn, and since when offers have been like it.
+    offer: Option<(bool, Millis)>,
+    /// CPU-seconds and units since then.
+    paid: Paid,
+    in_turn: Option<f64>,
+    beside: Option<f64>,
+}
+
+impl Waste {
+    /// Takes the units that were reported since the last tick.
+    pub(super) fn after(&mut self, paid: Option<Paid>) {
+        let (Some((is_turn, since)), Some(paid)) = (self.offer, paid) else { return };
+        if paid.since < since {
+            return;
+        }
+        self.paid.cpu += paid.cpu;
+        self.paid.units += paid.units;
+        if self.paid.cpu >= ENOUGH_S {
+            let cost = Some(self.paid.cpu / self.paid.units);
+            if is_turn {
+                self.in_turn = cost
+            } else {
+                self.beside = cost
+            }
+            self.paid = Paid::default();
+        }
+    }
+
+    /// Records that the job may use `cores` from `now` on, of those that it could use alone.
+    pub(super) fn offer(&mut self, now: Millis, cores: f64, most: f64) {
+        let is_turn = cores >= TURN * most;
+        if self.offer.is_none_or(|(was_turn, _)| was_turn != is_turn) {
+            self.offer = Some((is_turn, now));
+            self.paid = Paid::default();
+        }
+    }
+
+    /// What a unit costs beside others, as a multiple of its cost in the job's own turn; `None` until both are known.
+    pub(super) fn factor(&self) -> Option<f64> {
+        Some(self.beside? / self.in_turn?)
+    }
+
+    /// Whether it had nearly all cores that it can use since the last tick.
+    pub(super) fn has_turn(&self) -> bool {
+        self.offer.is_some_and(|(is_turn, _)| is_turn)
+    }
+
+    pub(super) fn is_wasteful(&self) -> bool {
+        self.factor().is_some_and(|factor| factor > WASTEFUL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The factor after these offers, in cores of two, and the CPU-seconds that a unit cost meanwhile.
+    fn factor(offers: &[(f64, f64)]) -> Option<f64> {
+        let mut waste = Waste::default();
+        for (second, &(cores, cost)) in offers.iter().enumerate() {
+            let since = Millis::from_secs(second as u64);
+            waste.offer(since, cores, 2.0);
+            waste.after(Some(Paid { since, cpu: cost, units: 1.0 }));
+        }
+        waste.factor()
+    }
+
+    #[test]
+    fn costs_beside_others_are_compared_with_those_of_the_last_turn() {
+        assert_eq!(factor(&[(0.5, 3.0), (1.0, 3.0)]), None, "it had no turn yet");
+        assert_eq!(factor(&[(1.9, 1.0), (0.1, 3.0)]), Some(3.0));
+        assert_eq!(factor(&[(1.9, 1.0), (0.1, 3.0), (1.9, 2.5)]), Some(1.2), "another phase of the training");
+        assert_eq!(factor(&[(1.9, 0.25), (0.1, 0.25), (0.1, 0.25)]), None, "too little CPU to know");
+    }
+
+    #[test]
+    fn units_that_began_before_the_turn_say_nothing() {
+        let mut waste = Waste::default();
+        waste.offer(Millis(1000), 1.9, 2.0);
+        waste.after(Some(Paid { since: Millis(900), cpu: 9.0, units: 1.0 }));
+        waste.after(Some(Paid { since: Millis(1100), cpu: 1.0, units: 1.0 }));
+        waste.offer(Millis(3000), 0.1, 2.0);
+        waste.after(Some(Paid { since: Millis(3000), cpu: 2.0, units: 1.0 }));
+        assert_eq!((waste.factor(), waste.is_wasteful(), waste.has_turn()), (Some(2.0), true, false));
+    }
+}
