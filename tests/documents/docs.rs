@@ -78,7 +78,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("target/release/flowctl top", Test("tests/kernel/top.rs", "keys_sort_filter_release_and_govern_and_q_restores_the_terminal")),
     ("pip install flowcon_cli-*.whl", Test("tests/kernel/packages.rs", "\"install\", \"--no-index\"")),
     ("sha256sum --check --ignore-missing SHA256SUMS", Test("tests/kernel/packages.rs", "\"--check\", \"--ignore-missing\"")),
-    ("docker load --input flowcond-image-*.tar.gz", Test(IMAGE_TEST, "\"load\", \"--input\"")),
+    ("docker load --input flowcond-image-*.tar", Test(IMAGE_TEST, "\"load\", \"--input\"")),
     (
         "docker run --detach --name flowcond --restart unless-stopped --pid host --cgroupns host --uts host --network none --read-only \
          --cap-drop ALL --security-opt no-new-privileges --volume /sys/fs/cgroup:/sys/fs/cgroup \

@@ -53,7 +53,7 @@ fn wait_for_weight(engine: &Engine, what: &str, id: &str, fits: impl Fn(u32) -> 
 fn the_image_governs_its_neighbours_and_their_originals_are_restored_when_it_stops_or_after_it_was_killed() {
     let engine = Engine::start();
     let packages = Packages::of_built(&["image"]);
-    let image = packages.file("flowcond-image-", ".tar.gz");
+    let image = packages.file("flowcond-image-", ".tar");
     let loaded = engine.docker(&["load", "--input", &image.display().to_string()]);
     assert!(loaded.contains("flowcond:latest"), "{loaded}");
     fs::create_dir(engine.dir().join("run")).unwrap();
