@@ -29,7 +29,8 @@ const VM_INSTALL: Place = Script("integration/vm/guest/part-10-install");
 const VM_SYSTEM: Place = Script("integration/vm/guest/part-40-system");
 const VM_ACCESS: Place = Script("integration/vm/guest/part-60-access");
 const VM_TARBALL: Place = Script("integration/vm/guest/part-80-tarball");
-const README: Place = Test("tests/documents/readme.rs", "the_documented_installation_works");
+const CARGO: Place = Test("tests/documents/readme.rs", "cargo_runs_flowctl_by_default_and_flowcond_by_its_name");
+const IMAGE_TEST: &str = "tests/engine/packages.rs";
 const LISTS: Place = Test("src/lab/bench/list.rs", "the_shipped_lists_are_valid");
 
 #[rustfmt::skip]
@@ -40,7 +41,6 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("IMAGE=pytorch/pytorch sh docker-run.sh", Test("tests/documents/examples.rs", "\"docker-run.sh\"")),
     ("apt install ./flowcon_*.deb", VM_INSTALL),
     ("apt purge flowcon", Script("integration/vm/guest/part-70-upgrade")),
-    ("cargo build --release", Script("integration/gpu/check")),
     ("df /var/lib/flowcon", VM_SYSTEM),
     ("dmesg", VM_SYSTEM),
     ("flowcon-*/install.sh --uninstall", VM_TARBALL),
@@ -72,14 +72,23 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/documents/examples.rs", "forgotten is adopted")),
     ("flowctl demo", Test("tests/trials/demo.rs", "demo(&[")),
     ("flowctl top", Test("tests/kernel/top.rs", "keys_sort_filter_release_and_govern_and_q_restores_the_terminal")),
-    ("install -m 644 -D config/flowcond.toml /etc/flowcon/flowcond.toml", README),
-    ("install -m 644 -D systemd/flowcon.sysusers /usr/lib/sysusers.d/flowcon.conf && systemd-sysusers", README),
-    ("install -m 644 systemd/flowcond.service /etc/systemd/system/", README),
-    ("install -m 755 target/release/flowcond target/release/flowctl /usr/bin/", README),
     ("journalctl -u flowcond", VM_SYSTEM),
     ("journalctl -u flowcond -n 50", VM_SYSTEM),
     ("python train.py", Test("tests/documents/docs.rs", "python train.py")),
-    ("sudo target/release/flowctl demo", Test("tests/trials/demo.rs", "demo(&[")),
+    ("target/release/flowctl top", Test("tests/kernel/top.rs", "keys_sort_filter_release_and_govern_and_q_restores_the_terminal")),
+    ("pip install flowcon_cli-*.whl", Test("tests/kernel/packages.rs", "\"install\", \"--no-index\"")),
+    ("sha256sum --check --ignore-missing SHA256SUMS", Test("tests/kernel/packages.rs", "\"--check\", \"--ignore-missing\"")),
+    ("docker load --input flowcond-image-*.tar", Test(IMAGE_TEST, "\"load\", \"--input\"")),
+    (
+        "docker run --detach --name flowcond --restart unless-stopped --pid host --cgroupns host --uts host --network none --read-only \
+         --cap-drop ALL --security-opt no-new-privileges --volume /sys/fs/cgroup:/sys/fs/cgroup \
+         --volume /var/run/docker.sock:/var/run/docker.sock --volume flowcon:/var/lib/flowcon --volume /run/flowcon:/run/flowcon flowcond",
+        Test(IMAGE_TEST, "fn options"),
+    ),
+    ("docker exec flowcond flowctl status", Test(IMAGE_TEST, "exec flowcond flowctl status")),
+    ("docker stop flowcond", Test(IMAGE_TEST, "stop flowcond")),
+    ("cargo run --release -- demo", CARGO),
+    ("cargo run --release --bin flowcond", CARGO),
     ("systemctl daemon-reload", VM_SYSTEM),
     ("systemctl enable --now flowcon-exporter", VM_ACCESS),
     ("systemctl enable --now flowcond", VM_INSTALL),
@@ -171,6 +180,8 @@ impl Machine {
             symlink(binary, dir.path().join(binary.file_name().unwrap())).unwrap();
         }
         symlink(crate::texts::root().join("config"), dir.path().join("config")).unwrap();
+        fs::create_dir(dir.path().join("target")).unwrap();
+        symlink(dir.path(), dir.path().join("target/release")).unwrap();
         fs::write(dir.path().join("python"), TRAINING).unwrap();
         fs::set_permissions(dir.path().join("python"), fs::Permissions::from_mode(0o755)).unwrap();
         Machine { engine, daemon, dir }
@@ -297,6 +308,7 @@ fn jobs_are_started_with_their_labels_and_logs_are_parsed() {
     );
     let _plain = machine.spawn("flowctl run -- COMMAND", &[("COMMAND", "python train.py")]);
     let _same = machine.spawn("flowctl run -- python train.py", &[]);
+    let _built = machine.spawn("target/release/flowctl run -- python train.py", &[]);
     let no_mps = machine.run_failing("flowctl run --gpu-share 40% -- python train.py", &[]);
     assert!(no_mps.contains("no MPS control daemon runs"), "{no_mps}");
     machine.daemon.wait_for_job("weighty", "it is read", SOON, |job| job["metric"]["name"] == "loss");
@@ -304,7 +316,7 @@ fn jobs_are_started_with_their_labels_and_logs_are_parsed() {
     let scopes = eventually("the commands are read", SOON, || {
         let is_read = |job: &Value| job["runtime"] == "scope" && job["metric"]["name"] == "loss";
         let jobs: Vec<Value> = machine.daemon.jobs().into_iter().filter(is_read).collect();
-        (jobs.len() == 4).then_some(jobs)
+        (jobs.len() == 5).then_some(jobs)
     });
     let explained: Vec<Value> = scopes.iter().map(|job| machine.explained(job["name"].as_str().unwrap())).collect();
     assert!(explained.iter().any(|job| job["weight"] == 3.0), "{explained:#?}");

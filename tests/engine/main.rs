@@ -15,6 +15,7 @@ mod history;
 mod holdback;
 mod job_logs;
 mod owners;
+mod packages;
 mod prior_runs;
 mod restore;
 mod runtime;

@@ -10,6 +10,7 @@ mod flowctl;
 mod freezer;
 mod gpu;
 mod output;
+mod packages;
 mod prometheus;
 #[path = "../pty/mod.rs"]
 mod pty;

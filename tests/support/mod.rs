@@ -6,6 +6,7 @@ pub mod daemon;
 pub mod engine;
 pub mod gpu;
 pub mod job;
+pub mod package;
 pub mod podman;
 pub mod program;
 pub mod proxy;

@@ -112,7 +112,7 @@ fn of_markdown(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, block) in text.split("```").enumerate() {
         match (at % 2, block.strip_prefix("sh\n")) {
-            (1, Some(code)) => found.extend(code.lines().filter_map(typed)),
+            (1, Some(code)) => found.extend(code.replace("\\\n    ", "").lines().filter_map(typed)),
             (1, None) => {} // a diagram
             _ => {
                 let (rows, prose): (Vec<&str>, Vec<&str>) = block.lines().partition(|line| line.starts_with("| `flow"));
