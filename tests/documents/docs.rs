@@ -203,7 +203,7 @@ impl Machine {
     }
 
     /// Runs a command until it has been carried out, for which the engine may need longer than the reply to it may take.
-    fn run_until_ok(&self, command: &str, names: &[(&str, &str)]) {
+    pub(crate) fn run_until_ok(&self, command: &str, names: &[(&str, &str)]) {
         carried_out(command, || self.bash(command, names).output().unwrap());
     }
 

@@ -160,3 +160,13 @@ fn examples_of_the_configuration_are_valid() {
     }
     assert!(examples >= 3, "{examples} examples");
 }
+
+#[test]
+fn the_drop_in_for_gpus_is_that_of_the_manual() {
+    let texts = ["integration/site/src/tasks/gpu.md", "src/cli/help/topics/operations.txt"];
+    let [page, manual] = texts.map(|path| crate::texts::read(&crate::texts::root().join(path)));
+    let drop_in = page.split("```ini\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    let lines: Vec<&str> = drop_in.lines().collect();
+    assert!(lines.len() == 4 && lines.iter().all(|line| words(&manual).contains(line)), "{lines:?}");
+}

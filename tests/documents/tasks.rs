@@ -50,7 +50,7 @@ fn trials_of_a_sweep_run_two_at_a_time_or_all_together() {
 }
 
 #[test]
-fn a_policy_that_only_watches_says_so_and_is_left_again() {
+fn a_job_is_only_watched_then_governed_pinned_restored_and_stopped() {
     let machine = Machine::start(&[]);
     machine.run_container("one", &[GOVERNED], GROWING);
     machine.run_ok("flowctl policy fair", &[]);
@@ -65,6 +65,11 @@ fn a_policy_that_only_watches_says_so_and_is_left_again() {
     machine.daemon.wait_for_job("one", "is pinned", SOON, |job| job["pinned_share"] == 0.4);
     let status = machine.run_ok("flowctl status", &[]);
     assert!(page("prefer.md").contains("“pinned”") && status.contains("pinned"), "{status}");
+    machine.run_until_ok("flowctl restore", &[]);
+    let shares = machine.run_ok("docker inspect -f \"{{.HostConfig.CpuShares}}\" NAME", &[("NAME", "one")]);
+    assert_eq!(shares.trim(), "0", "as it was started");
+    machine.run_ok("docker stop NAME", &[("NAME", "one")]);
+    eventually("it has ended", SOON, || machine.daemon.jobs().is_empty().then_some(()));
 }
 
 #[test]

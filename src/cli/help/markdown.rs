@@ -25,15 +25,15 @@ pub(super) fn write(folder: &Path, programs: Vec<(Command, &str)>) -> io::Result
 
 fn prose(topic: &Topic) -> String {
     let headings: Vec<&str> = topic.sections.iter().map(|section| section.heading).collect();
-    let mut page = format!("# {}\n\n{}.\n", topic.name, escaped(&capitalised(topic.about)));
+    let mut page = format!("# {}\n", escaped(&capitalised(topic.about)));
     for Section { heading, parts } in &topic.sections {
         let _ = write!(page, "\n## {}\n", capitalised(&lower(heading))); // writing to a String cannot fail
         for part in parts {
             let _ = match part {
                 Part::Paragraph(words) => write!(page, "\n{}\n", linked(words, &headings)),
                 Part::Code(code) => write!(page, "\n```sh\n{code}\n```\n"),
-                Part::Item(word, meaning) if !word.contains(' ') => {
-                    write!(page, "\n`{word}`\n: {}\n", linked(meaning, &headings))
+                Part::Item(code, meaning) if !code.contains(' ') || code.contains(" = ") => {
+                    write!(page, "\n`{code}`\n: {}\n", linked(meaning, &headings))
                 }
                 Part::Item(term, meaning) => write!(page, "\n{}\n: {}\n", escaped(term), linked(meaning, &headings)),
             };
@@ -124,22 +124,18 @@ fn usage(page: &mut String, command: &Command) {
 fn item(page: &mut String, argument: &Arg) {
     let short = argument.get_short().map(|letter| format!("`-{letter}`, ")).unwrap_or_default();
     let help = argument.get_long_help().or(argument.get_help()).map(text).unwrap_or_default();
-    let _ = write!(page, "\n{short}`{argument}`\n: {}\n", help.replace('\n', "\n  "));
-    if !argument.get_action().takes_values() {
-        return;
-    }
+    let takes_values = argument.get_action().takes_values(); // others have internal ones
+    let defaults = argument.get_default_values().iter().filter(|_| takes_values);
+    let default = defaults.map(|value| format!(" (default: `{}`)", value.to_string_lossy())).collect::<String>();
+    let _ = write!(page, "\n{short}`{argument}`\n: {}{default}\n", help.replace('\n', "\n  "));
     let values = argument.get_possible_values();
-    let values: Vec<_> = values.iter().filter(|value| !value.is_hide_set()).collect();
-    if !values.is_empty() {
+    let mut values = values.iter().filter(|value| takes_values && !value.is_hide_set()).peekable();
+    if values.peek().is_some() {
         page.push('\n');
     }
     for value in values {
         let help = value.get_help().map(|help| format!(": {}", text(help))).unwrap_or_default();
         let _ = writeln!(page, "  - `{}`{help}", value.get_name());
-    }
-    let defaults: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    if !defaults.is_empty() {
-        let _ = write!(page, "\n  Default: `{}`\n", defaults.join(" "));
     }
 }
 
@@ -174,7 +170,7 @@ mod tests {
                 Section { heading: "MPS", parts: vec![Part::Code("flowctl ps  # list".to_owned())] },
             ],
         };
-        let expected = "# name\n\nWhat it is.\n\n## A lost node\n\nFiles \\*.toml, see [MPS](#mps), `a_b <c>`.\n\n\
+        let expected = "# What it is\n\n## A lost node\n\nFiles \\*.toml, see [MPS](#mps), `a_b <c>`.\n\n\
             `flowcon.weight=2`\n: Its weight.\n\na \\[term\\]\n: See [A lost node](#a-lost-node).\n\n\
             ## MPS\n\n```sh\nflowctl ps  # list\n```\n";
         assert_eq!(prose(&topic), expected);
@@ -197,7 +193,7 @@ mod tests {
         flowctl.build();
         let page = program(&flowctl);
         let expected = "# flowctl\n\nControl\n\n```text\nflowctl [OPTIONS] [COMMAND]\n```\n\n\
-            `-o`, `--output <FORMAT>`\n: Output format\n\n  Default: `table`\n\n\
+            `-o`, `--output <FORMAT>`\n: Output format (default: `table`)\n\n\
             ## Commands\n\n- [`flowctl run`](#flowctl-run): Run a command\n\n\
             ## flowctl run\n\nRun a command\n\n```text\nflowctl run [OPTIONS] <WHEN>\n```\n\n\
             `--keep`\n: Keep \\<it\\>\n\n`<WHEN>`\n: The time\n\n  - `now`\n  - `later`\n\n\
