@@ -10,6 +10,14 @@ fn page(name: &str) -> String {
     crate::texts::read(&crate::texts::root().join("integration/site/src/tasks").join(name))
 }
 
+/// The names of the columns of `flowctl status` in a text.
+fn header(text: &str) -> Vec<&str> {
+    text.lines()
+        .find(|line| line.starts_with("NAME "))
+        .map(|line| line.split_whitespace().collect())
+        .unwrap_or_default()
+}
+
 #[test]
 fn a_command_is_preferred_by_its_labels() {
     let machine = Machine::start(&[]);
@@ -56,7 +64,10 @@ fn a_job_is_only_watched_then_governed_pinned_restored_and_stopped() {
     machine.run_ok("flowctl policy fair", &[]);
     machine.daemon.wait_for_job("one", "is watched", SOON, |job| job["rule"] == "observe-only");
     let status = machine.run_ok("flowctl status", &[]);
-    assert!(page("watch.md").contains("“observing”") && status.contains("observing"), "{status}");
+    let page_of_watching = page("watch.md");
+    assert!(!header(&status).is_empty());
+    assert_eq!(header(&status), header(&page_of_watching));
+    assert!(page_of_watching.contains("policy only observes") && status.contains("policy only observes"), "{status}");
     machine.run_ok("flowctl policy balanced", &[]);
     machine
         .daemon
