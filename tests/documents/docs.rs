@@ -225,11 +225,11 @@ impl Machine {
         Running(bash.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    pub(crate) fn run_container(&self, name: &str, labels: &[&str], script: &str) -> String {
+    fn run_container(&self, name: &str, labels: &[&str], script: &str) -> String {
         self.engine.run(RunSpec { name, labels, script, ..RunSpec::default() })
     }
 
-    fn wait_for_weight(&self, what: &str, id: &str, fits: impl Fn(u32) -> bool) {
+    pub(crate) fn wait_for_weight(&self, what: &str, id: &str, fits: impl Fn(u32) -> bool) {
         eventually(what, SOON, || fits(self.engine.cpu_weight(id)).then_some(()));
     }
 

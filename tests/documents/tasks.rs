@@ -3,7 +3,7 @@
 
 use super::docs::{GOVERNED, Machine, SOON, json};
 use crate::support::daemon::eventually;
-use crate::support::engine::{GROWING, IMAGE};
+use crate::support::engine::{GROWING, IMAGE, RunSpec};
 use regex::Regex;
 
 fn page(name: &str) -> String {
@@ -60,7 +60,9 @@ fn trials_of_a_sweep_run_two_at_a_time_or_all_together() {
 #[test]
 fn a_job_is_only_watched_then_governed_pinned_restored_and_stopped() {
     let machine = Machine::start(&[]);
-    machine.run_container("one", &[GOVERNED], GROWING);
+    let options = &["--cpu-shares", "700"];
+    let one = machine.engine.run(RunSpec { name: "one", labels: &[GOVERNED], options, script: GROWING });
+    let original = machine.engine.cpu_weight(&one);
     machine.run_ok("flowctl policy fair", &[]);
     machine.daemon.wait_for_job("one", "is watched", SOON, |job| job["rule"] == "observe-only");
     let status = machine.run_ok("flowctl status", &[]);
@@ -73,12 +75,12 @@ fn a_job_is_only_watched_then_governed_pinned_restored_and_stopped() {
         .daemon
         .wait_for_job("one", "is governed", SOON, |job| job["rule"].is_string() && job["rule"] != "observe-only");
     machine.run_ok("flowctl pin JOB 40%", &[("JOB", "one")]);
-    machine.daemon.wait_for_job("one", "is pinned", SOON, |job| job["pinned_share"] == 0.4);
+    machine.wait_for_weight("it is pinned", &one, |weight| weight != original);
     let status = machine.run_ok("flowctl status", &[]);
     assert!(page("prefer.md").contains("“pinned”") && status.contains("pinned"), "{status}");
     machine.run_until_ok("flowctl restore", &[]);
     let shares = machine.run_ok("docker inspect -f \"{{.HostConfig.CpuShares}}\" NAME", &[("NAME", "one")]);
-    assert_eq!(shares.trim(), "0", "as it was started");
+    assert_eq!((shares.trim(), machine.engine.cpu_weight(&one)), ("700", original), "as it was started");
     machine.run_ok("docker stop NAME", &[("NAME", "one")]);
     eventually("it has ended", SOON, || machine.daemon.jobs().is_empty().then_some(()));
 }
