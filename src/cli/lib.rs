@@ -182,12 +182,9 @@ enum Verb {
     },
     /// Show help for a command or a topic: labels, policy, limits, operations, threads, cluster, gpu, security
     Help(help::HelpArgs),
-    /// Write the manual pages into a folder, for packages
+    /// Write the manual pages into a folder, for packages and the documentation site
     #[command(name = "__manual", hide = true)]
-    Manual {
-        /// The folder for `man1` and the other sections
-        folder: PathBuf,
-    },
+    Manual(help::ManualArgs),
 }
 
 /// Runs one command line and returns its exit code; `flowsim` is the command line of the simulator, for the manual.
@@ -244,7 +241,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
             block_on(completion::names(&Client::new(&socket, cli.common.timeout), of, &screen))?
         }
         Verb::Help(args) => help::run(&args, usage::command(), &screen),
-        Verb::Manual { folder } => help::write_manual(&folder, usage::command(), flowsim()),
+        Verb::Manual(args) => help::write_manual(&args, usage::command(), flowsim()),
         Verb::Logs(args) => logs::run(&args, &client, screen.format),
         Verb::CheckLog(args) => check_log::run(&args, &client, screen.format),
         Verb::Cluster(args) => {

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(40);
+pub(crate) const SOON: Duration = Duration::from_secs(40);
 
 /// Where a command is tested that cannot run here, or is tested in more detail elsewhere.
 enum Place {
@@ -37,6 +37,9 @@ const LISTS: Place = Test("src/lab/bench/list.rs", "the_shipped_lists_are_valid"
 const ELSEWHERE: &[(&str, Place)] = &[
     ("./integration/test", Script(".ci/run")),
     ("IMAGE=pytorch/pytorch docker compose -f compose.yaml up -d", Test("tests/documents/examples.rs", "\"up\", \"--detach\"")),
+    ("docker compose -f compose.yaml up -d", Test("tests/documents/examples.rs", "\"up\", \"--detach\"")),
+    ("docker compose -f compose.yaml down", Test("tests/documents/examples.rs", "\"down\", \"--timeout\"")),
+    ("curl -sf http://127.0.0.1:9713/metrics", Test("tests/documents/docs.rs", "\"http://127.0.0.1:9713/metrics\"")),
     ("docker-compose", Test("tests/documents/examples.rs", "\"docker-compose\"")),
     ("IMAGE=pytorch/pytorch sh docker-run.sh", Test("tests/documents/examples.rs", "\"docker-run.sh\"")),
     ("apt install ./flowcon_*.deb", VM_INSTALL),
@@ -112,7 +115,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
 fn every_documented_command_is_run_by_a_test() {
     let commands = crate::texts::commands();
     assert!(commands.len() > 60, "{commands:#?}");
-    let here = include_str!("docs.rs").split("\n#[test]").collect::<Vec<_>>().join("");
+    let here = [include_str!("docs.rs"), include_str!("tasks.rs")].concat();
     let here = regex::Regex::new(r"\(\s+").unwrap().replace_all(&here, "(").into_owned();
     let is_here = |command: &str| {
         ["run_ok", "run_until_ok", "spawn", "run_failing", "run_any"]
@@ -157,18 +160,18 @@ fn has(line: &str, command: &str) -> bool {
 }
 
 /// The environment assumed by the documentation: an engine, a daemon, our programs and a `python` that trains.
-struct Machine {
-    engine: Engine,
-    daemon: Daemon,
+pub(crate) struct Machine {
+    pub(crate) engine: Engine,
+    pub(crate) daemon: Daemon,
     dir: tempfile::TempDir,
 }
 
-/// A fake `python` whose `train.py` prints a falling loss.
-const TRAINING: &str = "#!/bin/sh\n[ \"$1\" = train.py ] || exit 9\ntrap 'exit 0' TERM\ni=0; while [ $i -lt 9000 ]; do i=$((i+1)); \
+/// A fake `python` whose `train.py` prints a falling loss, until it is removed.
+const TRAINING: &str = "#!/bin/sh\n[ \"$1\" = train.py ] || exit 9\ntrap 'exit 0' TERM\ni=0; while [ -e \"$0\" ] && [ $i -lt 9000 ]; do i=$((i+1)); \
     echo \"step $i/9000 loss: $((90000-10*i))\"; sleep 0.1; done\n";
 
 impl Machine {
-    fn start(settings: &[&str]) -> Machine {
+    pub(crate) fn start(settings: &[&str]) -> Machine {
         let engine = Engine::start();
         let usual = ["policy.interval=2s"];
         let daemon = Daemon::start(&engine.address(), &[&usual, settings].concat());
@@ -204,14 +207,14 @@ impl Machine {
     }
 
     /// Runs a command that must succeed, and returns its standard output.
-    fn run_ok(&self, command: &str, names: &[(&str, &str)]) -> String {
+    pub(crate) fn run_ok(&self, command: &str, names: &[(&str, &str)]) -> String {
         let output = self.bash(command, names).output().unwrap();
         assert!(output.status.success(), "`{command}`: {}", text_of(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// Runs a command until it has been carried out, for which the engine may need longer than the reply to it may take.
-    fn run_until_ok(&self, command: &str, names: &[(&str, &str)]) {
+    pub(crate) fn run_until_ok(&self, command: &str, names: &[(&str, &str)]) {
         carried_out(command, || self.bash(command, names).output().unwrap());
     }
 
@@ -228,7 +231,7 @@ impl Machine {
     }
 
     /// Starts a command that runs until it is stopped.
-    fn spawn(&self, command: &str, names: &[(&str, &str)]) -> Running {
+    pub(crate) fn spawn(&self, command: &str, names: &[(&str, &str)]) -> Running {
         let mut bash = self.bash(command, names);
         Running(bash.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
@@ -237,12 +240,12 @@ impl Machine {
         self.engine.run(RunSpec { name, labels, script, ..RunSpec::default() })
     }
 
-    fn wait_for_weight(&self, what: &str, id: &str, fits: impl Fn(u32) -> bool) {
+    pub(crate) fn wait_for_weight(&self, what: &str, id: &str, fits: impl Fn(u32) -> bool) {
         eventually(what, SOON, || fits(self.engine.cpu_weight(id)).then_some(()));
     }
 
     /// The explanation of a job as JSON.
-    fn explained(&self, job: &str) -> Value {
+    pub(crate) fn explained(&self, job: &str) -> Value {
         json(&self.daemon.stdout_of(&["explain", job, "-o", "json"]))["explanation"].clone()
     }
 
@@ -255,12 +258,12 @@ fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// A command with its children, killed when dropped.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     fn first_line(&mut self) -> String {
@@ -287,7 +290,7 @@ impl Drop for Running {
     }
 }
 
-const GOVERNED: &str = "flowcon.enable=true";
+pub(crate) const GOVERNED: &str = "flowcon.enable=true";
 
 #[test]
 fn jobs_are_started_with_their_labels_and_logs_are_parsed() {

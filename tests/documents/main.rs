@@ -12,7 +12,9 @@ mod manual;
 mod readme;
 #[path = "../served/mod.rs"]
 mod served;
+mod site;
 #[path = "../support/mod.rs"]
 mod support;
+mod tasks;
 #[path = "../texts/mod.rs"]
 mod texts;

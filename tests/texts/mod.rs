@@ -1,4 +1,4 @@
-//! Finds the commands in user-facing texts: README, help topics, `--help` of the programs, comments in shipped configuration.
+//! Finds the commands in user-facing texts: README, site, help topics, `--help` of the programs, comments in shipped configuration.
 //!
 //! All code and text in backticks is either a known word or a command. Anything that is not a known word counts as a command and must
 //! be run by a test.
@@ -51,6 +51,9 @@ const TOPICS: [&str; 9] =
 pub fn commands() -> BTreeSet<String> {
     let mut found = Vec::new();
     found.extend(of_markdown(&read(&root().join("README.md"))));
+    for folder in ["integration/site/src", "integration/site/src/tasks"] {
+        files(&root().join(folder)).iter().for_each(|page| found.extend(of_markdown(&read(page))));
+    }
     TOPICS.iter().for_each(|topic| found.extend(of_topic(&stdout_of(env!("CARGO_BIN_EXE_flowctl"), &["help", topic]))));
     found.extend(of_prose(&stdout_of(env!("CARGO_BIN_EXE_flowctl"), &["config", "keys", "-o", "wide"])));
     helps().iter().for_each(|help| found.extend(of_prose(help)));
@@ -76,7 +79,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     entries
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .filter(|path| path.extension().is_some_and(|e| e == "toml" || e == "md"))
         .collect()
 }
 

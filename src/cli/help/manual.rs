@@ -1,11 +1,9 @@
 //! Man pages: programs and subcommands from clap, the configuration from its registry of keys, and the help topics.
 
-use super::{Part, Topic};
-use crate::{flowcond, flowcoord};
+use super::{Part, Topic, topics};
 use clap::Command;
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, italic, roman};
-use config::{KEYS, Settings};
+use clap_mangen::roff::{Roff, bold, roman};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -27,13 +25,15 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-gpu", "7"),
 ];
 
-pub(super) fn write(folder: &Path, flowctl: Command, flowsim: Command, topics: &[Topic]) -> io::Result<()> {
-    let programs = [(flowctl, "1"), (flowsim, "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
+pub(super) fn write(folder: &Path, programs: Vec<(Command, &str)>) -> io::Result<()> {
     for (command, section) in programs {
         write_command(folder, command, section)?;
     }
-    save(folder, "flowcond.toml", "5", &configuration())?;
-    topics.iter().try_for_each(|topic| save(folder, &format!("flowcon-{}", topic.name), "7", &prose(topic)))
+    save(folder, "flowcond.toml", "5", &prose("flowcond.toml", "5", &topics::configuration()))?;
+    topics::all().iter().try_for_each(|topic| {
+        let name = format!("flowcon-{}", topic.name);
+        save(folder, &name, "7", &prose(&name, "7", topic))
+    })
 }
 
 /// Writes the page of a program and of each subcommand, such as `flowctl-config-check(1)`.
@@ -78,9 +78,8 @@ fn see_also(but: &str) -> Roff {
     section
 }
 
-fn prose(topic: &Topic) -> Vec<u8> {
-    let name = format!("flowcon-{}", topic.name);
-    let mut page = start_page(&name, "7", topic.about);
+fn prose(name: &str, section: &str, topic: &Topic) -> Vec<u8> {
+    let mut page = start_page(name, section, topic.about);
     for section in &topic.sections {
         page.control("SH", [section.heading]);
         for part in &section.parts {
@@ -94,23 +93,5 @@ fn prose(topic: &Topic) -> Vec<u8> {
             };
         }
     }
-    [page.to_roff().into_bytes(), see_also(&name).to_roff().into_bytes()].concat()
-}
-
-fn configuration() -> Vec<u8> {
-    let default = Settings::default();
-    let mut page = start_page("flowcond.toml", "5", "the configuration of flowcond");
-    page.control("SH", ["FILES"]);
-    page.text([roman(
-        "/etc/flowcon/flowcond.toml, then /etc/flowcon/flowcond.d/*.toml in the order of their names, then environment variables \
-         (policy.interval is FLOWCON_POLICY_INTERVAL), then flags; later ones take precedence. `flowcond check-config` names file, line and \
-         key of each mistake; `systemctl reload flowcond` applies changes, and keeps the current settings if there is a mistake.",
-    )]);
-    page.control("SH", ["KEYS"]);
-    page.text([roman("A dot separates section and key: policy.interval is the key interval under [policy].")]);
-    for key in KEYS {
-        let shown = (key.show)(&default);
-        page.control("TP", []).text([bold(key.name), roman(" = "), italic(shown)]).text([roman(key.help)]);
-    }
-    [page.to_roff().into_bytes(), see_also("flowcond.toml").to_roff().into_bytes()].concat()
+    [page.to_roff().into_bytes(), see_also(name).to_roff().into_bytes()].concat()
 }

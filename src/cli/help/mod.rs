@@ -1,13 +1,15 @@
 //! `flowctl help`: help on commands, from clap, and on topics: labels, policies, limits and others.
 //!
-//! `manual` turns the same text into man pages.
+//! `manual` turns the same text into man pages, and `markdown` into pages of the documentation site.
 
 mod manual;
+mod markdown;
 mod topics;
 
+use crate::{flowcond, flowcoord};
 use clap::Command;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 use term::exit::{Exit, Failure};
 use term::screen::Screen;
 use term::text;
@@ -66,9 +68,21 @@ pub(crate) fn run(args: &HelpArgs, flowctl: Command, screen: &Screen) -> Result<
     Ok(screen.print(&command.render_long_help().to_string())?)
 }
 
-/// Writes the man pages of all programs into `folder`, as `man1/flowctl.1` and so on.
-pub(crate) fn write_manual(folder: &Path, flowctl: Command, flowsim: Command) -> Result<(), Failure> {
-    Ok(manual::write(folder, flowctl, flowsim, &topics::all())?)
+/// Arguments of `flowctl __manual`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ManualArgs {
+    /// The folder for `man1` and the other sections
+    folder: PathBuf,
+    /// Write Markdown for the documentation site instead: one page for each program, topic and the configuration
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Writes the manual of all programs into a folder, as `man1/flowctl.1` and so on, or as `flowctl.md` and so on.
+pub(crate) fn write_manual(args: &ManualArgs, flowctl: Command, flowsim: Command) -> Result<(), Failure> {
+    let programs = vec![(flowctl, "1"), (flowsim, "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
+    let write = if args.markdown { markdown::write } else { manual::write };
+    Ok(write(&args.folder, programs)?)
 }
 
 fn page(topic: &Topic) -> String {

@@ -1,7 +1,7 @@
 //! The help topics, parsed from `topics/NAME.txt`.
 
 use super::{Part, Section, Topic};
-use config::{LABEL_PREFIX, LABELS, Label};
+use config::{KEYS, Key, LABEL_PREFIX, LABELS, Label, Settings};
 
 pub(super) fn all() -> Vec<Topic> {
     vec![
@@ -15,6 +15,22 @@ pub(super) fn all() -> Vec<Topic> {
         parse("cluster", include_str!("topics/cluster.txt")),
         parse("security", include_str!("topics/security.txt")),
     ]
+}
+
+/// The configuration of flowcond, from its registry of keys.
+pub(super) fn configuration() -> Topic {
+    let default = Settings::default();
+    let files = "/etc/flowcon/flowcond.toml, then /etc/flowcon/flowcond.d/*.toml in the order of their names, then environment \
+        variables (policy.interval is FLOWCON_POLICY_INTERVAL), then flags; later ones take precedence. `flowcond check-config` names \
+        file, line and key of each mistake; `systemctl reload flowcond` applies changes, and keeps the current settings if there is a \
+        mistake.";
+    let keys = "A dot separates section and key: policy.interval is the key interval under [policy].";
+    let key = |key: &Key| Part::Item(format!("{} = {}", key.name, (key.show)(&default)), key.help.to_owned());
+    let paragraph = |words: &str| Part::Paragraph(words.to_owned());
+    let keys = std::iter::once(paragraph(keys)).chain(KEYS.iter().map(key)).collect();
+    let sections =
+        vec![Section { heading: "FILES", parts: vec![paragraph(files)] }, Section { heading: "KEYS", parts: keys }];
+    Topic { name: "flowcond.toml", about: "the configuration of flowcond", sections }
 }
 
 /// Parses a topic: one line about it, then blocks with blank lines in between. A block is one of:
