@@ -56,6 +56,7 @@ mod pulse;
 mod record;
 mod restore;
 mod runtimes;
+mod scope_rules;
 mod scopes;
 mod snapshots;
 mod stop;

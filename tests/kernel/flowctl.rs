@@ -125,6 +125,44 @@ fn every_failure_has_an_exit_code_and_a_next_step() {
 }
 
 #[test]
+fn the_jobs_are_sorted_by_value_and_by_time_left() {
+    let served = Served::new(busy_node());
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let json = flowctl(&served, arguments).assert().success().get_output().stdout.clone();
+        let status: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let jobs = status["containers"].as_array().expect("jobs").iter();
+        jobs.map(|job| job["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let of = |key: &str| names(&["status", "--sort", key, "-o", "json"]);
+    let mut by_name = names(&["status", "-o", "json"]);
+    by_name.sort();
+    assert_eq!(of("name"), by_name);
+    let values = |pointer: &str, key: &str| -> Vec<f64> {
+        let json = flowctl(&served, &["status", "--sort", key, "-o", "json"]).assert().success();
+        let status: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).expect("JSON");
+        status["containers"].as_array().expect("jobs").iter().filter_map(|job| job.pointer(pointer)?.as_f64()).collect()
+    };
+    let (by_value, by_left) = (values("/metric/value", "value"), values("/progress/remaining_s/likely", "left"));
+    assert!(by_value.len() > 1 && by_value.is_sorted_by(|a, b| a >= b), "{by_value:?}");
+    assert!(!by_left.is_empty() && by_left.is_sorted(), "{by_left:?}");
+    let mut reversed = names(&["status", "--sort", "name", "--reverse", "-o", "json"]);
+    reversed.reverse();
+    assert_eq!(reversed, by_name);
+    flowctl(&served, &["status", "--reverse"]).assert().code(2);
+}
+
+#[test]
+fn metrics_events_and_help_are_complete_where_they_are_piped() {
+    let mut node = busy_node();
+    let name = "n".repeat(90);
+    node.jobs = vec![job("aa11bb22cc33dd44", &name)];
+    let served = Served::new(node);
+    let (metrics, help) = (page(&served, &["metrics"]), page(&served, &["help", "labels"]));
+    assert!(metrics.contains(&format!("name=\"{name}\"")), "{metrics}");
+    assert!(!metrics.contains('…') && !help.contains('…'), "{metrics}{help}");
+}
+
+#[test]
 fn commands_reach_the_daemon_with_the_full_id_and_the_user() {
     let served = Served::new(busy_node());
     flowctl(&served, &["release", "mnist-vae", "0c9d"]).assert().success();

@@ -23,3 +23,4 @@ mod served;
 mod support;
 mod top;
 mod uninstall;
+mod unprivileged;

@@ -217,8 +217,13 @@ fn without_jobs_or_a_daemon_the_exit_codes_differ() {
     let empty = daemon.flowctl(&["report", "-o", "/nowhere/report.html"]);
     assert_eq!(empty.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&empty.stderr).contains("no job ran"));
-    let form = daemon.flowctl(&["-o", "json", "report"]);
-    assert_eq!(form.status.code(), Some(2), "{}", String::from_utf8_lossy(&form.stderr));
+    for words in [&["-o", "json", "report"][..], &["report", "-o", "json"], &["report", "--json"]] {
+        let form = daemon.flowctl(words);
+        let stderr = String::from_utf8_lossy(&form.stderr);
+        assert_eq!(form.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains("only as an HTML page"), "{stderr}");
+        assert!(!Path::new("json").exists(), "{words:?}");
+    }
     let alone = Command::new(env!("CARGO_BIN_EXE_flowctl"))
         .args(["--socket", "/nowhere/flowcond.sock", "report", "-o", "/dev/null"])
         .output()

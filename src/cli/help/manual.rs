@@ -6,9 +6,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use config::{KEYS, Settings};
-use std::fs;
 use std::io;
-use std::path::Path;
 
 /// The SEE ALSO section of every page.
 const SEE_ALSO: &[(&str, &str)] = &[
@@ -27,38 +25,43 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-gpu", "7"),
 ];
 
-pub(super) fn write(folder: &Path, flowctl: Command, flowsim: Command, topics: &[Topic]) -> io::Result<()> {
+/// A page of the manual.
+pub(super) struct Page {
+    /// Its name, such as `flowctl-run`.
+    pub(super) name: String,
+    /// Its section, such as `1`.
+    pub(super) section: &'static str,
+    /// Its text for `roff`.
+    pub(super) roff: Vec<u8>,
+}
+
+/// Returns all pages: those of the programs, each followed by those of its commands, and the others.
+pub(super) fn pages(flowctl: Command, flowsim: Command, topics: &[Topic]) -> io::Result<Vec<Page>> {
     let programs = [(flowctl, "1"), (flowsim, "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")];
-    for (command, section) in programs {
-        write_command(folder, command, section)?;
+    let mut pages = Vec::new();
+    for (program, section) in programs {
+        let name = program.get_name().to_owned();
+        let mut built = program.disable_help_subcommand(true);
+        built.build();
+        add_command(&mut pages, &built, &name, section)?;
     }
-    save(folder, "flowcond.toml", "5", &configuration())?;
-    topics.iter().try_for_each(|topic| save(folder, &format!("flowcon-{}", topic.name), "7", &prose(topic)))
+    pages.push(Page { name: "flowcond.toml".to_owned(), section: "5", roff: configuration() });
+    let of_topic = |topic: &Topic| Page { name: format!("flowcon-{}", topic.name), section: "7", roff: prose(topic) };
+    pages.extend(topics.iter().map(of_topic));
+    Ok(pages)
 }
 
-/// Writes the page of a program and of each subcommand, such as `flowctl-config-check(1)`.
-fn write_command(folder: &Path, program: Command, section: &str) -> io::Result<()> {
-    let name = program.get_name().to_owned();
-    let mut built = program.disable_help_subcommand(true);
-    built.build();
-    write_tree(folder, &built, &name, section)
-}
-
-fn write_tree(folder: &Path, command: &Command, name: &str, section: &str) -> io::Result<()> {
-    for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
-        write_tree(folder, child, &format!("{name}-{}", child.get_name()), section)?;
-    }
+/// Adds the page of a program or command and those of its commands, such as `flowctl-config-check(1)`.
+fn add_command(pages: &mut Vec<Page>, command: &Command, name: &str, section: &'static str) -> io::Result<()> {
     let page = Man::new(command.clone()).title(name.to_uppercase()).section(section).manual("flowcon");
-    let mut text = Vec::new();
-    page.render(&mut text)?;
-    text.extend(see_also(name).to_roff().into_bytes());
-    save(folder, name, section, &text)
-}
-
-fn save(folder: &Path, name: &str, section: &str, text: &[u8]) -> io::Result<()> {
-    let folder = folder.join(format!("man{section}"));
-    fs::create_dir_all(&folder)?;
-    fs::write(folder.join(format!("{name}.{section}")), text)
+    let mut roff = Vec::new();
+    page.render(&mut roff)?;
+    roff.extend(see_also(name).to_roff().into_bytes());
+    pages.push(Page { name: name.to_owned(), section, roff });
+    let children = command.get_subcommands().filter(|child| !child.is_hide_set());
+    children
+        .into_iter()
+        .try_for_each(|child| add_command(pages, child, &format!("{name}-{}", child.get_name()), section))
 }
 
 fn start_page(name: &str, section: &str, about: &str) -> Roff {
