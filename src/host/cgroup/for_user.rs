@@ -28,8 +28,9 @@ impl Home {
         for (parent, own) in of_children.iter().zip(&own) {
             check_unlimited(own, parent)?;
         }
-        let parents: Vec<PathBuf> = of_children.iter().map(|parent| of_user(parent, uid)).collect::<Result<_, _>>()?;
-        let home = Home::below(parents, name).inspect_err(|_| remove_unused(&of_children, uid))?;
+        let parents = of_children.iter().map(|parent| of_user(parent, uid)).collect::<Result<_, _>>();
+        let home = parents.and_then(|parents| Home::below(parents, name));
+        let home = home.inspect_err(|_| remove_unused(&of_children, uid))?;
         let moved = home.entrances().iter().try_for_each(|entrance| {
             fs::write(entrance, pid.to_string())
                 .map_err(|source| CgroupError::Create { path: entrance.clone(), source })
@@ -86,7 +87,9 @@ fn of_user(parent: &Path, uid: u32) -> Result<PathBuf, CgroupError> {
     if owner != geteuid().as_raw() {
         return Err(failed(io::Error::other(format!("it belongs to user {owner}"))));
     }
-    if directory.join("cgroup.subtree_control").exists() {
+    // On a hybrid host, the unified hierarchy has no controllers.
+    let controllers = fs::read_to_string(directory.join("cgroup.controllers")).unwrap_or_default();
+    if controllers.split_ascii_whitespace().any(|controller| controller == "cpu") {
         create::enable_controllers(&directory)?;
     }
     Ok(directory)
