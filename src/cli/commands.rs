@@ -147,7 +147,8 @@ pub(crate) async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Resul
                     message::print(format_args!("only your own commands are listed: {denied}\nnext: {OTHERS_JOBS}"));
                 }
                 if own.containers.is_empty() {
-                    return screen.rendered(&own, &own.containers, |_| "You have no governed command.\n".to_owned());
+                    let words = "You have no governed command; you may not see the jobs of others.\n";
+                    return screen.rendered(&own, &own.containers, |_| words.to_owned());
                 }
                 own
             }

@@ -263,6 +263,14 @@ fn a_user_who_may_not_see_the_jobs_is_not_told_that_there_are_none() {
         assert_eq!(output.status.code(), Some(0), "{stderr}");
         assert!(!stdout.contains("No job is governed yet"), "{stdout}");
         assert!(stderr.contains("only your own commands are listed") && stderr.contains("sudo flowctl"), "{stderr}");
+        assert!(options.contains(&"json") || stdout.contains("you may not see the jobs of others"), "{stdout}");
+    }
+    for options in [&["history"][..], &["history", "some", "--events"], &["history", "-o", "json"]] {
+        let words = [binary.to_str().expect("UTF-8"), "--socket", socket.to_str().expect("UTF-8")];
+        let output = as_user(12_345, 12_345, None, &[&words[..], options].concat()).output().expect("setpriv runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(5), 0), "{stderr}");
+        assert!(stderr.contains("this user may not connect"), "{stderr}");
     }
 }
 

@@ -101,7 +101,8 @@ fn a_real_browser_shows_the_report_without_errors_network_or_horizontal_scrollin
 
     let seen = browse(folder.path(), &page, &["--dump-dom"]);
     assert_eq!(seen.console, [] as [String; 0]);
-    assert!(seen.dom.contains("When each job ran") && seen.dom.matches("<svg").count() >= 7);
+    // That of the gains is left out if no estimate says anything, as on a busy machine.
+    assert!(seen.dom.contains("When each job ran") && seen.dom.matches("<svg").count() >= 6);
 
     assert_fits_every_screen(folder.path(), &page);
 
