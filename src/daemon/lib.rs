@@ -56,7 +56,6 @@ mod pulse;
 mod record;
 mod restore;
 mod runtimes;
-mod scope_rules;
 mod scopes;
 mod snapshots;
 mod stop;

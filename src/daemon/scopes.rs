@@ -4,13 +4,14 @@
 //! user may register commands that compete only with their own commands; no user can take a name, a place or a forecast from another.
 
 mod made;
+mod rules;
 
 use super::event::{Event, Output, ScopeEvent};
-use super::scope_rules::{Refusal, Rules, bytes_of, name_of, user_name, users_of};
 use api::wire::{Container, ContainerList};
 use cgroup::{Cgroup, MemoryRecord};
 use config::Settings;
 use model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
+use rules::{Refusal, Rules, bytes_of, name_of, user_name, users_of};
 use scope::protocol::{Answer, Registration};
 use scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
 use std::collections::{BTreeMap, BTreeSet};

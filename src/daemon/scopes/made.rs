@@ -1,7 +1,7 @@
 //! The cgroup of a command whose user may not make one. It is made below the process's own cgroup, for a process that belongs to the caller
 //! with all of its rights, within the user's number of commands.
 
-use super::super::scope_rules::{name_of, parts, users_of};
+use super::rules::{name_of, parts, users_of};
 use super::{Registry, gone, is_empty, refused};
 use cgroup::{Cgroup, CgroupError, Home};
 use scope::protocol::{Answer, Registration};
