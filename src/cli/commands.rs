@@ -1,5 +1,6 @@
 //! The commands that query or control the daemon.
 
+use super::top::jobs::{self, Order, SortKey};
 use super::{explain, history, ps, status};
 use api::client::{Client, ClientError, segment};
 use api::wire::{AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status};
@@ -95,10 +96,28 @@ pub(crate) struct PolicyArgs {
     objective: Option<f64>,
 }
 
+/// Arguments of `flowctl status`.
+#[derive(Args, Debug)]
+pub(crate) struct StatusArgs {
+    /// Sort the jobs by KEY [default: in the order of their starts]
+    #[arg(long, short, value_enum, value_name = "KEY")]
+    sort: Option<SortKey>,
+    /// Reverse the sort order
+    #[arg(long, short, requires = "sort")]
+    reverse: bool,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
 /// `flowctl status`.
-pub(crate) async fn status(client: &Client, every: Option<Duration>, screen: &Screen) -> Result<(), Failure> {
-    repeat(every, screen, async || {
-        let status: Status = client.get("/v1/status").await?;
+pub(crate) async fn status(client: &Client, args: &StatusArgs, screen: &Screen) -> Result<(), Failure> {
+    repeat(args.repeat.watch, screen, async || {
+        let mut status: Status = client.get("/v1/status").await?;
+        if let Some(key) = args.sort {
+            let order = Order { key, reversed: args.reverse };
+            let rows = jobs::rows(&status.containers, order, "");
+            status.containers = rows.into_iter().map(|row| status.containers[row].clone()).collect();
+        }
         let now = when::now_unix_ms();
         screen.rendered(&status, &status.containers, |look| status::page(&status, look, now))
     })
@@ -128,7 +147,8 @@ pub(crate) async fn ps(client: &Client, args: &PsArgs, screen: &Screen) -> Resul
                     message::print(format_args!("only your own commands are listed: {denied}\nnext: {OTHERS_JOBS}"));
                 }
                 if own.containers.is_empty() {
-                    return screen.rendered(&own, &own.containers, |_| "You have no governed command.\n".to_owned());
+                    let words = "You have no governed command; you may not see the jobs of others.\n";
+                    return screen.rendered(&own, &own.containers, |_| words.to_owned());
                 }
                 own
             }

@@ -29,12 +29,18 @@ enum Verb {
         /// The main file; the folder FILE.d beside it is read too
         #[arg(value_name = "FILE", env = "FLOWCON_CONFIG")]
         file: Option<PathBuf>,
+        /// The same as FILE
+        #[arg(long = "file", alias = "config", value_name = "FILE", conflicts_with = "file", hide = true)]
+        by_option: Option<PathBuf>,
     },
     /// Show every setting of the running daemon, or of a configuration file
     Show {
         /// Show the settings from the defaults, this file with its folder FILE.d, and the environment, without a daemon
-        #[arg(long, alias = "config", value_name = "FILE")]
+        #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
+        /// The same as FILE
+        #[arg(long = "file", alias = "config", value_name = "FILE", conflicts_with = "file", hide = true)]
+        by_option: Option<PathBuf>,
     },
     /// List every key with its default and description
     Keys,
@@ -43,8 +49,8 @@ enum Verb {
 /// Runs `flowctl config`.
 pub(crate) fn run(args: &ConfigArgs, client: &Client, screen: &Screen) -> Result<(), Failure> {
     match &args.verb {
-        Verb::Check { file } => check(file.as_deref(), screen),
-        Verb::Show { file } => show(file.as_deref(), client, screen),
+        Verb::Check { file, by_option } => check(by_option.as_deref().or(file.as_deref()), screen),
+        Verb::Show { file, by_option } => show(by_option.as_deref().or(file.as_deref()), client, screen),
         Verb::Keys => keys(screen),
     }
 }
@@ -91,8 +97,7 @@ fn show(named: Option<&Path>, client: &Client, screen: &Screen) -> Result<(), Fa
             let reply = block_on(client.get::<Configuration>("/v1/config"))?;
             reply
                 .map_err(|error| Failure {
-                    next: "`flowctl config show --file /etc/flowcon/flowcond.toml` shows what a daemon would load"
-                        .to_owned(),
+                    next: "`flowctl config show /etc/flowcon/flowcond.toml` shows what a daemon would load".to_owned(),
                     ..Failure::from(error)
                 })?
                 .toml

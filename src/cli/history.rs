@@ -1,6 +1,7 @@
 //! `flowctl history`: past jobs, the progress and resources of one job over time, and past events.
 
 use super::event_line::event_line;
+use super::top::draw::curve;
 use api::client::{Client, segment};
 use api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
 use clap::Args;
@@ -10,7 +11,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 use term::exit::{Exit, Failure};
 use term::message;
-use term::screen::{Look, Screen, Tone};
+use term::screen::{self, Look, Screen, Tone};
 use term::table::{Cell, Column, table};
 use term::text::{self, clean};
 use term::when;
@@ -250,6 +251,7 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
         clean(&job.runtime),
         when::clock(job.started_unix_ms),
     );
+    page.push_str(&curve_of(job, samples, look));
     let gpus = samples.iter().any(|sample| sample.gpus.is_some() || sample.gpu_memory_bytes.is_some());
     let mut columns =
         vec![Column::left("TIME"), Column::right("VALUE"), Column::left("PROGRESS"), Column::right("CORES")];
@@ -273,6 +275,25 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
         );
     }
     page
+}
+
+/// The curve of the evaluations over time, with the name of the metric above it; empty if there are fewer than two.
+fn curve_of(job: &JobRecord, samples: &[Sample], look: &Look) -> String {
+    let evaluated = samples.iter().filter(|sample| sample.value.is_some_and(f64::is_finite));
+    let ends = [evaluated.clone().next(), evaluated.clone().next_back()];
+    let [Some(first), Some(last)] = ends else { return String::new() };
+    let seconds = |sample: &Sample| sample.unix_ms.saturating_sub(first.unix_ms) as f64 / 1000.0;
+    let points: Vec<(f64, f64)> = evaluated.filter_map(|sample| Some((seconds(sample), sample.value?))).collect();
+    if points.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+        return String::new(); // one evaluation, in several samples
+    }
+    let ends = [first, last].map(|sample| when::clock(sample.unix_ms));
+    let is_one_day = ends[0].get(..10) == ends[1].get(..10);
+    let ends = ends.map(|end| if is_one_day { end.get(11..).unwrap_or(&end).to_owned() } else { end });
+    let columns = look.columns.unwrap_or(usize::MAX);
+    let is_ascii = screen::is_ascii_only(|name| std::env::var(name).ok());
+    let metric = clean(job.metric.as_deref().unwrap_or("value"));
+    format!("\n{}\n{}\n", look.paint(Tone::Bold, &metric), curve::page(&points, ends, columns, is_ascii))
 }
 
 fn sample_row(job: &JobRecord, sample: &Sample, before: Option<&Sample>, gpus: bool) -> Vec<Cell> {
@@ -327,6 +348,25 @@ mod tests {
         assert_eq!(record(Some(9), Some(137), Some("killed-for-memory")), "killed: memory");
         assert_eq!(record(Some(9), Some(137), Some("stopped")), "stopped");
         assert_eq!(record(Some(9), Some(7), Some("of a later version")), "failed 7");
+    }
+
+    #[test]
+    fn the_page_of_a_job_draws_its_evaluations() {
+        let job = serde_json::json!({
+            "number": 1, "id": "a", "short_id": "a", "name": "a", "runtime": "docker", "started_unix_ms": 0, "first_unix_ms": 0,
+            "last_unix_ms": 0, "ended_unix_ms": null, "exit_code": null, "original_weight": null, "metric": "val_loss",
+            "direction": null, "unit": null, "total": null, "latest": null, "end": null,
+        });
+        let job: JobRecord = serde_json::from_value(job).expect("a record");
+        let sample = |n: u64, value| Sample { unix_ms: n * 60_000, value: Some(value), ..Sample::default() };
+        let look = Look { columns: Some(80), color: false };
+        let falling: Vec<Sample> = (0..30).map(|n| sample(n, 1.0 / (n + 1) as f64)).collect();
+        let drawn = curve_of(&job, &falling, &look);
+        assert!(drawn.starts_with("\nval_loss\n") && drawn.lines().count() > 10, "{drawn}");
+        assert!(drawn.lines().all(|line| text::width(line) <= 80), "{drawn}");
+        assert!(drawn.contains("00:00:00") && drawn.contains("00:29:00") && !drawn.contains("1970"), "{drawn}");
+        assert_eq!(curve_of(&job, &[sample(0, 0.5), sample(1, 0.5)], &look), "", "one evaluation");
+        assert_eq!(curve_of(&job, &[], &look), "");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod health;
 mod help;
 mod history;
 mod job_log;
+mod json;
 mod logs;
 mod metrics;
 mod ps;
@@ -94,7 +95,7 @@ impl Common {
 enum Verb {
     /// Show the node and its jobs: list, metric, progress, share and the reason
     #[command(visible_alias = "ls")]
-    Status(Repeat),
+    Status(commands::StatusArgs),
     /// Watch and control the jobs live
     Top(top::TopArgs),
     /// List the jobs
@@ -182,6 +183,7 @@ enum Verb {
     },
     /// Show help for a command or a topic: labels, policy, limits, operations, threads, cluster, gpu, security
     Help(help::HelpArgs),
+    Man(help::man::ManArgs),
     /// Write the manual pages into a folder, for packages and the documentation site
     #[command(name = "__manual", hide = true)]
     Manual(help::ManualArgs),
@@ -214,7 +216,7 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
         let text = format!(
             "{} {}\n{} {}\n",
             look.paint(Tone::Bad, "flowctl:"),
-            failure.message.lines().map(text::clean).collect::<Vec<_>>().join("\n  "),
+            hint::fitting(&failure.message).lines().map(text::clean).collect::<Vec<_>>().join("\n  "),
             look.paint(Tone::Dim, "next:"),
             text::clean(&hint::fitting(&failure.next))
         );
@@ -227,6 +229,7 @@ fn report(failure: &Failure, color: ColorChoice) -> Exit {
 /// Executes the subcommand. `flowctl run` returns the exit code of its command.
 fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure> {
     let screen = Screen::new(cli.common.format(), cli.common.color);
+    json::check(&cli.verb, &screen)?;
     let socket = cli.common.socket();
     let client = Client::new(&socket, cli.common.timeout);
     let done = match cli.verb {
@@ -241,6 +244,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
             block_on(completion::names(&Client::new(&socket, cli.common.timeout), of, &screen))?
         }
         Verb::Help(args) => help::run(&args, usage::command(), &screen),
+        Verb::Man(args) => help::man::run(&args, usage::command(), flowsim(), &screen),
         Verb::Manual(args) => help::write_manual(&args, usage::command(), flowsim()),
         Verb::Logs(args) => logs::run(&args, &client, screen.format),
         Verb::CheckLog(args) => check_log::run(&args, &client, screen.format),
@@ -251,7 +255,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
         Verb::Demo(args) => demo::run(&args, &screen),
         Verb::Bench(args) => bench::run(&args, &screen),
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
-        Verb::Status(repeat) => block_on(commands::status(&client, repeat.watch, &screen))?,
+        Verb::Status(args) => block_on(commands::status(&client, &args, &screen))?,
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
         Verb::Ps(args) => block_on(commands::ps(&client, &args, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(explain::at_time::explain(&client, &job, at, &screen))?,

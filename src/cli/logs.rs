@@ -27,12 +27,19 @@ pub(crate) struct LogsArgs {
     raw: bool,
 }
 
+impl LogsArgs {
+    /// Whether the log is printed as it is, and not what was read from it.
+    pub(crate) fn prints_text(&self) -> bool {
+        self.raw || self.follow || self.last.is_some()
+    }
+}
+
 /// Prints the log of a job.
 ///
 /// # Errors
 /// There is no such job, its log cannot be read by this user, or the output could not be written.
 pub(crate) fn run(args: &LogsArgs, client: &Client, format: Format) -> Result<(), Failure> {
-    if !args.raw && !args.follow && args.last.is_none() && (format.is_json() || check_log::is_path(&args.job)) {
+    if !args.prints_text() && (format.is_json() || check_log::is_path(&args.job)) {
         return check_log::run(&CheckLogArgs { log: args.job.clone(), ..CheckLogArgs::default() }, client, format);
     }
     let log = job_log::find(client, &args.job)?;

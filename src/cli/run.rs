@@ -2,15 +2,17 @@
 
 mod detached;
 mod logout;
+mod manager;
 mod registered;
 mod relay;
 mod signals;
 mod threads;
 mod write;
 
-use anyhow::{Context, bail};
-use cgroup::{CgroupError, Home};
+use anyhow::Context;
+use cgroup::CgroupError;
 use gpu::mps::{self, Mps};
+use manager::CgroupManager;
 use registered::Registered;
 use scope::protocol::Registration;
 use scope::{Admitted, HandshakeSocket, Output, ScopeError, ScopeName};
@@ -22,7 +24,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
-use systemd::Systemd;
 use term::exit::{Exit, Failure};
 use term::message;
 use threads::Threads;
@@ -41,7 +42,8 @@ const LAST_PROCESSES: Duration = Duration::from_secs(1);
 /// Its output is shown and parsed for training progress, signals are forwarded to it, and its exit code is returned (128 + n after
 /// signal n; 1 instead of 0 if its output could not be written). PYTHONUNBUFFERED=1 is set, so that Python does not buffer its log, and
 /// the variables of `flowctl env`, so that threads wait asleep; what is set already stays as it is.
-/// Without a daemon it runs ungoverned until one starts.
+/// Without a daemon it runs ungoverned until one starts; without a cgroup, which an unprivileged user may need the daemon for, it runs
+/// ungoverned with a warning.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
     /// Name of the job in `flowctl ps` [default: the program's name and a number]
@@ -66,6 +68,9 @@ pub(crate) struct RunArgs {
     /// Leave the environment as it is: neither PYTHONUNBUFFERED nor the variables of `flowctl env` are set
     #[arg(long)]
     keep_env: bool,
+    /// Fail if the command cannot have a cgroup of its own, instead of running it ungoverned
+    #[arg(long)]
+    require_cgroup: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -175,8 +180,8 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
     };
     // From now on, a signal does not end this process, which would leave an empty cgroup behind.
     let signals = Signals::listen()?;
-    let manager = CgroupManager::for_scope(&name)?;
-    let outcome = run_in(&manager, &name, &args, signals, socket).await;
+    let mut manager = CgroupManager::for_scope(&name, args.require_cgroup)?;
+    let outcome = run_in(&mut manager, &name, &args, signals, socket).await;
     let emptied = async {
         while !manager.is_empty() {
             sleep(Duration::from_millis(20)).await;
@@ -192,7 +197,7 @@ async fn run_scope(args: RunArgs, socket: &Path) -> anyhow::Result<u8> {
 }
 
 async fn run_in(
-    manager: &CgroupManager,
+    manager: &mut CgroupManager,
     name: &ScopeName,
     args: &RunArgs,
     mut signals: Signals,
@@ -282,25 +287,20 @@ fn exec_wrapper(
 
 /// Moves the new process into its cgroup and registers the scope, before the command starts.
 async fn prepare(
-    manager: &CgroupManager,
+    manager: &mut CgroupManager,
     (name, args, socket): (&ScopeName, &RunArgs, &Path),
     output: &Output,
     handshake: HandshakeSocket,
     pid: u32,
 ) -> anyhow::Result<(Admitted, Registered)> {
-    let admitted = match manager {
-        CgroupManager::Cgroupfs(home) => handshake.admit(pid, home.entrances()).await?,
-        CgroupManager::Systemd(unit) => {
-            let admitted = handshake.admit(pid, Vec::new()).await?;
-            Systemd::connect().await?.start_scope(unit, pid, "A job governed by flowcon").await?;
-            admitted
-        }
-    };
+    let admitted = handshake.admit(pid, manager.entrances()).await?;
+    manager.place(pid, args.require_cgroup).await?;
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     labels.entry("flowcon.enable".to_owned()).or_insert_with(|| "true".to_owned());
     let command = registered::words_sent(&args.command);
-    let registration = Registration { name: name.as_str().to_owned(), labels, command, output: 0 };
-    let registered = registered::begin(&scope::socket_of(socket), registration, pid, output).await?;
+    let needs_cgroup = manager.missing().is_some();
+    let registration = Registration { name: name.as_str().to_owned(), labels, command, output: 0, needs_cgroup };
+    let registered = registered::begin(&scope::socket_of(socket), registration, manager.missing(), pid, output).await?;
     Ok((admitted, registered))
 }
 
@@ -338,36 +338,4 @@ async fn wait(
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(1)
-}
-
-/// The manager of the command's cgroup.
-enum CgroupManager {
-    Cgroupfs(Home),
-    Systemd(String),
-}
-
-impl CgroupManager {
-    fn for_scope(name: &ScopeName) -> anyhow::Result<CgroupManager> {
-        if node::systemd_is_init() {
-            return Ok(CgroupManager::Systemd(name.unit()));
-        }
-        if cgroup::Version::of_host() == cgroup::Version::None {
-            bail!("no cgroups are mounted; mount them at /sys/fs/cgroup, or use a container engine");
-        }
-        Ok(CgroupManager::Cgroupfs(Home::create(&name.cgroup())?))
-    }
-
-    fn is_empty(&self) -> bool {
-        match self {
-            CgroupManager::Cgroupfs(home) => home.is_empty(),
-            // systemd removes its units itself.
-            CgroupManager::Systemd(_) => true,
-        }
-    }
-
-    fn remove(&self) {
-        if let CgroupManager::Cgroupfs(home) = self {
-            home.remove();
-        }
-    }
 }

@@ -5,7 +5,7 @@ use super::governing::{Governing, Waiter};
 use super::job::Job;
 use api::{Command, Request};
 use limits::machine;
-use model::{ContainerId, Objective, Refusal};
+use model::{ContainerId, Objective, PolicyName, PolicySettings, Refusal};
 use traininglog::LearningRecord;
 
 impl Governing {
@@ -36,7 +36,7 @@ impl Governing {
                 settings.policy = policy;
                 settings.objective = objective.map_or(settings.objective, |λ| Objective(λ.clamp(0.0, 1.0)));
                 self.reconfigure(settings);
-                (None, Ok(format!("policy is {policy:?} until the next reload").to_lowercase()))
+                (None, Ok(policy_set(&self.settings.policy)))
             }
             Command::Reload => (None, self.reload().map_err(Refusal::Failed)),
         };
@@ -122,6 +122,17 @@ impl Governing {
             }
         }
     }
+}
+
+/// Says what was set: `balanced` has an objective, for which operators have words of their own.
+fn policy_set(settings: &PolicySettings) -> String {
+    let objective = match (settings.policy, settings.objective) {
+        (PolicyName::Balanced, Objective::COMPLETION) => " with objective 1 (completion)".to_owned(),
+        (PolicyName::Balanced, Objective::QUALITY) => " with objective 0 (quality)".to_owned(),
+        (PolicyName::Balanced, Objective(λ)) => format!(" with objective {λ}"),
+        _ => String::new(),
+    };
+    format!("policy is {}{objective} until the next reload", format!("{:?}", settings.policy).to_lowercase())
 }
 
 /// The container that a command is about, and its result.

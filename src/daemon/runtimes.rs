@@ -41,6 +41,14 @@ impl Governing {
                 self.publisher.readable(&id, Some(problem));
             }
             EngineEvent::Readable(id) => self.publisher.readable(&id, None),
+            EngineEvent::Mislabelled(container) => {
+                let docker::Mislabelled { id, name, labels } = container;
+                let text = format!(
+                    "{name} is not governed: it has {labels}, not flowcon.enable=true; next: flowctl adopt {name}, or start it \
+                     with that label"
+                );
+                self.publisher.emit(EventKind::Notice, Some((id.as_str(), &name)), text);
+            }
         }
     }
 

@@ -3,24 +3,25 @@
 //! A task of its own. It trusts only the kernel: the caller's user, the process behind a pidfd, that process's cgroup and its owner. Every
 //! user may register commands that compete only with their own commands; no user can take a name, a place or a forecast from another.
 
+mod made;
+mod rules;
+
 use super::event::{Event, Output, ScopeEvent};
 use api::wire::{Container, ContainerList};
 use cgroup::{Cgroup, MemoryRecord};
-use config::{Settings, labels};
+use config::Settings;
 use model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
-use node::users;
+use rules::{Refusal, Rules, bytes_of, name_of, user_name, users_of};
 use scope::protocol::{Answer, Registration};
 use scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{ScopeRecord, ScopeRecords};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// Size of the labels of one command, in bytes.
-const LABEL_BYTES: usize = 32 << 10;
 /// Commands of all users.
 const SCOPES_AT_MOST: usize = 4096;
 /// Registrations per second of a user after a burst of as many as they may have commands.
@@ -31,13 +32,6 @@ const RECONNECT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const SCOPES_AT_FULL_PACE: f64 = 100.0;
 const SLOWEST_PACE: f64 = 5.0;
-
-/// Rules for users other than root, the daemon's own user and the admins.
-struct Rules {
-    trusted: BTreeSet<u32>,
-    scopes_per_user: usize,
-    label_bytes: usize,
-}
 
 struct Known {
     record: ScopeRecord,
@@ -118,7 +112,7 @@ impl Registry {
             Asked::Register { registration, process, output } => {
                 match self.register(caller, registration, &process, output).await {
                     Ok(name) => Answer::Registered { name },
-                    Err((message, next)) => Answer::refused(message, next),
+                    Err(answer) => answer,
                 }
             }
             Asked::Jobs => self.jobs_of(caller.uid),
@@ -134,16 +128,25 @@ impl Registry {
         let _ = reply.send(answer); // the caller may be gone
     }
 
-    /// Registers a command. Returns its name, or an error message with the next step.
+    /// Registers a command. Returns its name, or the answer that rejects it.
     async fn register(
         &mut self,
         caller: Caller,
         registration: Registration,
         process: &Pidfd,
         output: File,
-    ) -> Result<String, (String, String)> {
-        self.rules.check_labels(caller.uid, &registration.labels)?;
-        let record = self.verify(caller, registration.clone(), process)?;
+    ) -> Result<String, Answer> {
+        self.rules.check_labels(caller.uid, &registration.labels).map_err(refused)?;
+        let made = self.make_cgroup(caller, &registration, process).await?;
+        let record = match self.verify(caller, registration.clone(), process) {
+            Ok(record) => record,
+            Err(refusal) => {
+                if let Some(home) = made {
+                    home.remove(); // its process has ended
+                }
+                return Err(refused(refusal));
+            }
+        };
         let id = ContainerId::new(&record.id);
         let origin = caller.pid.map(|pid| LogOrigin::Output { pid, fd: registration.output });
         let output = Output { file: output, origin };
@@ -157,13 +160,13 @@ impl Registry {
             }
             if !is_empty(&known.record) {
                 let next = "choose another --name, or see `flowctl status`".to_owned();
-                return Err((format!("a command named `{name}` is already running"), next));
+                return Err(Answer::refused(format!("a command named `{name}` is already running"), next));
             }
             self.end(id.clone()).await;
         }
         let is_reconnected = self.expected.get(&id).is_some_and(is_same);
-        if !is_reconnected {
-            self.check_quota(&record)?;
+        if !is_reconnected && made.is_none() {
+            self.check_quota(caller, &registration.labels).map_err(refused)?;
         }
         if let Err(error) = tokio::task::block_in_place(|| self.records.keep(&record)) {
             tracing::warn!(%id, %error, "a command is governed, but its record is not saved for the next daemon");
@@ -176,26 +179,18 @@ impl Registry {
     }
 
     /// Verifies with the kernel that the caller may register this process, and returns its record.
-    fn verify(
-        &self,
-        caller: Caller,
-        registration: Registration,
-        process: &Pidfd,
-    ) -> Result<ScopeRecord, (String, String)> {
-        let refused = |message: String| (message, "start it with `flowctl run -- COMMAND`".to_owned());
-        let name = ScopeName::new(&registration.name).map_err(|error| {
-            let text = error.to_string();
-            text.split_once("; ").map_or((text.clone(), String::new()), |(what, next)| (what.into(), next.into()))
-        })?;
-        let gone = || refused("the process has ended".to_owned());
+    fn verify(&self, caller: Caller, registration: Registration, process: &Pidfd) -> Result<ScopeRecord, Refusal> {
+        let refused = |message: String| (message, START_IT.to_owned());
+        let name = name_of(&registration)?;
         let pid = process.pid().ok_or_else(gone)?;
         let start = cgroup::start_time(pid).ok_or_else(gone)?;
         let of_name = |cgroup: String| Some((Cgroup::of_scope(pid, Some(start), &cgroup).ok()?, cgroup));
         let (found, cgroup) = of_name(name.cgroup()).or_else(|| of_name(name.unit())).ok_or_else(|| {
             refused(format!("process {pid} is in no cgroup called {} or {}", name.cgroup(), name.unit()))
         })?;
-        if caller.uid != 0 && caller.uid != self.own {
-            let is_theirs = real_user(pid) == Some(caller.uid) && found.belongs_to(caller.uid);
+        if !self.is_privileged(caller.uid) {
+            let is_in_theirs = found.belongs_to(caller.uid) || found.was_made_for(caller.uid);
+            let is_theirs = is_in_theirs && users_of(pid).is_some_and(|[real, ..]| real == caller.uid);
             if !is_theirs {
                 let message =
                     format!("process {pid}, its cgroup and the parent cgroup do not all belong to user {}", caller.uid);
@@ -206,14 +201,10 @@ impl Registry {
         if process.pid() != Some(pid) || cgroup::start_time(pid) != Some(start) {
             return Err(gone());
         }
-        let (id, shown) = if caller.uid == 0 || caller.uid == self.own {
-            (format!("scope:{name}"), name.to_string())
-        } else {
-            (format!("scope:{name}@{}", caller.uid), format!("{name}@{}", user_name(caller.uid)))
-        };
+        let (id, shown) = self.called(caller.uid, &name);
         let words = registration.command.iter().map(String::as_str);
         Ok(ScopeRecord {
-            id,
+            id: id.as_str().to_owned(),
             name: shown,
             uid: caller.uid,
             account: caller.account,
@@ -226,20 +217,34 @@ impl Registry {
         })
     }
 
+    /// Whether this user is root or that of the daemon, whose commands need no mark.
+    fn is_privileged(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.own
+    }
+
+    /// The id of a user's command, and its name in `flowctl status`.
+    fn called(&self, uid: u32, name: &ScopeName) -> (ContainerId, String) {
+        if self.is_privileged(uid) {
+            (ContainerId::new(&format!("scope:{name}")), name.to_string())
+        } else {
+            (ContainerId::new(&format!("scope:{name}@{uid}")), format!("{name}@{}", user_name(uid)))
+        }
+    }
+
     /// Checks that the caller may register one more command.
-    fn check_quota(&mut self, new: &ScopeRecord) -> Result<(), (String, String)> {
+    fn check_quota(&mut self, caller: Caller, labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
         let all = self.known.values().map(|known| &known.record).chain(self.expected.values());
         if all.clone().count() >= SCOPES_AT_MOST {
             let message = format!("{SCOPES_AT_MOST} commands are governed, which is the maximum");
             return Err((message, "run it without `flowctl run`".to_owned()));
         }
-        let account = new.account;
-        if self.rules.trusted.contains(&new.uid) {
+        let account = caller.account;
+        if self.rules.trusted.contains(&caller.uid) {
             return Ok(());
         }
         let own = all.filter(|record| record.account == account);
-        let (count, bytes) = own
-            .fold((1, bytes_of(&new.labels)), |(count, bytes), record| (count + 1, bytes + bytes_of(&record.labels)));
+        let (count, bytes) =
+            own.fold((1, bytes_of(labels)), |(count, bytes), record| (count + 1, bytes + bytes_of(&record.labels)));
         let next = |key: &str| {
             format!(
                 "wait until one ends, run it without `flowctl run`, or ask for a higher scopes.{key} in flowcond.toml"
@@ -337,39 +342,17 @@ impl Registry {
     }
 }
 
-impl Rules {
-    /// Checks that a user may use these labels.
-    fn check_labels(&self, uid: u32, given: &BTreeMap<String, String>) -> Result<(), (String, String)> {
-        let bytes = bytes_of(given);
-        if bytes > LABEL_BYTES {
-            let message = format!("the labels of the command have {bytes} bytes; the maximum is {LABEL_BYTES}");
-            return Err((message, "remove some labels".to_owned()));
-        }
-        if self.trusted.contains(&uid) {
-            return Ok(());
-        }
-        labels::for_everybody(given)
-            .map_err(|message| (message, "leave it out, or ask to be added to api.admins in flowcond.toml".to_owned()))
-    }
-}
-
 /// Whether a command has no processes.
 fn is_empty(record: &ScopeRecord) -> bool {
     !cgroup::is_populated(&record.directories)
 }
 
-fn bytes_of(labels: &BTreeMap<String, String>) -> usize {
-    labels.iter().map(|(key, value)| key.len() + value.len()).sum()
+const START_IT: &str = "start it with `flowctl run -- COMMAND`";
+
+fn gone() -> Refusal {
+    ("the process has ended".to_owned(), START_IT.to_owned())
 }
 
-fn real_user(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// Returns the name in `/etc/passwd` if it is safe for a terminal, otherwise the number.
-fn user_name(uid: u32) -> String {
-    let fits = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
-    users::name_of(uid).filter(fits).unwrap_or_else(|| uid.to_string())
+fn refused((message, next): Refusal) -> Answer {
+    Answer::refused(message, next)
 }

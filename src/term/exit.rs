@@ -1,6 +1,6 @@
 //! Exit codes, and failures that always name a next step.
 
-use super::hint::{self, OTHERS_JOBS};
+use super::hint::{OTHERS_JOBS, START_DAEMON};
 use api::client::ClientError;
 use std::fmt;
 use std::io::{self, Write};
@@ -104,8 +104,7 @@ impl From<ClientError> for Failure {
                 Exit::Unreachable,
                 message,
                 format!(
-                    "start it with {}, or name its socket with --socket; `flowctl doctor` finds the cause",
-                    hint::start_daemon()
+                    "start it with {START_DAEMON}, or name its socket with --socket; `flowctl doctor` finds the cause"
                 ),
             ),
             ClientError::PermissionDenied { .. } => {

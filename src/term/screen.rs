@@ -241,8 +241,35 @@ fn use_color(color: ColorChoice, terminal: bool) -> bool {
     }
 }
 
+/// Whether the terminal cannot show Unicode. As in `htop`, the locale decides: the first of three variables that is set. The Linux console
+/// has only 512 characters, without those for curves.
+pub fn is_ascii_only(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
+    let is_unicode = locale.contains("utf-8") || locale.contains("utf8");
+    !is_unicode || set("TERM").is_some_and(|term| term == "linux" || term == "dumb")
+}
+
 fn columns() -> usize {
     let from_environment = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let from_terminal = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
     from_environment.or_else(from_terminal).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ascii_only;
+
+    #[test]
+    fn the_locale_determines_the_characters_of_the_terminal() {
+        let knows = |variables: &[(&str, &str)]| {
+            is_ascii_only(|name| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert!(!knows(&[("LANG", "de_DE.UTF-8"), ("TERM", "xterm")]));
+        assert!(!knows(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]), "the first that is set");
+        assert!(knows(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]));
+        assert!(!knows(&[("LC_ALL", ""), ("LANG", "de_DE.UTF-8")]), "an empty variable counts as not set");
+        assert!(knows(&[]) && knows(&[("LANG", "de_DE@euro")]));
+        assert!(knows(&[("LANG", "C.UTF-8"), ("TERM", "linux")]));
+    }
 }

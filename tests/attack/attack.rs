@@ -368,9 +368,18 @@ fn a_user_cannot_register_processes_of_others() {
     let arena = Arena::new("others", &[]);
     let (honest, _) = &arena.honest[0];
     let text = arena.attack("others", honest);
-    for kind in ["root's job", "root's process", "own process outside"] {
+    for kind in [
+        "root's job",
+        "root's process",
+        "own process outside",
+        "a cgroup for root's job",
+        "a cgroup for root's process",
+    ] {
         assert!(text.contains(&format!("{kind}: refused")), "{text}");
     }
+    let of_honest = fs::read_to_string(format!("/proc/{}/cgroup", arena.honest[0].1.id())).unwrap();
+    let of_init = fs::read_to_string("/proc/1/cgroup").unwrap();
+    assert!(!of_honest.contains("flowcon.user-") && !of_init.contains("flowcon.user-"), "{of_honest}{of_init}");
     // The same name and command give a separate job and a separate training.
     let words = ["run", "--name", honest, "--", "sh", "-c", "while :; do sleep 0.05; done"];
     let mut same = arena.their_flowctl(&words).stderr(Stdio::null()).spawn().unwrap();
@@ -537,11 +546,23 @@ fn pidfd(pid: u32) -> OwnedFd {
 
 impl Attacker {
     fn register(&self, name: &str, process: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Result<Session, String> {
+        self.register_in(false, name, process, output)
+    }
+
+    /// Registers a process, for which the daemon is to make a cgroup if `needs_cgroup`.
+    fn register_in(
+        &self,
+        needs_cgroup: bool,
+        name: &str,
+        process: BorrowedFd<'_>,
+        output: BorrowedFd<'_>,
+    ) -> Result<Session, String> {
         let registration = Registration {
             name: name.to_owned(),
             labels: BTreeMap::new(),
             command: vec!["train".to_owned()],
             output: output.as_raw_fd(),
+            needs_cgroup,
         };
         self.runtime.block_on(async {
             let mut session = Session::open(&self.run_socket).await.map_err(|error| error.to_string())?;
@@ -635,6 +656,9 @@ impl Attacker {
         Attacker::print_result("root's process", self.register("mine", pidfd(1).as_fd(), memory.as_fd()));
         let own = pidfd(std::process::id());
         Attacker::print_result("own process outside", self.register("mine", own.as_fd(), memory.as_fd()));
+        let made = |process: BorrowedFd<'_>| self.register_in(true, "made", process, memory.as_fd());
+        Attacker::print_result("a cgroup for root's job", made(victim.as_fd()));
+        Attacker::print_result("a cgroup for root's process", made(pidfd(1).as_fd()));
     }
 
     fn hold(&self, name: &str) {

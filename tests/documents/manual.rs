@@ -37,3 +37,25 @@ fn every_program_command_and_topic_has_a_page_that_groff_accepts() {
         assert_eq!(errors, "", "{}", page.display());
     }
 }
+
+#[test]
+fn a_page_is_shown_with_and_without_groff() {
+    let man = |page: &str, path: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        command.args(["man", page]).env("PATH", path).env("COLUMNS", "80").output().expect("flowctl runs")
+    };
+    let path = std::env::var("PATH").expect("it is set");
+    for path in [path.as_str(), "/nonexistent"] {
+        for (page, words) in
+            [("labels", "flowcon.weight=2"), ("run", "--gpu-share"), ("flowcond.toml", "policy.interval")]
+        {
+            let shown = man(page, path);
+            let text = String::from_utf8(shown.stdout).expect("UTF-8");
+            assert!(shown.status.success() && text.contains(words), "{page}: {text}");
+            assert!(!text.contains('\u{1b}') && text.contains("NAME\n       "), "{page}: {text}");
+        }
+    }
+    let unknown = man("nothing", &path);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("next: pages: flowctl, flowsim"), "{unknown:?}");
+}

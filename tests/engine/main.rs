@@ -14,6 +14,7 @@ mod health;
 mod history;
 mod holdback;
 mod job_logs;
+mod mislabelled;
 mod owners;
 mod packages;
 mod prior_runs;

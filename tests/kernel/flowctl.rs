@@ -125,6 +125,44 @@ fn every_failure_has_an_exit_code_and_a_next_step() {
 }
 
 #[test]
+fn the_jobs_are_sorted_by_value_and_by_time_left() {
+    let served = Served::new(busy_node());
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let json = flowctl(&served, arguments).assert().success().get_output().stdout.clone();
+        let status: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let jobs = status["containers"].as_array().expect("jobs").iter();
+        jobs.map(|job| job["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let of = |key: &str| names(&["status", "--sort", key, "-o", "json"]);
+    let mut by_name = names(&["status", "-o", "json"]);
+    by_name.sort();
+    assert_eq!(of("name"), by_name);
+    let values = |pointer: &str, key: &str| -> Vec<f64> {
+        let json = flowctl(&served, &["status", "--sort", key, "-o", "json"]).assert().success();
+        let status: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).expect("JSON");
+        status["containers"].as_array().expect("jobs").iter().filter_map(|job| job.pointer(pointer)?.as_f64()).collect()
+    };
+    let (by_value, by_left) = (values("/metric/value", "value"), values("/progress/remaining_s/likely", "left"));
+    assert!(by_value.len() > 1 && by_value.is_sorted_by(|a, b| a >= b), "{by_value:?}");
+    assert!(!by_left.is_empty() && by_left.is_sorted(), "{by_left:?}");
+    let mut reversed = names(&["status", "--sort", "name", "--reverse", "-o", "json"]);
+    reversed.reverse();
+    assert_eq!(reversed, by_name);
+    flowctl(&served, &["status", "--reverse"]).assert().code(2);
+}
+
+#[test]
+fn metrics_events_and_help_are_complete_where_they_are_piped() {
+    let mut node = busy_node();
+    let name = "n".repeat(90);
+    node.jobs = vec![job("aa11bb22cc33dd44", &name)];
+    let served = Served::new(node);
+    let (metrics, help) = (page(&served, &["metrics"]), page(&served, &["help", "labels"]));
+    assert!(metrics.contains(&format!("name=\"{name}\"")), "{metrics}");
+    assert!(!metrics.contains('…') && !help.contains('…'), "{metrics}{help}");
+}
+
+#[test]
 fn commands_reach_the_daemon_with_the_full_id_and_the_user() {
     let served = Served::new(busy_node());
     flowctl(&served, &["release", "mnist-vae", "0c9d"]).assert().success();
@@ -225,6 +263,14 @@ fn a_user_who_may_not_see_the_jobs_is_not_told_that_there_are_none() {
         assert_eq!(output.status.code(), Some(0), "{stderr}");
         assert!(!stdout.contains("No job is governed yet"), "{stdout}");
         assert!(stderr.contains("only your own commands are listed") && stderr.contains("sudo flowctl"), "{stderr}");
+        assert!(options.contains(&"json") || stdout.contains("you may not see the jobs of others"), "{stdout}");
+    }
+    for options in [&["history"][..], &["history", "some", "--events"], &["history", "-o", "json"]] {
+        let words = [binary.to_str().expect("UTF-8"), "--socket", socket.to_str().expect("UTF-8")];
+        let output = as_user(12_345, 12_345, None, &[&words[..], options].concat()).output().expect("setpriv runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(5), 0), "{stderr}");
+        assert!(stderr.contains("this user may not connect"), "{stderr}");
     }
 }
 

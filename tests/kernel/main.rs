@@ -24,3 +24,4 @@ mod served;
 mod support;
 mod top;
 mod uninstall;
+mod unprivileged;

@@ -101,7 +101,8 @@ fn a_real_browser_shows_the_report_without_errors_network_or_horizontal_scrollin
 
     let seen = browse(folder.path(), &page, &["--dump-dom"]);
     assert_eq!(seen.console, [] as [String; 0]);
-    assert!(seen.dom.contains("When each job ran") && seen.dom.matches("<svg").count() >= 7);
+    // That of the gains is left out if no estimate says anything, as on a busy machine.
+    assert!(seen.dom.contains("When each job ran") && seen.dom.matches("<svg").count() >= 6);
 
     assert_fits_every_screen(folder.path(), &page);
 
@@ -217,8 +218,13 @@ fn without_jobs_or_a_daemon_the_exit_codes_differ() {
     let empty = daemon.flowctl(&["report", "-o", "/nowhere/report.html"]);
     assert_eq!(empty.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&empty.stderr).contains("no job ran"));
-    let form = daemon.flowctl(&["-o", "json", "report"]);
-    assert_eq!(form.status.code(), Some(2), "{}", String::from_utf8_lossy(&form.stderr));
+    for words in [&["-o", "json", "report"][..], &["report", "-o", "json"], &["report", "--json"]] {
+        let form = daemon.flowctl(words);
+        let stderr = String::from_utf8_lossy(&form.stderr);
+        assert_eq!(form.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains("only as an HTML page"), "{stderr}");
+        assert!(!Path::new("json").exists(), "{words:?}");
+    }
     let alone = Command::new(env!("CARGO_BIN_EXE_flowctl"))
         .args(["--socket", "/nowhere/flowcond.sock", "report", "-o", "/dev/null"])
         .output()

@@ -1,14 +1,12 @@
 //! Tests of `flowctl run` on the real kernel, with and without a daemon. Needs root.
 
 use crate::support::daemon::{Daemon, eventually};
-use crate::support::program::public_flowctl;
 use flowcon::host::cgroup::{Cgroup, start_time};
 use flowcon::host::scope::{Session, socket_of};
 use flowcon::model::{CpuWeight, Setting};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::{Deref, DerefMut};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -444,20 +442,6 @@ fn labels_above_the_size_limit_are_rejected_before_the_command_runs() {
     assert_eq!((out.status.code(), text(&out.stdout)), (Some(6), String::new()));
     assert!(text(&out.stderr).contains("bytes"), "{}", text(&out.stderr));
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new());
-}
-
-#[test]
-fn an_unprivileged_user_gets_an_error_with_the_next_step() {
-    let place = Place::of("user");
-    let bin = public_flowctl(place.dir.path());
-    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    fs::set_permissions(place.dir.path(), everybody).unwrap();
-    let mut command = Command::new(bin);
-    command.arg("--socket").arg(&place.socket).args(["run", "--name", &place.name(), "--", "true"]);
-    let out = command.uid(12345).gid(12345).output().unwrap();
-    assert_eq!(out.status.code(), Some(5));
-    let stderr = text(&out.stderr);
-    assert!(stderr.contains("no permission to create the cgroup") && stderr.contains("sudo flowctl run"), "{stderr}");
 }
 
 #[test]

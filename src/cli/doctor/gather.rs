@@ -74,10 +74,15 @@ async fn engine(settings: &Settings, daemon: &Result<Status, ClientError>) -> Ve
         Ok(info) => {
             let mut checks = vec![judge::engine(&info), judge::driver(&info), judge::log_driver(&info)];
             checks.push(judge::gpus(has_nvidia(), &gpu_containers(&engine, &info, &settings.label).await, &info));
+            // Some are adopted and have no label.
+            let governed = daemon.iter().flat_map(|status| &status.containers).map(|job| ContainerId::new(&job.id));
+            let governed: Vec<ContainerId> = governed.collect();
+            let mislabelled = engine.mislabelled(&settings.label).await.map(|mut found| {
+                found.retain(|container| !governed.contains(&container.id));
+                found
+            });
+            checks.extend(judge::labels(&mislabelled));
             if info.name == EngineName::Podman {
-                // Some are adopted and have no label.
-                let governed = daemon.iter().flat_map(|status| &status.containers).map(|job| ContainerId::new(&job.id));
-                let governed: Vec<ContainerId> = governed.collect();
                 checks
                     .push(judge::restarts(&engine.lost_policies(&settings.label, &governed, CONTAINERS_AT_MOST).await));
             }

@@ -70,7 +70,10 @@ pub(crate) async fn doctor(client: &Client, args: &DoctorArgs, screen: &Screen) 
 
 /// Prints the checks; returns [`Exit::Failed`] if one of them failed.
 pub(crate) fn print(mut checks: Vec<Check>, screen: &Screen) -> Result<Exit, Failure> {
-    checks.iter_mut().for_each(|check| check.fix = check.fix.as_deref().map(hint::fitting));
+    for check in &mut checks {
+        check.found = hint::fitting(&check.found);
+        check.fix = check.fix.as_deref().map(hint::fitting);
+    }
     screen.show(&Report { checks: &checks }, &checks, |look| page(&checks, look))?;
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(if failed { Exit::Failed } else { Exit::Ok })

@@ -4,9 +4,7 @@ use super::{Part, Topic, topics};
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use std::fs;
 use std::io;
-use std::path::Path;
 
 /// The SEE ALSO section of every page.
 const SEE_ALSO: &[(&str, &str)] = &[
@@ -25,40 +23,43 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-gpu", "7"),
 ];
 
-pub(super) fn write(folder: &Path, programs: Vec<(Command, &str)>) -> io::Result<()> {
-    for (command, section) in programs {
-        write_command(folder, command, section)?;
-    }
-    save(folder, "flowcond.toml", "5", &prose("flowcond.toml", "5", &topics::configuration()))?;
-    topics::all().iter().try_for_each(|topic| {
-        let name = format!("flowcon-{}", topic.name);
-        save(folder, &name, "7", &prose(&name, "7", topic))
-    })
+/// A page of the manual.
+pub(super) struct Page {
+    /// Its name, such as `flowctl-run`.
+    pub(super) name: String,
+    /// Its section, such as `1`.
+    pub(super) section: &'static str,
+    /// Its text for `roff`.
+    pub(super) roff: Vec<u8>,
 }
 
-/// Writes the page of a program and of each subcommand, such as `flowctl-config-check(1)`.
-fn write_command(folder: &Path, program: Command, section: &str) -> io::Result<()> {
-    let name = program.get_name().to_owned();
-    let mut built = program.disable_help_subcommand(true);
-    built.build();
-    write_tree(folder, &built, &name, section)
+/// Returns all pages: those of the programs, each followed by those of its commands, and the others.
+pub(super) fn pages(programs: Vec<(Command, &'static str)>) -> io::Result<Vec<Page>> {
+    let mut pages = Vec::new();
+    for (program, section) in programs {
+        let name = program.get_name().to_owned();
+        let mut built = program.disable_help_subcommand(true);
+        built.build();
+        add_command(&mut pages, &built, &name, section)?;
+    }
+    let mut add =
+        |name: String, section, topic: &Topic| pages.push(Page { roff: prose(&name, section, topic), name, section });
+    add("flowcond.toml".to_owned(), "5", &topics::configuration());
+    topics::all().iter().for_each(|topic| add(format!("flowcon-{}", topic.name), "7", topic));
+    Ok(pages)
 }
 
-fn write_tree(folder: &Path, command: &Command, name: &str, section: &str) -> io::Result<()> {
-    for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
-        write_tree(folder, child, &format!("{name}-{}", child.get_name()), section)?;
-    }
+/// Adds the page of a program or command and those of its commands, such as `flowctl-config-check(1)`.
+fn add_command(pages: &mut Vec<Page>, command: &Command, name: &str, section: &'static str) -> io::Result<()> {
     let page = Man::new(command.clone()).title(name.to_uppercase()).section(section).manual("flowcon");
-    let mut text = Vec::new();
-    page.render(&mut text)?;
-    text.extend(see_also(name).to_roff().into_bytes());
-    save(folder, name, section, &text)
-}
-
-fn save(folder: &Path, name: &str, section: &str, text: &[u8]) -> io::Result<()> {
-    let folder = folder.join(format!("man{section}"));
-    fs::create_dir_all(&folder)?;
-    fs::write(folder.join(format!("{name}.{section}")), text)
+    let mut roff = Vec::new();
+    page.render(&mut roff)?;
+    roff.extend(see_also(name).to_roff().into_bytes());
+    pages.push(Page { name: name.to_owned(), section, roff });
+    let children = command.get_subcommands().filter(|child| !child.is_hide_set());
+    children
+        .into_iter()
+        .try_for_each(|child| add_command(pages, child, &format!("{name}-{}", child.get_name()), section))
 }
 
 fn start_page(name: &str, section: &str, about: &str) -> Roff {

@@ -111,17 +111,19 @@ impl<'a> Drawn<'a> {
     /// Draws the measured completion times, and beneath each the estimate for plain sharing with its uncertainty.
     pub(super) fn completions(&self) -> String {
         let ended = self.ended();
-        let all =
-            ended.iter().flat_map(|(_, job, plain)| [job.took_s, plain.high.min(4.0 * job.took_s.max(plain.likely))]);
-        let longest = all.fold(1.0, f64::max);
+        // The axis ends where the longest bar ends. The range of an estimate may go on.
+        let bars = ended.iter().flat_map(|(_, job, plain)| [job.took_s, plain.map_or(0.0, |plain| plain.likely)]);
+        let longest = 1.1 * bars.fold(1.0, f64::max);
         let unit = unit(longest);
-        let mut plot = self.rows(0.0, longest / unit.seconds * 1.02, ended.len());
+        let mut plot = self.rows(0.0, longest / unit.seconds, ended.len());
         plot.x_axis(unit.name, number);
         for (place, (colour, job, plain)) in ended.iter().enumerate() {
             let y = row(ended.len(), place);
             let real = job.took_s;
             let title = format!("{}: {}", name(job), text::duration(real));
             plot.bar((0.0, real / unit.seconds), (y, y + 0.36), &series(*colour), &title);
+            label(&mut plot, y, job);
+            let Some(plain) = plain else { continue };
             let estimated = format!(
                 "{} under plain sharing, estimated: {} ({} to {})",
                 name(job),
@@ -132,7 +134,6 @@ impl<'a> Drawn<'a> {
             plot.bar((0.0, plain.likely / unit.seconds), (y - 0.04, y - 0.3), "plain", &estimated);
             let high = plain.high.min(longest);
             plot.line(&[(plain.low / unit.seconds, y - 0.17), (high / unit.seconds, y - 0.17)], "doubt", &estimated);
-            label(&mut plot, y, job);
         }
         let description = "For each job that started and ended in this time, the time it took, and beneath it in grey the estimate for plain sharing; the line is its uncertainty.";
         plot.described("completions", "Completion times", description)
@@ -141,9 +142,9 @@ impl<'a> Drawn<'a> {
     /// Draws the estimated gain or cost of each job, best first.
     pub(super) fn gains(&self) -> String {
         let mut gains: Vec<(&Series, Range)> =
-            self.ended().iter().map(|(_, job, plain)| (*job, gain(job, *plain))).collect();
+            self.ended().iter().filter_map(|(_, job, plain)| Some((*job, gain(job, (*plain)?)))).collect();
         gains.sort_by(|a, b| a.1.likely.total_cmp(&b.1.likely));
-        let widest = gains.iter().map(|(_, gain)| gain.low.abs().max(gain.high.abs())).fold(0.1, f64::max).min(2.0);
+        let widest = (1.5 * gains.iter().map(|(_, gain)| gain.likely.abs()).fold(0.1, f64::max)).min(2.0);
         let mut plot = self.rows(-widest, widest, gains.len());
         plot.x_axis("completion time compared with plain sharing", |tick| format!("{:+.0} %", 100.0 * tick));
         plot.rule(0.0);
@@ -167,14 +168,14 @@ impl<'a> Drawn<'a> {
         plot.described("gains", "Estimated gain or cost of each job", description)
     }
 
-    /// Jobs that ended, with their colour and their estimated completion time.
-    fn ended(&self) -> Vec<(usize, &'a Series, Range)> {
+    /// Jobs that started and ended in the report, with their colour and their estimated completion time.
+    fn ended(&self) -> Vec<(usize, &'a Series, Option<Range>)> {
         let estimated = |job: &Series| {
             let place = self.data.jobs.iter().position(|known| known.job.number == job.job.number)?;
             Some(self.data.estimate.jobs.get(place)?.as_ref()?.completion_s)
         };
-        let with = |(colour, job): (usize, &&'a Series)| Some((colour, *job, estimated(job)?));
-        self.jobs.iter().enumerate().filter_map(with).collect()
+        let whole = self.jobs.iter().enumerate().filter(|(_, job)| job.began_here && job.end_s.is_some());
+        whole.map(|(colour, job)| (colour, *job, estimated(job))).collect()
     }
 
     /// Draws the planned shares of the node, stacked.

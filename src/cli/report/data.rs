@@ -133,7 +133,7 @@ pub(super) fn assemble(
     jobs.sort_by(|a, b| a.start_s.total_cmp(&b.start_s).then(a.job.number.cmp(&b.job.number)));
     let cores = node.readings.last().map_or(1.0, |node| node.cores).max(0.01);
     let lives: Vec<Life> = jobs.iter().map(life).collect();
-    let estimate = estimate(&lives, cores);
+    let estimate = estimate(&lives, cores).meaningful();
     let works = jobs.iter().filter_map(|series| Some((series.job.number, whole_work(&series.job)?)));
     let measured = measure(blocks, &works.collect());
     let holdback = Holdback::default();

@@ -55,6 +55,11 @@ impl Range {
         let (low, high) = others.fold((likely, likely), |(low, high), other| (low.min(other), high.max(other)));
         Range { low: (low - uncertainty).max(0.0), likely, high: high + uncertainty }
     }
+
+    /// Whether it says anything: its ends are at most a factor of [`WIDEST`] apart.
+    fn is_meaningful(&self) -> bool {
+        self.low > 0.0 && self.high <= WIDEST * self.low
+    }
 }
 
 /// Estimate for one job that ended under plain sharing, in seconds from its start.
@@ -77,7 +82,28 @@ pub(super) struct Estimate {
     pub cores: Range,
     /// Mean relative error of the completion times in the replay with the recorded weights.
     pub error: Option<f64>,
+    /// Number of jobs whose estimates were left out as too uncertain.
+    pub unclear: usize,
 }
+
+impl Estimate {
+    /// Leaves out what is too uncertain to say anything.
+    pub(super) fn meaningful(mut self) -> Estimate {
+        for job in &mut self.jobs {
+            let Some(plain) = job else { continue };
+            plain.quality_s = plain.quality_s.filter(Range::is_meaningful);
+            if !plain.completion_s.is_meaningful() {
+                *job = None;
+                self.unclear += 1;
+            }
+        }
+        self.mean_completion_s = self.mean_completion_s.filter(Range::is_meaningful);
+        self
+    }
+}
+
+/// Ratio of the ends of the widest range that says anything.
+const WIDEST: f64 = 4.0;
 
 /// Smallest relative uncertainty of an estimate: jobs' work is known only at the samples.
 const MIN_UNCERTAINTY: f64 = 0.02;
@@ -118,6 +144,7 @@ pub(super) fn estimate(lives: &[Life], node_cores: f64) -> Estimate {
         error: any.then_some(misses),
         jobs,
         cores,
+        unclear: 0,
     }
 }
 

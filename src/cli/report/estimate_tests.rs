@@ -100,3 +100,19 @@ fn quality_is_reached_when_its_work_is_done() {
     let plain = estimate(&[short, long], 2.0).jobs[0].expect("ended");
     assert!(plain.quality_s.is_some_and(|quality| (quality.likely - 75.0).abs() < 1.0), "{plain:?}");
 }
+
+#[test]
+fn an_estimate_whose_range_says_nothing_is_left_out() {
+    let plain = |low, likely, high| Some(Plain { completion_s: Range { low, likely, high }, quality_s: None });
+    let all = Estimate {
+        // The first is 4h03m, from 0s to 3d21h.
+        jobs: vec![plain(0.0, 14_580.0, 334_800.0), plain(80.0, 100.0, 200.0), plain(10.0, 20.0, 41.0), None],
+        mean_completion_s: Some(Range { low: 0.0, likely: 100.0, high: 110.0 }),
+        cores: Range { low: 1.0, likely: 2.0, high: 2.0 },
+        error: Some(0.5),
+        unclear: 0,
+    };
+    let kept = all.meaningful();
+    assert_eq!(kept.jobs, [None, plain(80.0, 100.0, 200.0), None, None]);
+    assert_eq!((kept.mean_completion_s, kept.unclear), (None, 2));
+}

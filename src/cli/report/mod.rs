@@ -16,12 +16,12 @@ mod tables;
 mod truth_tests;
 
 use api::client::Client;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::path::Path;
 use term::exit::{Exit, Failure};
 use term::message;
-use term::screen::Output;
+use term::screen::{Format, Output};
 use term::text;
 use term::when;
 
@@ -54,12 +54,16 @@ pub(crate) async fn report(client: &Client, args: &ReportArgs) -> Result<(), Fai
             "give an earlier --since or a later --until",
         ));
     }
-    let Output::File(file) = &args.output else {
-        return Err(Failure::new(
-            Exit::Usage,
-            "a report is written only as an HTML page",
-            "name its file after the command: `flowctl report -o FILE`",
-        ));
+    // Whoever means the format would get a file called `json`.
+    let file = match &args.output {
+        Output::File(file) if !is_format(file) => file,
+        _ => {
+            return Err(Failure::new(
+                Exit::Usage,
+                "a report is written only as an HTML page",
+                "name its file after the command: `flowctl report -o report.html`; `flowctl history -o json` prints its data",
+            ));
+        }
     };
     let data = data::fetch(client, since, until).await?;
     if data.jobs.is_empty() {
@@ -77,6 +81,14 @@ pub(crate) async fn report(client: &Client, args: &ReportArgs) -> Result<(), Fai
         message::print(format_args!("{jobs}, {} in {}", text::bytes(page.len() as u64), file.display()));
     }
     Ok(())
+}
+
+/// Whether a file name is one of the output formats of other commands.
+fn is_format(file: &Path) -> bool {
+    Format::value_variants()
+        .iter()
+        .filter_map(Format::to_possible_value)
+        .any(|format| file == Path::new(format.get_name()))
 }
 
 fn write(path: &Path, page: &str) -> Result<(), Failure> {

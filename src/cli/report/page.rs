@@ -74,9 +74,11 @@ fn summary(data: &Data) -> String {
     let mut facts = fact("Jobs", &data.jobs.len().to_string(), &format!("{} ended", ended.count()));
     facts += &fact("CPU time", &text::duration(cpu), &format!("{} of the node", text::percent(used)));
     let mut story = String::new();
-    if let Some(plain) = data.estimate.mean_completion_s {
+    if !whole.is_empty() {
         let of = format!("measured, {}", text::count(whole.len(), "job"));
         facts += &fact("Mean completion", &text::duration(mean), &of);
+    }
+    if let Some(plain) = data.estimate.mean_completion_s {
         let doubt = format!("estimated: {} to {}", text::duration(plain.low), text::duration(plain.high));
         facts += &fact("Under plain sharing", &text::duration(plain.likely), &doubt);
         story = format!("<p>{}</p>", verdict(mean, plain));
@@ -121,23 +123,30 @@ fn verdict(mean: f64, plain: Range) -> String {
 }
 
 fn completion(data: &Data, drawn: &Drawn) -> String {
-    if data.estimate.mean_completion_s.is_none() {
+    if !data.jobs.iter().any(|job| job.began_here && job.end_s.is_some()) {
         return "<p>No job started and ended in this time, so there is nothing to compare.</p>".to_owned();
     }
+    let times = figure(
+        "Completion times",
+        "coloured: measured; grey: estimate for plain sharing, with its uncertainty",
+        &drawn.completions(),
+        "",
+    );
+    let is_any_estimated = data.estimate.jobs.iter().any(Option::is_some);
+    let gains = is_any_estimated.then(|| {
+        let note = "left is faster than plain sharing; grey is within the uncertainty";
+        figure("Estimated gain or cost", note, &drawn.gains(), "")
+    });
+    let left_out = match data.estimate.unclear {
+        0 => String::new(),
+        jobs => format!(
+            " For {} there is no estimate: it could be wrong by a factor of two or more.",
+            text::count(jobs, "job")
+        ),
+    };
     format!(
-        "<div class=\"grid2\">{}{}</div><p class=\"note\">The table of jobs above has the same numbers.</p>",
-        figure(
-            "Completion times",
-            "coloured: measured; grey: estimate for plain sharing, with its uncertainty",
-            &drawn.completions(),
-            ""
-        ),
-        figure(
-            "Estimated gain or cost",
-            "left is faster than plain sharing; grey is within the uncertainty",
-            &drawn.gains(),
-            ""
-        ),
+        "<div class=\"grid2\">{times}{}</div><p class=\"note\">The table of jobs above has the same numbers.{left_out}</p>",
+        gains.unwrap_or_default()
     )
 }
 

@@ -268,3 +268,21 @@ fn a_gain_is_claimed_only_beyond_the_uncertainty() {
     let cost = verdict(165.0, plain);
     assert!(cost.contains("cost") && cost.contains("38 %, between 10 % and 65 %"), "{cost}");
 }
+
+/// Two jobs of ten minutes: one with samples, the other too uncertain.
+#[test]
+fn an_estimate_that_says_nothing_is_not_printed_and_the_axis_ends_with_the_bars() {
+    let mut data = ten_minutes(vec![job(1, "seen", 0, Some(500)), job(2, "unclear", 10, Some(480))], &samples_of(1));
+    let plain = |low, likely, high| {
+        let completion_s = super::super::estimate::Range { low, likely, high };
+        Some(super::super::estimate::Plain { completion_s, quality_s: None })
+    };
+    data.estimate.jobs = vec![plain(400.0, 500.0, 1500.0), None];
+    data.estimate.unclear = 1;
+    let page = html(&data);
+    assert!(page.contains("For 1 job there is no estimate"), "{page}");
+    assert!(page.contains("unclear: 7m50s") || page.contains("unclear: 7m"), "its measured time is drawn");
+    // 1.1 × 500 s: the labels of the axis end before the range does.
+    let times = page.split("id=\"completions-t\"").nth(1).expect("the chart").split("</svg>").next().expect("its end");
+    assert!(times.contains(">500</text>") && !times.contains(">1000</text>"), "{times}");
+}

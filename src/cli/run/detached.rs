@@ -35,6 +35,9 @@ pub(super) fn begin(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
     if args.keep_env {
         command.arg("--keep-env");
     }
+    if args.require_cgroup {
+        command.arg("--require-cgroup");
+    }
     if let Some(threads) = args.threads {
         command.arg("--threads").arg(threads.to_string());
     }

@@ -9,7 +9,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use term::hint::{self, START_DAEMON};
 use term::message;
+use term::text;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -62,13 +64,15 @@ fn size_in_json(c: char) -> usize {
     }
 }
 
-/// Registers process `pid` with the daemon at `socket`. If no daemon is running, the command starts nevertheless.
+/// Registers process `pid` with the daemon at `socket`. If no daemon is running, the command starts nevertheless. `missing`: why it has no
+/// cgroup yet; if the daemon makes none either, it runs ungoverned, with a warning.
 ///
 /// # Errors
 /// The daemon rejected the registration: [`ScopeError::Refused`].
 pub(super) async fn begin(
     socket: &Path,
     registration: Registration,
+    missing: Option<&anyhow::Error>,
     pid: u32,
     output: &Output,
 ) -> anyhow::Result<Registered> {
@@ -81,13 +85,17 @@ pub(super) async fn begin(
             message::print(format_args!(
                 "the command is not governed: this needs a pidfd (Linux 5.3) and a free file descriptor: {error}"
             ));
-            return Ok(Registered { end, task: tokio::spawn(async {}) });
+            return Ok(Registered::never(end));
         }
     };
     let registration = Registration { output: output.as_raw_fd(), ..registration };
     let command = Command { socket: socket.to_owned(), registration, process, output };
     let session = match command.register().await {
         Ok(session) => Some(session),
+        Err(error @ (ScopeError::NoDaemon { .. } | ScopeError::NoCgroup { .. })) if missing.is_some() => {
+            warn_ungoverned(missing, &error);
+            return Ok(Registered::never(end));
+        }
         Err(ScopeError::NoDaemon { path, source }) => {
             message::print(format_args!(
                 "no flowcond answers at {} ({source}): the command is not governed until flowcond runs",
@@ -100,7 +108,28 @@ pub(super) async fn begin(
     Ok(Registered { end, task: tokio::spawn(command.keep(session, ended)) })
 }
 
+/// One warning: why there is no cgroup, and what gives the next command one.
+fn warn_ungoverned(missing: Option<&anyhow::Error>, answer: &ScopeError) {
+    let why = match (missing, answer) {
+        (_, ScopeError::NoCgroup { message, next }) => format!("{message}; next: {next}"),
+        (Some(missing), _) => {
+            let text = format!("{missing:#}");
+            let (why, next) = text.rsplit_once("; ").unwrap_or((&text, "flowctl doctor"));
+            // Where systemd is init, the cgroup tree is its own, and the daemon makes none.
+            let or_daemon = format!("; or start the daemon with {START_DAEMON}, which makes one for you");
+            format!("{why}; next: {next}{}", if node::systemd_is_init() { "" } else { &or_daemon })
+        }
+        (None, other) => other.to_string(),
+    };
+    message::print(format_args!("the command is not governed: {}", text::clean(&hint::fitting(&why))));
+}
+
 impl Registered {
+    /// Of a command that is never governed.
+    fn never(end: oneshot::Sender<u8>) -> Registered {
+        Registered { end, task: tokio::spawn(async {}) }
+    }
+
     /// Reports the end of the command to the daemon, if one is running.
     pub(super) async fn end(self, exit_code: u8) {
         if self.end.send(exit_code).is_ok() {
@@ -160,6 +189,7 @@ mod tests {
                 labels: [("note".to_owned(), "x".repeat(40_000))].into(),
                 command: words_sent(&command),
                 output: i32::MAX,
+                needs_cgroup: true,
             };
             let sent = registration.command.concat();
             assert!(command.join(OsStr::new("")).to_string_lossy().starts_with(&sent), "its beginning is sent");

@@ -1,4 +1,4 @@
-//! Sort keys and filter of the job list. Pure.
+//! Sort keys and filter of a list of jobs, in `top` and in `status`. Pure.
 
 use crate::health;
 use api::wire::Container;
@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 /// Key by which the rows are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum SortKey {
+pub(crate) enum SortKey {
     /// By name, from a to z
     Name,
     /// Health, worst first
@@ -21,6 +21,8 @@ pub(super) enum SortKey {
     Cpu,
     /// Memory charged, most first
     Memory,
+    /// Latest value of the metric, largest first
+    Value,
     /// Progress, furthest first
     Progress,
     /// Time left, nearest end first
@@ -31,13 +33,14 @@ pub(super) enum SortKey {
 
 impl SortKey {
     /// All keys, in the order of the columns.
-    pub(super) const ALL: [SortKey; 9] = [
+    pub(super) const ALL: [SortKey; 10] = [
         SortKey::Name,
         SortKey::Health,
         SortKey::Growth,
         SortKey::Share,
         SortKey::Cpu,
         SortKey::Memory,
+        SortKey::Value,
         SortKey::Progress,
         SortKey::Left,
         SortKey::Start,
@@ -52,6 +55,7 @@ impl SortKey {
             SortKey::Share => "share",
             SortKey::Cpu => "cpu",
             SortKey::Memory => "memory",
+            SortKey::Value => "value",
             SortKey::Progress => "progress",
             SortKey::Left => "left",
             SortKey::Start => "start",
@@ -72,17 +76,20 @@ impl SortKey {
 
     /// Whether the default order has the largest number first.
     fn is_descending(self) -> bool {
-        matches!(self, SortKey::Growth | SortKey::Share | SortKey::Cpu | SortKey::Memory | SortKey::Progress)
+        matches!(
+            self,
+            SortKey::Growth | SortKey::Share | SortKey::Cpu | SortKey::Memory | SortKey::Value | SortKey::Progress
+        )
     }
 }
 
 /// A sort key and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// The sort key.
-    pub key: SortKey,
+    pub(crate) key: SortKey,
     /// Whether the default order is reversed.
-    pub reversed: bool,
+    pub(crate) reversed: bool,
 }
 
 impl Order {
@@ -93,7 +100,7 @@ impl Order {
 }
 
 /// Sorted indices of the containers that match the filter. A container without a value comes last in both directions.
-pub(super) fn rows(containers: &[Container], order: Order, filter: &str) -> Vec<usize> {
+pub(crate) fn rows(containers: &[Container], order: Order, filter: &str) -> Vec<usize> {
     let mut rows = matching(containers, filter);
     rows.sort_by(|a, b| compare(&containers[*a], &containers[*b], order).then(a.cmp(b)));
     rows
@@ -143,6 +150,7 @@ fn value(container: &Container, key: SortKey) -> Option<f64> {
         SortKey::Share => container.share,
         SortKey::Cpu => container.cpu_used,
         SortKey::Memory => container.memory_bytes.map(|bytes| bytes as f64),
+        SortKey::Value => container.metric.as_ref()?.value,
         SortKey::Progress => container.progress.as_ref()?.fraction,
         SortKey::Left => container.progress.as_ref()?.remaining_s.map(|left| left.likely),
         SortKey::Start => Some(-container.uptime_s),
@@ -174,6 +182,7 @@ mod tests {
         assert_eq!(names(by(SortKey::Name), ""), ["lstm", "resnet", "sweep", "vae"]);
         assert_eq!(names(by(SortKey::Health), ""), ["lstm", "resnet", "vae", "sweep"]);
         assert_eq!(names(by(SortKey::Left), ""), ["resnet", "vae", "lstm", "sweep"]);
+        assert_eq!(names(by(SortKey::Value), ""), ["lstm", "resnet", "vae", "sweep"]);
         assert_eq!(names(by(SortKey::Start), "")[0], "vae");
     }
 

@@ -46,6 +46,7 @@ impl App {
             KeyCode::Char('P') => self.sort(SortKey::Cpu),
             KeyCode::Char('M') => self.sort(SortKey::Memory),
             KeyCode::Char('T') => self.sort(SortKey::Left),
+            KeyCode::Char('V') => self.sort(SortKey::Value),
             KeyCode::Char('R' | 'I') => {
                 self.order.reversed = !self.order.reversed;
                 self.arrange();
@@ -298,6 +299,12 @@ mod tests {
         assert_eq!(app.order, Order { key: SortKey::Health, reversed: false });
         types(&mut app, "MM");
         assert_eq!(app.order, Order { key: SortKey::Memory, reversed: true });
+        types(&mut app, "V");
+        assert_eq!((app.order.key, selected(&app)), (SortKey::Value, "vae"));
+        press(&mut app, KeyCode::Home);
+        assert_eq!(selected(&app), "lstm", "the largest value");
+        types(&mut app, "Tg");
+        assert_eq!(selected(&app), "resnet", "the nearest end");
     }
 
     #[test]

@@ -10,10 +10,10 @@
 mod app;
 mod batch;
 mod decisions;
-mod draw;
+pub(crate) mod draw;
 mod feed;
 mod input;
-mod jobs;
+pub(crate) mod jobs;
 mod keys;
 mod live;
 mod log_tail;
@@ -35,7 +35,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 use term::exit::{Exit, Failure};
-use term::screen::Screen;
+use term::screen::{self, Screen};
 
 /// Arguments of `flowctl top`.
 #[derive(Args, Debug)]
@@ -68,28 +68,15 @@ pub(crate) struct TopArgs {
 /// # Errors
 /// There is no terminal, or the daemon does not reply.
 pub(crate) async fn top(client: &Client, args: &TopArgs, screen: &Screen) -> Result<(), Failure> {
-    if screen.is_json() {
-        let next = "use `flowctl status --watch=1 -o jsonl`, or `flowctl events -o jsonl` for events";
-        return Err(Failure::new(Exit::Usage, "`top` has no JSON output", next));
-    }
     let order = Order { key: args.sort, reversed: args.reverse };
     let app = App::new(args.delay, order, &args.filter);
-    let ascii = args.ascii || is_ascii_only(|name| env::var(name).ok());
+    let ascii = args.ascii || screen::is_ascii_only(|name| env::var(name).ok());
     if args.batch {
         return batch::print(client, app, args.iterations, screen, ascii).await;
     }
     check_terminal(screen)?;
     check_daemon(client).await?;
     live::watch(client.clone(), app, args.iterations, Theme { color: screen.look().color, ascii }).await
-}
-
-/// Whether the terminal cannot show Unicode. As in `htop`, the locale decides: the first of three variables that is set. The Linux console
-/// has only 512 characters, without those for curves.
-fn is_ascii_only(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
-    let is_unicode = locale.contains("utf-8") || locale.contains("utf8");
-    !is_unicode || set("TERM").is_some_and(|term| term == "linux" || term == "dumb")
 }
 
 /// Checks that the standard output and input are a usable terminal.
@@ -115,23 +102,5 @@ async fn check_daemon(client: &Client) -> Result<(), Failure> {
     match client.with_timeout(Duration::from_secs(2)).get::<Policy>("/v1/policy").await {
         Ok(_) | Err(ClientError::Timeout { .. }) => Ok(()),
         Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_ascii_only;
-
-    #[test]
-    fn the_locale_determines_the_characters_of_the_terminal() {
-        let knows = |variables: &[(&str, &str)]| {
-            is_ascii_only(|name| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned()))
-        };
-        assert!(!knows(&[("LANG", "de_DE.UTF-8"), ("TERM", "xterm")]));
-        assert!(!knows(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]), "the first that is set");
-        assert!(knows(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]));
-        assert!(!knows(&[("LC_ALL", ""), ("LANG", "de_DE.UTF-8")]), "an empty variable counts as not set");
-        assert!(knows(&[]) && knows(&[("LANG", "de_DE@euro")]));
-        assert!(knows(&[("LANG", "C.UTF-8"), ("TERM", "linux")]));
     }
 }

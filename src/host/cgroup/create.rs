@@ -6,12 +6,16 @@
 
 use super::CgroupError;
 use super::controller::Controller;
-use super::hierarchy::{Hierarchies, Mount};
+use super::hierarchy::{Hierarchies, Membership, Mount};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+
+/// Name of the parent of a user's commands, before the number of the user, if the daemon makes their cgroups. It contains no `flowcon-`: a
+/// command's cgroup is found in a path by that.
+pub(super) const OF_A_USER: &str = "flowcon.user-";
 
 /// A cgroup for a command, with one directory per hierarchy.
 #[derive(Debug)]
@@ -28,8 +32,13 @@ impl Home {
     /// [`CgroupError::Exists`], [`CgroupError::Denied`], [`CgroupError::NoPlace`] or [`CgroupError::Create`]; nothing is left behind then.
     pub fn create(name: &str) -> Result<Home, CgroupError> {
         let hierarchies = Hierarchies::of_host()?;
+        Home::below(parents(&hierarchies, &hierarchies.own)?.of_children, name)
+    }
+
+    /// Creates the cgroup `name` in each of these directories.
+    pub(super) fn below(parents: Vec<PathBuf>, name: &str) -> Result<Home, CgroupError> {
         let mut home = Home { directories: Vec::new() };
-        for parent in parents(&hierarchies)? {
+        for parent in parents {
             let directory = parent.join(name);
             if let Err(error) = make(&directory) {
                 home.remove();
@@ -99,7 +108,10 @@ fn remove_one(directory: &Path) -> bool {
     const TRIES: u32 = 6;
     for attempt in 0..TRIES {
         match fs::remove_dir(directory) {
-            Ok(()) => return true,
+            Ok(()) => {
+                remove_parent(directory);
+                return true;
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
             Err(error) if error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error()) => return false,
             Err(_) if holds_processes(directory) => return false,
@@ -107,6 +119,13 @@ fn remove_one(directory: &Path) -> bool {
         }
     }
     false
+}
+
+/// Removes the parent of a user's removed cgroup once it has no other child: until then, the kernel refuses.
+fn remove_parent(of: &Path) {
+    let is_of_a_user =
+        |parent: &&Path| parent.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OF_A_USER));
+    let _ = of.parent().filter(is_of_a_user).map(fs::remove_dir);
 }
 
 fn make(directory: &Path) -> Result<(), CgroupError> {
@@ -132,27 +151,31 @@ fn holds_processes(directory: &Path) -> bool {
     fs::read_to_string(directory.join("cgroup.procs")).is_ok_and(|procs| !procs.is_empty())
 }
 
-/// Returns the parent directories of the new cgroup: one per hierarchy.
-fn parents(hierarchies: &Hierarchies) -> Result<Vec<PathBuf>, CgroupError> {
-    let own = |mount: &Mount| {
-        let path = hierarchies.own.path_in(mount).unwrap_or("/");
+/// The directories of a process and, in the same order, those of the parents of a new cgroup for it: one per hierarchy.
+pub(super) struct Parents {
+    pub(super) own: Vec<PathBuf>,
+    pub(super) of_children: Vec<PathBuf>,
+}
+
+/// Returns the parent directories of a new cgroup for the process with this membership.
+pub(super) fn parents(hierarchies: &Hierarchies, membership: &Membership) -> Result<Parents, CgroupError> {
+    let directory = |mount: &Mount| {
+        let path = membership.path_in(mount).unwrap_or("/");
         mount.directory_of(path).ok_or_else(|| CgroupError::NoPlace { path: path.into() })
     };
-    let mut parents = Vec::new();
+    let mut own = Vec::new();
     for mount in Controller::ALL.iter().filter_map(|controller| hierarchies.legacy(*controller)) {
-        let parent = own(mount)?;
-        if !parents.contains(&parent) {
-            parents.push(parent);
+        let directory = directory(mount)?;
+        if !own.contains(&directory) {
+            own.push(directory);
         }
     }
-    let Some(unified) = hierarchies.unified() else { return Ok(parents) };
-    if parents.is_empty() {
-        parents.push(governing_parent(&own(unified)?, &unified.point)?);
-    } else {
-        // On a hybrid host the unified hierarchy has no limits, but it has the pressure files.
-        parents.push(own(unified)?);
-    }
-    Ok(parents)
+    let Some(unified) = hierarchies.unified() else { return Ok(Parents { of_children: own.clone(), own }) };
+    // On a hybrid host the unified hierarchy has no limits, but it has the pressure files.
+    let is_hybrid = !own.is_empty();
+    own.push(directory(unified)?);
+    let of_children = if is_hybrid { own.clone() } else { vec![governing_parent(&own[0], &unified.point)?] };
+    Ok(Parents { own, of_children })
 }
 
 /// Returns the nearest cgroup, from `own` upwards, whose children can have CPU weights, and enables its controllers for them.
@@ -165,6 +188,12 @@ fn governing_parent(own: &Path, mount: &Path) -> Result<PathBuf, CgroupError> {
     };
     let no_place = || CgroupError::NoPlace { path: own.to_owned() };
     let parent = own.ancestors().take_while(|path| path.starts_with(mount)).find(suitable).ok_or_else(no_place)?;
+    enable_controllers(parent)?;
+    Ok(parent.to_owned())
+}
+
+/// Enables the controllers of a cgroup of version 2 for its children.
+pub(super) fn enable_controllers(parent: &Path) -> Result<(), CgroupError> {
     let control = parent.join("cgroup.subtree_control");
     let enabled = |name: &str| {
         fs::read_to_string(&control).unwrap_or_default().split_ascii_whitespace().any(|enabled| enabled == name)
@@ -178,5 +207,5 @@ fn governing_parent(own: &Path, mount: &Path) -> Result<PathBuf, CgroupError> {
             _ => {} // memory and io are optional
         }
     }
-    Ok(parent.to_owned())
+    Ok(())
 }

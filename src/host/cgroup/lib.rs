@@ -16,6 +16,7 @@ mod controller;
 mod create;
 mod directory;
 mod error;
+mod for_user;
 mod hierarchy;
 mod limits;
 mod memory;

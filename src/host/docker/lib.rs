@@ -14,6 +14,7 @@ mod log_messages;
 mod log_pieces;
 mod logs;
 mod lost_policy;
+mod mislabelled;
 mod sent_updates;
 mod transport;
 mod update;
@@ -28,6 +29,7 @@ pub use error::EngineError;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::{logs, logs_so_far};
 pub use lost_policy::LostPolicy;
+pub use mislabelled::Mislabelled;
 #[doc(hidden)]
 pub use update::updated;
 pub use update::{Recorded, recorded};

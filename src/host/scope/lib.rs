@@ -42,6 +42,14 @@ pub enum ScopeError {
         /// The next step.
         next: String,
     },
+    /// The daemon did not make the cgroup that the command needs.
+    #[error("{message}; {next}")]
+    NoCgroup {
+        /// The cause.
+        message: String,
+        /// The next step.
+        next: String,
+    },
     /// No daemon responds.
     #[error("{path}: no flowcond answers: {source}; start one with `systemctl start flowcond`")]
     NoDaemon {

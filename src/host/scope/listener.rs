@@ -225,7 +225,7 @@ async fn serve_connection(
             }
             Err(why) => Answer::refused(why, "check that `flowctl --version` and `flowcond --version` match"),
         };
-        let keep_open = !matches!(answer, Answer::Refused { .. });
+        let keep_open = !matches!(answer, Answer::Refused { .. } | Answer::NoCgroup { .. });
         registered |= matches!(answer, Answer::Registered { .. });
         timeout(LINE_TIMEOUT, stream.write_all(&protocol::line(&answer))).await??;
         if turn.is_some() {

@@ -38,6 +38,9 @@ pub struct Registration {
     pub command: Vec<String>,
     /// Number of the output's descriptor in the calling process, for readers with access to it.
     pub output: i32,
+    /// Whether the daemon is to make the cgroup, because this user may not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_cgroup: bool,
 }
 
 /// Answers of the daemon.
@@ -53,6 +56,13 @@ pub enum Answer {
     Jobs(serde_json::Value),
     /// The hint was accepted.
     Noted {},
+    /// The daemon cannot make the cgroup that the command needs; the command may run ungoverned.
+    NoCgroup {
+        /// The cause.
+        message: String,
+        /// The next step.
+        next: String,
+    },
     /// Rejected.
     Refused {
         /// The cause.
@@ -101,6 +111,7 @@ mod tests {
             labels: [("flowcon.metric".to_owned(), "loss".to_owned())].into(),
             command: vec!["python".to_owned(), "train.py".to_owned()],
             output: 5,
+            needs_cgroup: true,
         });
         for asked in [register, Request::Jobs {}, Request::End { exit_code: Some(1) }] {
             assert_eq!(request(line(&asked).trim_ascii_end()), Ok(asked));

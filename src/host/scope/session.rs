@@ -90,6 +90,7 @@ impl Session {
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, exchange).await;
         match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(Answer::Refused { message, next }) => Err(ScopeError::Refused { message, next }),
+            Ok(Answer::NoCgroup { message, next }) => Err(ScopeError::NoCgroup { message, next }),
             Ok(answer) => Ok(answer),
             Err(source) => Err(ScopeError::NoDaemon { path: self.path.clone(), source }),
         }

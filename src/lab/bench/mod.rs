@@ -68,7 +68,7 @@ fn scale(text: &str) -> Result<f64, String> {
     if (0.001..=1000.0).contains(&factor) { Ok(factor) } else { Err("between 0.001 and 1000".to_owned()) }
 }
 
-/// Runs the benchmark and prints its tables; with `-o json`, also one JSON object on the last line.
+/// Runs the benchmark and prints its tables; with `-o json`, its result as JSON, and the rest on standard error.
 pub fn run(args: &BenchArgs, screen: &Screen) -> Result<(), Failure> {
     let most = args.cores.map_or(usize::MAX, |cores| cores as usize);
     let cores = Cores::at_most(most).context("determine the available cores")?;
@@ -105,7 +105,7 @@ async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) 
     let temp_dir = TempDir::new()?;
     let backend = Backend::open(args.runtime, &temp_dir, cores, interruption.as_mut()).await?;
     let governing = GovernorSlot::default();
-    let view = ProgressView::on_stdout();
+    let view = if screen.is_json() { ProgressView::on_stderr() } else { ProgressView::on_stdout() };
     let ended = tokio::select! {
         runs = run_all(args, list, &temp_dir, &backend, &governing, &view) => runs.map_err(ended_early),
         interruption = interruption => Err(interruption),
@@ -180,7 +180,7 @@ fn conclude(args: &BenchArgs, screen: &Screen, view: &ProgressView, bench: &Benc
         view.print(&format!("Report: {}", path.display()));
     }
     if screen.is_json() {
-        view.print(&serde_json::to_string(&bench.summary()).context("write the result as JSON")?);
+        screen.print_json(&bench.summary()).context("write the result as JSON")?;
     }
     written
 }

@@ -1,4 +1,4 @@
-//! A benchmark as text: a table of the policies, a table of the jobs, and what disturbed the comparison.
+//! The numbers of a benchmark for each policy and each job, and what disturbed the comparison; as text, a table of each.
 
 use super::summary::{Bench, PolicySummary, Summary};
 use term::screen::{Look, Tone};
@@ -11,16 +11,21 @@ impl Bench {
     /// The result as text tables.
     pub(super) fn page(&self, look: &Look) -> String {
         let summary = self.summary();
-        let mut page = format!("{}\n\n{}\n{}", self.title(), by_policy(&summary, look), by_job(&summary, look));
-        for (number, (variant, run)) in self.runs.iter().enumerate() {
-            if let Some(why) = self.spoilt(*variant, run) {
-                page.push_str(&format!("\nspoilt: run {} ({}): {why}", number + 1, variant.name));
-            }
-        }
-        if let Some(sentence) = self.idle_cores(&summary.policies[0]) {
-            page.push_str(&format!("\n{sentence}"));
+        let mut page =
+            format!("{}\n\n{}\n{}", self.title(), by_policy(&summary).table(look), by_job(&summary).table(look));
+        for note in self.notes(&summary) {
+            page.push_str(&format!("\n{note}"));
         }
         page
+    }
+
+    /// What disturbed the comparison.
+    pub(super) fn notes(&self, summary: &Summary) -> Vec<String> {
+        let spoilt = self.runs.iter().enumerate().filter_map(|(number, (variant, run))| {
+            let why = self.spoilt(*variant, run)?;
+            Some(format!("spoilt: run {} ({}): {why}", number + 1, variant.name))
+        });
+        spoilt.chain(self.idle_cores(&summary.policies[0])).collect()
     }
 
     /// A warning if cores were idle under plain sharing: the jobs hardly competed, so that no policy could help. `None` also if the use is
@@ -44,8 +49,70 @@ impl Bench {
     }
 }
 
-fn by_policy(summary: &Summary, look: &Look) -> String {
+/// A number of a policy or a job, and its change compared with plain sharing.
+pub(super) struct Figure {
+    /// The number with its unit; `None` if it is unknown.
+    pub(super) value: Option<String>,
+    /// The relative change, unless it is none.
+    change: Option<f64>,
+}
+
+impl Figure {
+    fn plain(value: String) -> Figure {
+        Figure { value: Some(value), change: None }
+    }
+
+    fn versus(own: Option<f64>, fair: Option<f64>) -> Figure {
+        let change = own.zip(fair).filter(|(own, fair)| *fair > 0.0 && own != fair).map(|(own, fair)| own / fair - 1.0);
+        Figure { value: own.map(|own| format!("{own:.1} s")), change }
+    }
+
+    /// The change in words: `-10 %`.
+    pub(super) fn change_text(&self) -> Option<String> {
+        self.change.map(|change| format!("{:+.0} %", 100.0 * change))
+    }
+
+    /// Whether it is a gain or a cost beyond the noise.
+    pub(super) fn tone(&self) -> Tone {
+        match self.change {
+            Some(change) if change < -0.03 => Tone::Good,
+            Some(change) if change > 0.03 => Tone::Bad,
+            _ => Tone::Plain,
+        }
+    }
+
+    fn cell(&self) -> Cell {
+        match (&self.value, self.change_text()) {
+            (Some(value), Some(change)) => Cell::new(self.tone(), &format!("{value} ({change})")),
+            (value, _) => Cell::or_dash(value.clone()),
+        }
+    }
+}
+
+/// The numbers of a benchmark in rows, each with its name.
+pub(super) struct Figures {
+    /// What the rows are about, and the name of each number.
+    pub(super) titles: Vec<&'static str>,
+    /// Name and numbers of each row.
+    pub(super) rows: Vec<(String, Vec<Figure>)>,
+}
+
+impl Figures {
+    fn table(&self, look: &Look) -> String {
+        let columns = self.titles.iter().enumerate();
+        let columns: Vec<Column> =
+            columns.map(|(at, &title)| if at == 0 { Column::left(title) } else { Column::right(title) }).collect();
+        let row = |(name, figures): &(String, Vec<Figure>)| -> Vec<Cell> {
+            std::iter::once(Cell::plain(name)).chain(figures.iter().map(Figure::cell)).collect()
+        };
+        table(&columns, &self.rows.iter().map(row).collect::<Vec<_>>(), look)
+    }
+}
+
+/// The numbers of each policy.
+pub(super) fn by_policy(summary: &Summary) -> Figures {
     let titles = [
+        "POLICY",
         "RUNS",
         "COMPLETION",
         "TO 90 %",
@@ -58,69 +125,36 @@ fn by_policy(summary: &Summary, look: &Look) -> String {
         "FOREIGN",
         "STOLEN",
     ];
-    let columns: Vec<Column> =
-        std::iter::once(Column::left("POLICY")).chain(titles.into_iter().map(Column::right)).collect();
     let fair = &summary.policies[0];
-    let rows: Vec<Vec<Cell>> = summary
-        .policies
-        .iter()
-        .map(|own| {
-            let runs = if own.spoilt_runs > 0 {
-                format!("{} ({} spoilt)", own.runs, own.spoilt_runs)
-            } else {
-                own.runs.to_string()
-            };
-            vec![
-                Cell::plain(own.policy),
-                Cell::plain(&runs),
-                versus(Some(own.mean_completion_s), Some(fair.mean_completion_s)),
-                versus(own.mean_t90_s, fair.mean_t90_s),
-                versus(own.mean_t95_s, fair.mean_t95_s),
-                versus(own.mean_t99_s, fair.mean_t99_s),
-                versus(Some(own.makespan_s), Some(fair.makespan_s)),
-                Cell::plain(&format!("{:+.0} %", 100.0 * own.worst_vs_fair)),
-                versus(Some(own.cpu_s), Some(fair.cpu_s)),
-                Cell::plain(&percent(own.cpu_used)),
-                Cell::plain(&percent(own.foreign_load)),
-                Cell::plain(&percent(own.stolen)),
-            ]
-        })
-        .collect();
-    table(&columns, &rows, look)
+    let row = |own: &PolicySummary| {
+        let spoilt = if own.spoilt_runs > 0 { format!(" ({} spoilt)", own.spoilt_runs) } else { String::new() };
+        let figures = vec![
+            Figure::plain(format!("{}{spoilt}", own.runs)),
+            Figure::versus(Some(own.mean_completion_s), Some(fair.mean_completion_s)),
+            Figure::versus(own.mean_t90_s, fair.mean_t90_s),
+            Figure::versus(own.mean_t95_s, fair.mean_t95_s),
+            Figure::versus(own.mean_t99_s, fair.mean_t99_s),
+            Figure::versus(Some(own.makespan_s), Some(fair.makespan_s)),
+            Figure::plain(format!("{:+.0} %", 100.0 * own.worst_vs_fair)),
+            Figure::versus(Some(own.cpu_s), Some(fair.cpu_s)),
+            Figure::plain(percent(own.cpu_used)),
+            Figure::plain(percent(own.foreign_load)),
+            Figure::plain(percent(own.stolen)),
+        ];
+        (own.policy.to_owned(), figures)
+    };
+    Figures { titles: titles.to_vec(), rows: summary.policies.iter().map(row).collect() }
 }
 
-fn by_job(summary: &Summary, look: &Look) -> String {
-    let mut columns = vec![Column::left("JOB")];
-    columns.extend(summary.policies.iter().map(|policy| Column::right(policy.policy)));
+/// The completion time of each job under each policy.
+pub(super) fn by_job(summary: &Summary) -> Figures {
+    let titles = std::iter::once("JOB").chain(summary.policies.iter().map(|policy| policy.policy)).collect();
     let fair = &summary.policies[0].completion_s;
-    let rows: Vec<Vec<Cell>> = summary
-        .jobs
-        .iter()
-        .enumerate()
-        .map(|(job, name)| {
-            let own = summary.policies.iter().map(|p| versus(p.completion_s.get(job).copied(), fair.get(job).copied()));
-            std::iter::once(Cell::plain(name)).chain(own).collect()
-        })
-        .collect();
-    table(&columns, &rows, look)
-}
-
-fn versus(own: Option<f64>, fair: Option<f64>) -> Cell {
-    match (own, fair) {
-        (Some(own), Some(fair)) if fair > 0.0 && own != fair => {
-            let change = own / fair - 1.0;
-            let tone = if change < -0.03 {
-                Tone::Good
-            } else if change > 0.03 {
-                Tone::Bad
-            } else {
-                Tone::Plain
-            };
-            Cell::new(tone, &format!("{own:.1} s ({:+.0} %)", 100.0 * change))
-        }
-        (Some(own), _) => Cell::plain(&format!("{own:.1} s")),
-        (None, _) => Cell::or_dash(None),
-    }
+    let row = |(job, name): (usize, &String)| {
+        let of = |own: &PolicySummary| Figure::versus(own.completion_s.get(job).copied(), fair.get(job).copied());
+        (name.clone(), summary.policies.iter().map(of).collect())
+    };
+    Figures { titles, rows: summary.jobs.iter().enumerate().map(row).collect() }
 }
 
 fn percent(part: f64) -> String {

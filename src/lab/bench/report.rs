@@ -1,14 +1,15 @@
-//! Renders a benchmark as one HTML page: the tables, and for each run the CPU shares and the evaluations as inline SVG.
+//! Renders a benchmark as one HTML page: the tables, and for each run the CPU shares and the evaluations as inline SVG, with a legend.
 
+use super::page::{Figure, Figures, by_job, by_policy};
 use super::summary::Bench;
 use crate::trial::outcome::RunOutcome;
 use crate::trial::picture::{PanelSize, panel};
 use anyhow::{Context, Result};
-use chart::{Margins, Plot, document, escaped, series};
+use chart::{Margins, Plot, document, escaped, legend, section, series};
 use std::fs;
 use std::path::Path;
 use term::exit::{Exit, Failure};
-use term::screen::Look;
+use term::screen::Tone;
 
 const WIDTH: f64 = 660.0;
 const HEIGHT: f64 = 230.0;
@@ -41,8 +42,11 @@ pub(super) fn write(path: &Path, bench: &Bench) -> Result<()> {
 }
 
 /// Renders the page.
-fn html(bench: &Bench) -> String {
-    let tables = escaped_lines(&bench.page(&Look { columns: None, color: false }));
+pub(super) fn html(bench: &Bench) -> String {
+    let summary = bench.summary();
+    let notes: String = bench.notes(&summary).iter().map(|note| format!("<p>{}</p>", escaped(note))).collect();
+    let policies = table("The policies; below a number, its change compared with plain sharing", &by_policy(&summary));
+    let jobs = table("Completion times of the jobs", &by_job(&summary));
     let longest = bench.runs.iter().map(|(_, run)| run.makespan_s).fold(1.0, f64::max);
     let pictures: String = bench
         .runs
@@ -53,17 +57,40 @@ fn html(bench: &Bench) -> String {
             let name = format!("run {}: {}{spoilt}", number + 1, variant.name);
             let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
             let shares = panel(run, &name, &size).inline(&name);
-            format!("<section class=\"grid2\">{shares}{}</section>\n", evaluations(run, longest).inline("evaluations"))
+            let evaluations = evaluations(run, longest).inline("evaluations");
+            format!("<div class=\"grid2\"><figure>{shares}</figure><figure>{evaluations}</figure></div>\n")
         })
         .collect();
-    document(
-        &bench.title(),
-        &format!("<main><h1>{}</h1><pre class=\"scroll\">{tables}</pre>{pictures}</main>", escaped(&bench.title())),
+    let body = [
+        format!("<h1>{}</h1>", escaped(&bench.title())),
+        section("Results", &format!("{policies}{jobs}{notes}")),
+        section("The runs", &format!("{}{pictures}", legend(&summary.jobs))),
+    ];
+    document(&bench.title(), &format!("<main>{}</main>", body.concat()))
+}
+
+fn table(caption: &str, figures: &Figures) -> String {
+    let titles: String =
+        figures.titles.iter().map(|title| format!("<th scope=\"col\">{}</th>", escaped(title))).collect();
+    let row = |(name, figures): &(String, Vec<Figure>)| {
+        let cells: String = figures.iter().map(cell).collect();
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(name))
+    };
+    let rows: String = figures.rows.iter().map(row).collect();
+    format!(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\"><table><caption>{caption}</caption>\
+         <thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 }
 
-fn escaped_lines(text: &str) -> String {
-    text.lines().map(|line| escaped(line) + "\n").collect()
+fn cell(figure: &Figure) -> String {
+    let class = match figure.tone() {
+        Tone::Good => " class=\"better\"",
+        Tone::Bad => " class=\"worse\"",
+        _ => "",
+    };
+    let change = figure.change_text().map_or_else(String::new, |change| format!(" <small>{change}</small>"));
+    format!("<td{class}>{}{change}</td>", figure.value.as_deref().map_or_else(|| "–".to_owned(), escaped))
 }
 
 /// Draws each job's evaluations as fractions of its final improvement.

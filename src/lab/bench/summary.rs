@@ -64,7 +64,7 @@ pub(super) struct PolicySummary {
     pub completion_s: Vec<f64>,
 }
 
-/// The result as printed with `--json`.
+/// The result as printed with `-o json`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
     /// The list's path.
@@ -260,6 +260,17 @@ mod tests {
         let page = bench().page(&Look { columns: None, color: false });
         assert!(page.contains("3 (1 spoilt)") && page.contains("27.0 s (-10 %)"), "{page}");
         assert!(page.contains("spoilt: run 6 (flowcon): other processes used 30 %"), "{page}");
+    }
+
+    #[test]
+    fn the_html_page_has_tables_a_legend_and_no_wide_text() {
+        let page = super::super::report::html(&bench());
+        for part in
+            ["<ul class=\"legend\"", "<i class=\"s1\"></i>job-1", "27.0 s <small>-10 %</small>", "spoilt: run 6"]
+        {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(page.contains("class=\"better\"") && !page.contains("<pre"), "{page}");
     }
 
     #[test]

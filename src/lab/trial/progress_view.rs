@@ -36,10 +36,11 @@ impl View {
     }
 }
 
-/// The progress display on standard output.
+/// The progress display, on standard output or, if that has only the result as JSON, on standard error.
 #[derive(Clone)]
 pub(crate) struct ProgressView {
     bars: Option<MultiProgress>,
+    is_on_stderr: bool,
     /// The first line that could not be printed. It must not end the program before it has cleaned up.
     problem: Arc<Mutex<Option<io::Error>>>,
 }
@@ -62,12 +63,19 @@ impl ProgressView {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let bars = (io::stdout().is_terminal() && !dumb)
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(4)));
-        ProgressView { bars, problem: Arc::default() }
+        ProgressView { bars, is_on_stderr: false, problem: Arc::default() }
+    }
+
+    /// Creates a display on standard error, without bars.
+    pub(crate) fn on_stderr() -> ProgressView {
+        ProgressView { bars: None, is_on_stderr: true, problem: Arc::default() }
     }
 
     /// Prints a line above the bars; [`ProgressView::printed`] returns an error.
     pub(crate) fn print(&self, line: &str) {
-        let print = || writeln!(io::stdout(), "{line}");
+        let print = || {
+            if self.is_on_stderr { writeln!(io::stderr(), "{line}") } else { writeln!(io::stdout(), "{line}") }
+        };
         let printed = match &self.bars {
             Some(bars) => bars.suspend(print),
             None => print(),

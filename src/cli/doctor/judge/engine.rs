@@ -1,7 +1,7 @@
 //! Verdicts on the engine: version, cgroup driver, log driver, GPUs and restart policies. Pure.
 
 use super::super::Check;
-use docker::{EngineError, EngineInfo, EngineName, LostPolicy};
+use docker::{EngineError, EngineInfo, EngineName, LostPolicy, Mislabelled};
 use term::text;
 
 /// The oldest supported version of Docker.
@@ -166,6 +166,24 @@ pub(in crate::doctor) fn restarts(lost: &Result<Vec<LostPolicy>, EngineError>) -
     )
 }
 
+/// Containers that their labels do not have governed, if there are any.
+pub(in crate::doctor) fn labels(found: &Result<Vec<Mislabelled>, EngineError>) -> Option<Check> {
+    const NAME: &str = "labels";
+    let found = match found {
+        Err(error) => return Some(not_inspected(NAME, error)),
+        Ok(found) if found.is_empty() => return None,
+        Ok(found) => found,
+    };
+    let named: Vec<String> =
+        found.iter().map(|container| format!("{} ({})", container.name, container.labels)).collect();
+    let names: Vec<&str> = found.iter().map(|container| container.name.as_str()).collect();
+    Some(Check::warn(
+        NAME,
+        format!("not governed, without the label flowcon.enable=true: {}", named.join(", ")),
+        format!("`sudo flowctl adopt {}`; from the next start on, --label flowcon.enable=true", names.join(" ")),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::Verdict;
@@ -218,6 +236,20 @@ mod tests {
         assert_eq!(log_driver(&docker("28.0", "systemd", "none")).verdict, Verdict::Fail);
         assert_eq!(log_driver(&docker("28.0", "systemd", "fluentd")).verdict, Verdict::Warn);
         assert_eq!(log_driver(&docker("28.0", "systemd", "journald")).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn a_container_with_a_wrong_label_is_named_with_the_command_that_governs_it() {
+        let container = Mislabelled {
+            id: model::ContainerId::new("449e1d56655b"),
+            name: "bert".to_owned(),
+            labels: "flowcon.enabled=true".to_owned(),
+        };
+        let check = labels(&Ok(vec![container])).expect("a warning");
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.found.contains("bert (flowcon.enabled=true)"), "{check:?}");
+        assert!(check.fix.is_some_and(|fix| fix.contains("flowctl adopt bert`")));
+        assert_eq!(labels(&Ok(Vec::new())), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod engine;
 mod gpu;
 mod kernel;
 
-pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, log_driver, no_engine, restarts};
+pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, labels, log_driver, no_engine, restarts};
 pub(super) use gpu::{Driver, driver_of_gpus, mps};
 pub(super) use kernel::{
     Disk, Inotify, cgroups, controllers, inotify, io_weights, memory_low, parents, pressure, read_only_cgroups,
@@ -16,7 +16,7 @@ use super::Check;
 use api::client::ClientError;
 use api::wire::Status;
 use std::path::Path;
-use term::hint;
+use term::hint::START_DAEMON;
 
 /// Minimum free space of the state directory, in bytes; below it, writes to the journal may soon fail.
 const FREE_AT_LEAST: u64 = 64 * 1024 * 1024;
@@ -48,7 +48,7 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
         Err(error @ ClientError::Unreachable { .. }) => Check::fail(
             NAME,
             error.to_string(),
-            format!("start it as root with {}; its log shows why it stopped", hint::start_daemon()),
+            format!("start it as root with {START_DAEMON}; its log shows why it stopped"),
         ),
         Err(error @ ClientError::PermissionDenied { .. }) => {
             Check::fail(NAME, error.to_string(), "see permissions below; `sudo flowctl doctor` checks everything")
@@ -57,7 +57,7 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
         Err(error @ ClientError::Timeout { .. }) => Check::fail(
             NAME,
             error.to_string(),
-            "`journalctl -u flowcond` shows what it is doing; `sudo systemctl restart flowcond` restarts it",
+            "`journalctl -u flowcond` shows what it is doing; if it hangs, `sudo systemctl restart flowcond`",
         ),
         Err(error @ ClientError::Busy { .. }) => Check::fail(
             NAME,

@@ -154,6 +154,7 @@ impl Column {
             Column::Share => Some(SortKey::Share),
             Column::Cpu => Some(SortKey::Cpu),
             Column::Memory => Some(SortKey::Memory),
+            Column::Value => Some(SortKey::Value),
             Column::Done => Some(SortKey::Progress),
             Column::Left => Some(SortKey::Left),
             _ => None,

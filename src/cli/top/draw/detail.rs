@@ -1,6 +1,7 @@
 //! The detail page of one job: numbers, evaluation curve, shares over time, log lines and decisions. Pure.
 
 use super::columns::{self, MARGIN};
+use super::curve;
 use super::header;
 use super::theme::{Theme, put, put_all, split};
 use crate::top::app::{App, Detail};
@@ -176,17 +177,7 @@ fn evaluation_curve(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail,
     } else {
         [text::number_text(first), text::number_text(last)]
     };
-    let (least, most) = bounds(points.iter().map(|(_, value)| *value));
-    let curve = Dataset::default()
-        .marker(Marker::Braille)
-        .graph_type(GraphType::Line)
-        .style(theme.style(Tone::Accent))
-        .data(&points);
-    let heights = [least, most].map(|height| Span::raw(text::number_text(height)));
-    Chart::new(vec![curve])
-        .x_axis(Axis::default().bounds([first, last]).labels(ends.map(Span::raw)))
-        .y_axis(Axis::default().bounds([least, most]).labels(heights))
-        .render(area, buffer);
+    curve::draw(buffer, area, &points, ends, theme.style(Tone::Accent));
 }
 
 /// The time at the right edge.
@@ -200,13 +191,6 @@ fn seconds_before(end: u64, unix_ms: u64) -> f64 {
 
 fn ago(seconds: f64) -> String {
     if seconds > -1.0 { "now".to_owned() } else { format!("-{}", text::duration(-seconds)) }
-}
-
-/// The minimum and maximum, spread apart if they are equal.
-fn bounds(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let least = values.clone().fold(f64::INFINITY, f64::min);
-    let most = values.fold(f64::NEG_INFINITY, f64::max);
-    if most > least { (least, most) } else { (least - 0.5 * least.abs().max(1e-9), most + 0.5 * most.abs().max(1e-9)) }
 }
 
 fn shares_over_time(buffer: &mut Buffer, area: Rect, app: &App, detail: &Detail, now: Now, theme: Theme) {

@@ -2,6 +2,7 @@
 
 mod ascii;
 mod columns;
+pub(crate) mod curve;
 mod detail;
 mod header;
 mod list;

@@ -19,7 +19,7 @@ const HELP: &str = "\
 /                        show only jobs with these words in name,
                          health, metric or reason; Esc clears the filter
 s  < >  R                choose the sort key; previous, next key; reverse
-P M T                    sort by CPU, memory, time left
+P M T V                  sort by CPU, memory, time left, value
 p                        release: original limits, left alone; again: govern
 r                        govern, also after another program changed a limit
 x                        pin its share; again: unpin

@@ -2,6 +2,7 @@
 
 use crate::container::EngineContainer;
 use crate::engine::EngineInfo;
+use crate::mislabelled::Mislabelled;
 use model::ContainerId;
 
 /// What an engine reports about a container that is about to end, or has just ended, besides its end.
@@ -42,4 +43,6 @@ pub enum EngineEvent {
     Unreadable(ContainerId, String),
     /// A container that could not be inspected can be inspected again, or has ended.
     Readable(ContainerId),
+    /// The labels of a running container do not have it governed; sent once.
+    Mislabelled(Mislabelled),
 }

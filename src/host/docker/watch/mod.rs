@@ -12,6 +12,7 @@ mod event;
 mod event_stream;
 mod hung;
 mod known;
+mod misled;
 mod seen_on;
 #[cfg(test)]
 mod tests;
@@ -85,8 +86,8 @@ impl From<EngineError> for ConnectionEnd {
 /// request, so an engine that is slower than the limit would do the same work for each connection, in vain.
 pub async fn watch(engine: Engine, wanted: Wanted, sender: mpsc::Sender<EngineEvent>) {
     let (current, seen) = (engine.resolved(), SeenOn::default());
-    let (known, unreadable, hung) = (BTreeMap::new(), BTreeMap::new(), Hung::new());
-    let mut watcher = Watcher { engine, current, wanted, sender, known, unreadable, hung, seen };
+    let (known, unreadable, hung, misled) = (BTreeMap::new(), BTreeMap::new(), Hung::new(), BTreeSet::new());
+    let mut watcher = Watcher { engine, current, wanted, sender, known, unreadable, misled, hung, seen };
     let (mut loss_reported, mut back_off) = (false, BACK_OFF_FIRST);
     let first_limit = watcher.engine.time_limit;
     loop {
@@ -128,6 +129,7 @@ struct Watcher {
     known: BTreeMap<ContainerId, Known>,
     /// Errors that were reported, so that each is reported once.
     unreadable: BTreeMap<ContainerId, String>,
+    misled: BTreeSet<ContainerId>,
     hung: Hung,
     seen: SeenOn,
 }
@@ -237,7 +239,7 @@ impl Watcher {
         }
         self.hung.retain(&present);
         self.send(EngineEvent::Listed(self.known.values().map(|known| known.container.clone()).collect())).await?;
-        Ok(())
+        Ok(self.report_mislabelled().await?)
     }
 
     /// Inspects containers. All answers are judged before one of them ends the connection.

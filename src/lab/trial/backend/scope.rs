@@ -110,7 +110,7 @@ impl ScopeBackend {
     /// job would have in a container.
     fn command(&self, name: &str, labels: &[(String, String)], what: &[String]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(&self.program);
-        command.arg("--socket").arg(&self.socket).args(["run", "--keep-env", "--name"]).arg(name);
+        command.arg("--socket").arg(&self.socket).args(["run", "--keep-env", "--require-cgroup", "--name"]).arg(name);
         for (key, value) in self.labels.iter().chain(labels) {
             command.arg("--label").arg(format!("{key}={value}"));
         }
