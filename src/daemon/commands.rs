@@ -137,3 +137,21 @@ fn policy_set(settings: &PolicySettings) -> String {
 
 /// The container that a command is about, and its result.
 type Outcome = (Option<(ContainerId, String)>, Result<String, Refusal>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_to_set_the_policy_is_answered_with_what_it_set() {
+        let set = |policy, objective| policy_set(&PolicySettings { policy, objective, ..PolicySettings::default() });
+        let balanced = |objective| set(PolicyName::Balanced, objective);
+        assert_eq!(set(PolicyName::Flowcon, Objective::BALANCED), "policy is flowcon until the next reload");
+        assert_eq!(
+            balanced(Objective::COMPLETION),
+            "policy is balanced with objective 1 (completion) until the next reload"
+        );
+        assert_eq!(balanced(Objective::QUALITY), "policy is balanced with objective 0 (quality) until the next reload");
+        assert_eq!(balanced(Objective(0.25)), "policy is balanced with objective 0.25 until the next reload");
+    }
+}
