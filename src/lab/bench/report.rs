@@ -51,7 +51,7 @@ fn html(bench: &Bench) -> String {
         .map(|(number, (variant, run))| {
             let spoilt = if bench.spoilt(*variant, run).is_some() { " (spoilt)" } else { "" };
             let name = format!("run {}: {}{spoilt}", number + 1, variant.name);
-            let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
+            let size = PanelSize { width: WIDTH, height: HEIGHT, longest, unit: "seconds" };
             let shares = panel(run, &name, &size).inline(&name);
             format!("<section class=\"grid2\">{shares}{}</section>\n", evaluations(run, longest).inline("evaluations"))
         })
