@@ -167,8 +167,8 @@ mod tests {
         let run = RunOutcome::new(vec![job], samples, Foreign::default());
         let run = RunOutcome { work: vec![(0.0, 0.0), (1.0, 3.0), (4.0, 6.0)], ..run };
         let (timed, _) = TimedRun::both(run.clone(), run);
-        let second = |sample: &Sample| sample.at.as_secs_f64();
-        assert_eq!(timed.work.samples.iter().map(second).collect::<Vec<_>>(), [8.0 / 3.0, 4.0]);
+        let milliseconds = |sample: &Sample| sample.at.as_millis();
+        assert_eq!(timed.work.samples.iter().map(milliseconds).collect::<Vec<_>>(), [2666, 4000]);
         assert_eq!(timed.work.samples[0].used, [0.5, 0.5]);
         assert_eq!(timed.work.samples[1].used, [0.0, 0.0]);
     }
