@@ -75,11 +75,11 @@ fn json_of(output: &Output) -> serde_json::Value {
     })
 }
 
-/// Checks the documented object: five successful jobs, consistent sums, and an existing chart.
+/// Checks the documented object: five successful jobs, consistent sums, in work and by the clock, and an existing chart.
 fn assert_complete(result: &serde_json::Value, runtime: &str) {
     assert_eq!(result["runtime"], runtime);
-    for run in ["plain", "governed"] {
-        let run = &result[run];
+    let [plain, governed] = ["plain", "governed"].map(|run| &result[run]);
+    for run in [plain, &plain["clock"], governed, &governed["clock"]] {
         let jobs = run["jobs"].as_array().expect("jobs");
         assert_eq!(jobs.len(), 5, "{run}");
         assert!(jobs.iter().all(|job| job["exit_code"] == 0), "{run}");
@@ -88,6 +88,15 @@ fn assert_complete(result: &serde_json::Value, runtime: &str) {
         assert!((run["mean_completion_s"].as_f64().expect("a mean") - mean).abs() < 1e-6, "{run}");
         let makespan = run["makespan_s"].as_f64().expect("a makespan");
         assert!(times.iter().all(|time| *time > 0.0 && *time <= makespan + 1e-6), "{run}");
+    }
+    // The work is the same; the plain run defines how much of it is a second.
+    let makespan = |run: &serde_json::Value| run["makespan_s"].as_f64().expect("a makespan");
+    assert!((makespan(plain) / makespan(&plain["clock"]) - 1.0).abs() < 0.05, "{plain}");
+    assert!((makespan(governed) / makespan(plain) - 1.0).abs() < 0.05, "{result}");
+    // A job starts when the others have done as much work as planned: later only by their next line.
+    for job in 0..5 {
+        let [one, other] = [plain, governed].map(|run| run["jobs"][job]["start_s"].as_f64().expect("a start"));
+        assert!((one - other).abs() < 0.25 * makespan(plain), "{result}");
     }
     let plot = fs::read_to_string(result["plot"].as_str().expect("a path")).expect("the chart exists");
     assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"), "{plot}");

@@ -18,6 +18,7 @@ use crate::trial::job::TrialJob;
 use crate::trial::outcome::RunOutcome;
 use crate::trial::progress_view::ProgressView;
 use crate::trial::temp_dir::TempDir;
+use crate::trial::work_clock::StartsCount;
 use crate::trial::{self, JobFailed, OnFailure};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -144,7 +145,7 @@ async fn run_all(
     let interval = Millis(args.interval.as_millis() as u64);
     let run = async |variant: Variant, jobs: &[TrialJob], state_dir: PathBuf| {
         let governor = governing.start(temp_dir, state_dir, variant.settings(interval), backend).await?;
-        let outcome = trial::run(backend, &governor, jobs, view, OnFailure::Stop).await;
+        let outcome = trial::run(backend, &governor, jobs, StartsCount::Time, view, OnFailure::Stop).await;
         backend.clear().await;
         governing.stop().await;
         outcome

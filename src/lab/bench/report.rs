@@ -55,7 +55,7 @@ pub(super) fn html(bench: &Bench) -> String {
         .map(|(number, (variant, run))| {
             let spoilt = if bench.spoilt(*variant, run).is_some() { " (spoilt)" } else { "" };
             let name = format!("run {}: {}{spoilt}", number + 1, variant.name);
-            let size = PanelSize { width: WIDTH, height: HEIGHT, longest };
+            let size = PanelSize { width: WIDTH, height: HEIGHT, longest, unit: "seconds" };
             let shares = panel(run, &name, &size).inline(&name);
             let evaluations = evaluations(run, longest).inline("evaluations");
             format!("<div class=\"grid2\"><figure>{shares}</figure><figure>{evaluations}</figure></div>\n")

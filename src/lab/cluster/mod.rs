@@ -217,7 +217,7 @@ fn conclude(runs: Runs, args: &ClusterDemoArgs, view: &ProgressView, screen: &Sc
     let plot = &args.plot.clone().unwrap_or_else(picture::new_path);
     let comparison = &comparison(runs, args, plot);
     let (plain, governed) = (&comparison.plain, &comparison.governed);
-    let svg = picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon"));
+    let svg = picture::draw((plain, "plain Swarm"), (governed, "governed by flowcon"), "seconds");
     let written = picture::write(plot, &svg, args.plot.is_none());
     view.print(&format!("\n{}", verdict::page(plain, governed, &screen.look())));
     if let Some(spread) = &comparison.spread {

@@ -3,9 +3,8 @@
 //! They arrive in an order drawn from a seed: if the long ones came first, or all of one kind at once, even round-robin placement would do
 //! well. The work is measured before the first run and is the same number of epochs in all runs.
 
-use crate::demo::schedule::seconds_per_epoch;
 use crate::train::SIZES;
-use crate::workload::{Amount, Kind};
+use crate::workload::{Amount, Kind, epoch_costs};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -78,10 +77,12 @@ impl ClusterJob {
 /// None in practice: nothing is read or written.
 pub(super) fn sized(length: Duration, nodes: u16, cores: f64, seed: u64) -> io::Result<Vec<ClusterJob>> {
     let scale = (length.as_secs_f64() / FULL_LENGTH.as_secs_f64()).min(1.0);
+    let size = |part: &Part| ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
+    let trainings = MIX.each_ref().map(|part| (part.kind, size(part)));
+    let costs = epoch_costs(&trainings, 1, length / 100)?;
     let mut jobs = Vec::new();
-    for part in &MIX {
-        let size = ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
-        let epoch_s = seconds_per_epoch(part.kind, size, 1, length / 100)?;
+    for ((part, (_, size)), cost) in MIX.iter().zip(trainings).zip(costs) {
+        let epoch_s = cost.seconds;
         for node in 0..nodes {
             // −1 ..= 1 over the nodes, so that the mean is unchanged.
             let place = 2.0 * f64::from(node) / f64::from(nodes - 1) - 1.0;

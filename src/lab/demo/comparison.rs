@@ -1,5 +1,6 @@
 //! Compares two runs of the same schedule: the demo's result.
 
+use super::timed_run::TimedRun;
 use crate::trial::outcome::RunOutcome;
 use serde::Serialize;
 
@@ -9,9 +10,9 @@ pub(super) struct Comparison {
     /// `docker` or `scope`.
     pub runtime: &'static str,
     /// The run under plain sharing by the kernel.
-    pub plain: RunOutcome,
+    pub plain: TimedRun,
     /// The governed run.
-    pub governed: RunOutcome,
+    pub governed: TimedRun,
     /// Path of the chart.
     pub plot: String,
 }
@@ -22,7 +23,7 @@ pub(super) const NOISE: f64 = 0.03;
 impl Comparison {
     /// Names of the jobs that did not exit with 0 in both runs.
     pub(super) fn failed_jobs(&self) -> Vec<&str> {
-        let jobs = self.plain.jobs.iter().zip(&self.governed.jobs);
+        let jobs = self.plain.clock.jobs.iter().zip(&self.governed.clock.jobs);
         let failed = jobs.filter(|(plain, governed)| plain.exit_code != 0 || governed.exit_code != 0);
         failed.map(|(plain, _)| plain.name.as_str()).collect()
     }
@@ -73,19 +74,21 @@ mod tests {
 
     #[test]
     fn the_json_has_exactly_the_documented_fields() {
-        let comparison = Comparison {
-            runtime: "scope",
-            plain: run(&[(0.0, 2.0)]),
-            governed: run(&[(0.0, 1.0)]),
-            plot: "/x.svg".into(),
-        };
+        let plain = RunOutcome { work: vec![(0.0, 0.0), (2.0, 3.0)], cpu_s: 1.5, ..run(&[(0.0, 2.0)]) };
+        let governed = RunOutcome { work: vec![(0.0, 0.0), (4.0, 3.0)], cpu_s: 1.75, ..run(&[(0.0, 4.0)]) };
+        let (plain, governed) = TimedRun::both(plain, governed);
+        let comparison = Comparison { runtime: "scope", plain, governed, plot: "/x.svg".into() };
         assert_eq!(
             serde_json::to_string(&comparison).expect("plain numbers"),
             concat!(
                 r#"{"runtime":"scope","plain":{"mean_completion_s":2.0,"makespan_s":2.0,"#,
-                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":2.0,"exit_code":0}]},"#,
-                r#""governed":{"mean_completion_s":1.0,"makespan_s":1.0,"#,
-                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":1.0,"exit_code":0}]},"plot":"/x.svg"}"#
+                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":2.0,"exit_code":0}],"cpu_s":1.5,"#,
+                r#""clock":{"mean_completion_s":2.0,"makespan_s":2.0,"#,
+                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":2.0,"exit_code":0}]}},"#,
+                r#""governed":{"mean_completion_s":2.0,"makespan_s":2.0,"#,
+                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":2.0,"exit_code":0}],"cpu_s":1.75,"#,
+                r#""clock":{"mean_completion_s":4.0,"makespan_s":4.0,"#,
+                r#""jobs":[{"name":"job-0","start_s":0.0,"completion_s":4.0,"exit_code":0}]}},"plot":"/x.svg"}"#
             )
         );
     }

@@ -1,11 +1,14 @@
 //! `flowctl demo`: runs real trainings on this machine, first under plain sharing, then governed, and compares the results.
 //!
+//! Starts and times count work, not seconds, so that the result is the same on a machine whose speed changes.
+//!
 //! Nothing needs to be installed: the governor runs in this process on a private socket, and the jobs are this program, in
 //! containers if an engine is available, otherwise as `flowctl run` commands.
 
 mod comparison;
 pub(super) mod picture;
 pub(super) mod schedule;
+mod timed_run;
 pub(super) mod verdict;
 
 use crate::trial::backend::{Backend, RuntimeChoice};
@@ -15,6 +18,7 @@ use crate::trial::job::TrialJob;
 use crate::trial::outcome::RunOutcome;
 use crate::trial::progress_view::ProgressView;
 use crate::trial::temp_dir::TempDir;
+use crate::trial::work_clock::{LoggedWork, StartsCount};
 use crate::trial::{self, OnFailure};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -26,9 +30,17 @@ use std::time::Duration;
 use term::exit::{Exit, Failure};
 use term::screen::Screen;
 use term::when;
+use timed_run::TimedRun;
+
+/// Shown below the options of `flowctl demo`.
+const TIMES_HELP: &str = "\
+    A training starts when the others have done a certain amount of work, read from the lines of their logs, and its time is the work \
+    that all of them did until its end, in seconds of the plain run. So other load and changes of the machine's speed change no result. \
+    They are visible in the last rows of the table: the times by the clock and the CPU time of both runs.";
 
 /// Arguments of `flowctl demo`.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = TIMES_HELP)]
 pub struct DemoArgs {
     /// Where the jobs run
     #[arg(long, value_enum, default_value_t, value_name = "RUNTIME")]
@@ -109,10 +121,11 @@ async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Fai
 impl Demo<'_> {
     async fn play(&self) -> Result<(), Failure> {
         self.introduce();
-        let jobs = self.measure().await?;
+        let (jobs, work) = self.measure().await?;
         self.announce(&jobs);
-        let plain = self.perform("plain sharing", PolicyName::Fair, &jobs).await?;
-        let governed = self.perform("governed", self.policy(), &jobs).await?;
+        let plain = self.perform("plain sharing", PolicyName::Fair, &jobs, &work).await?;
+        let governed = self.perform("governed", self.policy(), &jobs, &work).await?;
+        let (plain, governed) = TimedRun::both(plain, governed);
         let plot = self.args.plot.clone().unwrap_or_else(picture::new_path);
         let comparison = Comparison { runtime: self.backend.name(), plain, governed, plot: plot.display().to_string() };
         self.conclude(&comparison, &plot)?;
@@ -147,7 +160,7 @@ impl Demo<'_> {
     }
 
     /// Measures the work on a blocking thread, so that the async threads can handle signals.
-    async fn measure(&self) -> Result<Vec<TrialJob>> {
+    async fn measure(&self) -> Result<(Vec<TrialJob>, Vec<LoggedWork>)> {
         let (length, cores) = (self.args.work, self.cores.clone());
         let measured =
             tokio::task::spawn_blocking(move || cores.run_confined(|| schedule::sized(length, cores.count())));
@@ -159,11 +172,17 @@ impl Demo<'_> {
             let start = job.start.as_secs_f64();
             let line = job.work.command_line("flowctl").join(" ");
             let labels: String = job.labels.iter().map(|(key, value)| format!(" ({key}={value})")).collect();
-            self.view.print(&format!("  {:14} starts after {start:>4.1} s: {line}{labels}", job.name));
+            self.view.print(&format!("  {:14} starts after {start:>4.1} s of work: {line}{labels}", job.name));
         }
     }
 
-    async fn perform(&self, title: &str, policy: PolicyName, jobs: &[TrialJob]) -> Result<RunOutcome> {
+    async fn perform(
+        &self,
+        title: &str,
+        policy: PolicyName,
+        jobs: &[TrialJob],
+        work: &[LoggedWork],
+    ) -> Result<RunOutcome> {
         let settings = PolicySettings {
             policy,
             interval: Millis(self.args.interval.as_millis() as u64),
@@ -173,7 +192,8 @@ impl Demo<'_> {
         self.view.print(&format!("\n{title}: policy {}, one decision every {interval} s", policy));
         let governor =
             self.governing.start(self.temp_dir, self.temp_dir.new_state_dir(), settings, &self.backend).await?;
-        let outcome = trial::run(&self.backend, &governor, jobs, &self.view, OnFailure::Continue).await;
+        let starts = StartsCount::Work(work.to_vec());
+        let outcome = trial::run(&self.backend, &governor, jobs, starts, &self.view, OnFailure::Continue).await;
         self.backend.clear().await;
         self.governing.stop().await;
         outcome
@@ -181,9 +201,10 @@ impl Demo<'_> {
 
     fn conclude(&self, comparison: &Comparison, plot: &Path) -> Result<()> {
         let title = format!("governed by {}", self.policy());
-        let svg = picture::draw((&comparison.plain, "plain sharing"), (&comparison.governed, &title));
+        let (plain, governed) = (&comparison.plain, &comparison.governed);
+        let svg = picture::draw((&plain.work, "plain sharing"), (&governed.work, &title), "seconds of work");
         let written = picture::write(plot, &svg, self.args.plot.is_none());
-        self.view.print(&format!("\n{}", verdict::page(&comparison.plain, &comparison.governed, &self.screen.look())));
+        self.view.print(&format!("\n{}", verdict::page_in_work(plain, governed, &self.screen.look())));
         if written.is_ok() {
             self.view.print(&format!("Shares over time: {}", plot.display()));
         }

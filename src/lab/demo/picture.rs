@@ -1,6 +1,6 @@
-//! The demo's chart as one SVG: shares over time, plain sharing above, governed below, on the same time axis; and its file.
+//! The chart of two runs as one SVG: shares over time or work, plain sharing above, governed below, on the same axis; and its file.
 //!
-//! Each band is a job; its height is the fraction of the jobs' cores that it used.
+//! Each band is a job; its height is the fraction that it used of the jobs' cores, or of their CPU time if the axis counts work.
 
 use super::comparison::change;
 use crate::trial::outcome::RunOutcome;
@@ -17,8 +17,8 @@ const PLOT_HEIGHT: f64 = 230.0;
 const LEGEND_TOP: f64 = 48.0;
 const LEGEND_ROW: f64 = 36.0;
 
-/// Draws the chart as a complete SVG document.
-pub(crate) fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str)) -> String {
+/// Draws the chart as a complete SVG document; `unit` is what the times count.
+pub(crate) fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str), unit: &str) -> String {
     let runs = [plain, governed];
     let longest = runs.iter().map(|(run, _)| run.makespan_s).fold(1.0, f64::max);
     let height = 2.0 * PLOT_HEIGHT;
@@ -27,7 +27,7 @@ pub(crate) fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str)) ->
          <style>{STYLE}</style><rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
     );
     for (number, (run, title)) in runs.into_iter().enumerate() {
-        let size = PanelSize { width: PLOT_WIDTH, height: PLOT_HEIGHT, longest };
+        let size = PanelSize { width: PLOT_WIDTH, height: PLOT_HEIGHT, longest, unit };
         let panel = panel(run, title, &size).inline(title);
         place(&mut svg, &panel, (0.0, number as f64 * PLOT_HEIGHT), (PLOT_WIDTH, PLOT_HEIGHT));
     }
@@ -95,10 +95,11 @@ mod tests {
 
     #[test]
     fn each_run_has_a_band_and_an_end_mark_for_each_job() {
-        let svg = draw((&run(4.0), "plain"), (&run(3.0), "governed"));
+        let svg = draw((&run(4.0), "plain"), (&run(3.0), "governed"), "seconds of work");
         assert_eq!(svg.matches("class=\"area ").count(), 4);
         assert_eq!(svg.matches("class=\"mark\"").count(), 4);
         assert!(svg.contains("4.0 s → 3.0 s (-25 %)"), "{svg}");
+        assert_eq!(svg.matches("seconds of work").count(), 2);
         // Each name has its colour beside it.
         assert!(svg.contains(r#"<rect class="bar s0" x="8.0" y="39.0" width="10.0" height="10.0""#), "{svg}");
         assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn names_cannot_break_the_document() {
-        let svg = draw((&run(4.0), "plain"), (&run(3.0), "a & b"));
+        let svg = draw((&run(4.0), "plain"), (&run(3.0), "a & b"), "seconds");
         assert!(svg.contains("a&lt;b") && svg.contains("a &amp; b") && !svg.contains("a<b"), "{svg}");
     }
 }

@@ -1,16 +1,17 @@
 //! The schedule of the demo: the trainings, their work and their start times.
 //!
 //! The mix is typical: a long job whose curve is flat early, and shorter ones that arrive while it runs. The work is measured before the
-//! first run and is the same number of epochs in both runs.
+//! first run and is the same number of epochs in both runs. A job starts when the others have done a certain amount of work, so the jobs
+//! overlap in the same way however fast the machine is, also if its speed changes.
 
 use crate::train::SIZES;
 use crate::trial::job::{TrialJob, Work};
-use crate::workload::{Amount, Kind, train};
-use rustix::time::{ClockId, clock_gettime};
+use crate::trial::work_clock::LoggedWork;
+use crate::workload::{Amount, EpochCost, Kind, epoch_costs};
 use std::io;
 use std::time::Duration;
 
-/// A job of the mix: `work` and `start` are fractions of a run's length.
+/// A job of the mix: `work`, and the work that is done when it starts, are fractions of the whole.
 struct Part {
     name: &'static str,
     kind: Kind,
@@ -30,25 +31,29 @@ const MIX: [Part; 5] = [
 /// Length of a run for the sizes above; a shorter run uses smaller sizes, so that an epoch stays short compared with a job.
 const FULL_LENGTH: Duration = Duration::from_secs(46);
 
-/// The mix, sized so that the whole node needs `length` for it. The measurement takes a few per cent of `length`.
+/// The mix, sized so that the whole node needs `length` for it: the jobs, whose start times count work, and the work of each. The measurement
+/// takes a tenth of `length`.
 ///
 /// # Errors
 /// None in practice: nothing is read or written.
-pub(crate) fn sized(length: Duration, threads: usize) -> io::Result<Vec<TrialJob>> {
+pub(super) fn sized(length: Duration, threads: usize) -> io::Result<(Vec<TrialJob>, Vec<LoggedWork>)> {
     let scale = (length.as_secs_f64() / FULL_LENGTH.as_secs_f64()).min(1.0);
-    let job = |part: &Part| {
-        let size = ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
-        let epoch = seconds_per_epoch(part.kind, size, threads, length / 100)?;
-        let epochs = (part.work * length.as_secs_f64() / epoch).round().max(3.0) as usize;
+    let size = |part: &Part| ((part.size as f64 * scale).ceil() as usize).max(*SIZES.start() as usize);
+    let trainings = MIX.each_ref().map(|part| (part.kind, size(part)));
+    let costs = epoch_costs(&trainings, threads, length / 100)?;
+    let job = |((part, (kind, size)), cost): ((&Part, (Kind, usize)), EpochCost)| {
+        let epochs = (part.work * length.as_secs_f64() / cost.seconds).round().max(3.0) as usize;
         let amount = Amount { epochs, size, threads, seed: 1 };
-        Ok(TrialJob {
+        let job = TrialJob {
             name: part.name.to_owned(),
             start: length.mul_f64(part.start),
-            labels: labels(part.kind, amount),
-            work: Work::Training(part.kind, amount),
-        })
+            labels: labels(kind, amount),
+            work: Work::Training(kind, amount),
+        };
+        let work = Duration::from_secs_f64(cost.seconds * epochs as f64);
+        (job, LoggedWork { work, lines: (cost.lines * epochs) as u64 })
     };
-    MIX.iter().map(job).collect()
+    Ok(MIX.iter().zip(trainings).zip(costs).map(job).unzip())
 }
 
 /// Labels with the total number of epochs, for frameworks whose log does not contain it.
@@ -59,25 +64,10 @@ pub(crate) fn labels(kind: Kind, amount: Amount) -> Vec<(String, String)> {
     }
 }
 
-/// Measures the work of an epoch in seconds of the whole node. Uses CPU time, so that other processes do not count, and doubles the
-/// number of epochs until a run needs `enough`.
-pub(crate) fn seconds_per_epoch(kind: Kind, size: usize, cores: usize, enough: Duration) -> io::Result<f64> {
-    let mut epochs = 1;
-    loop {
-        let before = cpu_time();
-        train(kind, Amount { epochs, size, threads: cores, seed: 1 }, &mut io::sink())?;
-        let used = cpu_time().saturating_sub(before) / cores as u32;
-        if used >= enough || epochs >= 1 << 16 {
-            return Ok(used.as_secs_f64().max(1e-6) / epochs as f64);
-        }
-        epochs *= 2;
-    }
-}
-
-/// CPU time of this process so far, all threads together.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
+/// Start and work of each job of a mix of this length.
+#[cfg(test)]
+pub(super) fn planned(length: Duration) -> Vec<(Duration, Duration)> {
+    MIX.iter().map(|part| (length.mul_f64(part.start), length.mul_f64(part.work))).collect()
 }
 
 #[cfg(test)]

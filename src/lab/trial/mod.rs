@@ -1,6 +1,6 @@
 //! Runs a schedule of real jobs under a private governor: the building block of the demo and the benchmarks.
 //!
-//! Jobs are started at their scheduled times, observed through the governor's API, and waited for.
+//! Jobs are started when they are due, by time or by the progress of the others, observed through the governor's API, and waited for.
 
 pub(crate) mod backend;
 pub(crate) mod confine;
@@ -16,6 +16,7 @@ pub(crate) mod progress_view;
 pub(crate) mod stat;
 pub(crate) mod temp_dir;
 mod warnings;
+pub(crate) mod work_clock;
 
 use anyhow::{Context, Result};
 use api::wire::{Container, Status};
@@ -29,11 +30,13 @@ use log_collector::LogCollector;
 use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
 use progress_view::{ProgressView, RunProgress, View};
 use stat::{CpuParts, CpuTime};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use term::when;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use warnings::Warnings;
+use work_clock::{StartsCount, WorkClock};
 
 /// Time between two requests of the governor's status.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -84,21 +87,27 @@ pub(crate) async fn run(
     backend: &Backend,
     governor: &Governor,
     jobs: &[TrialJob],
+    starts: StartsCount,
     view: &ProgressView,
     on_failure: OnFailure,
 ) -> Result<RunOutcome> {
+    let unit = starts.unit();
+    let clock = match starts {
+        StartsCount::Time => None,
+        StartsCount::Work(work) => Some(Arc::new(WorkClock::new(work))),
+    };
     let began = Instant::now();
     let cpu_before = CpuTime::now(backend.cores());
     let (sender, mut events) = mpsc::channel(2 * jobs.len().max(1));
     let mut tasks = JoinSet::new();
     let (used_senders, used): (Vec<_>, Vec<_>) = jobs.iter().map(|_| watch::channel(None)).unzip();
     for ((index, job), used) in jobs.iter().enumerate().zip(used_senders) {
-        let run = OneRun { began, on_failure, sender: sender.clone(), used, view: view.clone() };
+        let run = OneRun { began, clock: clock.clone(), on_failure, sender: sender.clone(), used, view: view.clone() };
         tasks.spawn(run_job(backend.clone(), job.clone(), index, run));
     }
     drop(sender);
 
-    let mut view = view.run(jobs);
+    let mut view = view.run(jobs, unit);
     let mut monitor = Monitor::new(jobs, backend, used);
     let mut outcomes: Vec<Option<(JobOutcome, Curve)>> = vec![None; jobs.len()];
     let mut poll = tokio::time::interval(POLL_EVERY);
@@ -134,13 +143,18 @@ pub(crate) async fn run(
     let cpu = cpu_before.zip(CpuTime::now(backend.cores()));
     let foreign = cpu.map(|(before, after)| monitor.foreign_load(after.since(&before), length)).unwrap_or_default();
     let cpu_s = monitor.cpu_seconds();
-    let warnings = monitor.warnings.conclude(&outcomes);
-    Ok(RunOutcome { curves, cpu_s, warnings, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
+    let mut warnings = monitor.warnings.conclude(&outcomes);
+    let unread = clock.iter().flat_map(|clock| clock.unread()).map(|job| &outcomes[job].name);
+    warnings.extend(unread.map(|name| format!("the log of {name} could not be read while it ran")));
+    let work = clock.map(|clock| clock.curve()).unwrap_or_default();
+    Ok(RunOutcome { curves, work, cpu_s, warnings, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
 }
 
 /// Context of a job's task.
 struct OneRun {
     began: Instant,
+    /// `None` = start times count time.
+    clock: Option<Arc<WorkClock>>,
     on_failure: OnFailure,
     sender: mpsc::Sender<JobEvent>,
     used: watch::Sender<Option<Duration>>,
@@ -148,8 +162,11 @@ struct OneRun {
 }
 
 async fn run_job(backend: Backend, job: TrialJob, index: usize, run: OneRun) -> Result<()> {
-    let OneRun { began, on_failure, sender, used, view } = run;
-    tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await;
+    let OneRun { began, clock, on_failure, sender, used, view } = run;
+    match &clock {
+        None => tokio::time::sleep(job.start.saturating_sub(began.elapsed())).await,
+        Some(clock) => clock.reaches(job.start).await,
+    }
     let start = began.elapsed();
     let started = backend.start(&job).await?;
     let reading = read_cpu(started.whereabouts(), &used);
@@ -159,11 +176,17 @@ async fn run_job(backend: Backend, job: TrialJob, index: usize, run: OneRun) -> 
     let on_output = |bytes: &[u8]| {
         collector.collect(bytes, began.elapsed());
         last_lines.push(bytes);
+        if let Some(clock) = &clock {
+            clock.printed(index, bytes, began.elapsed());
+        }
     };
     let ended = tokio::select! {
         ended = started.wait(on_output) => ended?,
         never = reading => match never {},
     };
+    if let Some(clock) = &clock {
+        clock.ended(index, began.elapsed());
+    }
     if ended.exit_code != 0 {
         let failed = JobFailed { name: job.name.clone(), exit_code: ended.exit_code, last_lines: last_lines.lines() };
         match on_failure {

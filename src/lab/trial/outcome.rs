@@ -1,5 +1,6 @@
 //! The outcome of one run of a schedule.
 
+use super::work_clock::WorkCurve;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ pub(crate) struct RunOutcome {
     /// Each job's printed evaluations, (seconds since the start of the run, value), in the schedule's order.
     #[serde(skip)]
     pub curves: Vec<Vec<(f64, f64)>>,
+    /// The work done by all jobs together, if their start times count it.
+    #[serde(skip)]
+    pub work: WorkCurve,
     /// CPU-seconds used by the jobs. The work is the same in each run, so more of them indicate a slower machine.
     #[serde(skip)]
     pub cpu_s: f64,
@@ -75,6 +79,7 @@ impl RunOutcome {
             jobs,
             samples,
             curves: Vec::new(),
+            work: Vec::new(),
             cpu_s: 0.0,
             foreign,
             warnings: Vec::new(),

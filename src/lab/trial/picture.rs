@@ -8,17 +8,19 @@ use chart::{Margins, Plot, series};
 const MARGINS: Margins = Margins { top: 34.0, right: 16.0, bottom: 36.0, left: 46.0 };
 
 /// Size of a panel and length of its time axis, the same for all runs that are compared.
-pub(crate) struct PanelSize {
+pub(crate) struct PanelSize<'a> {
     /// Width in pixels.
     pub width: f64,
     /// Height in pixels.
     pub height: f64,
     /// Length of the time axis in seconds.
     pub longest: f64,
+    /// What the axis counts.
+    pub unit: &'a str,
 }
 
 /// Draws the bands of one run with its title and summary, and a mark at the end of each job.
-pub(crate) fn panel(run: &RunOutcome, title: &str, size: &PanelSize) -> Plot {
+pub(crate) fn panel(run: &RunOutcome, title: &str, size: &PanelSize<'_>) -> Plot {
     let longest = size.longest;
     let mut plot = Plot::new(size.width, size.height, MARGINS, (0.0, longest), (0.0, 1.0));
     let summary =
@@ -30,7 +32,7 @@ pub(crate) fn panel(run: &RunOutcome, title: &str, size: &PanelSize) -> Plot {
         plot.area(&lower, &upper, &series(job), &outcome.name);
         lower = upper;
     }
-    plot.x_axis("seconds", |tick| format!("{tick:.0}"));
+    plot.x_axis(size.unit, |tick| format!("{tick:.0}"));
     plot.y_axis(|tick| format!("{:.0} %", 100.0 * tick));
     for job in &run.jobs {
         plot.mark(job.start_s + job.completion_s, 1.0, 5.0, &format!("{} ends", job.name));

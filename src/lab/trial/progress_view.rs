@@ -104,15 +104,15 @@ impl ProgressView {
         }
     }
 
-    /// Starts the display of a run.
-    pub(crate) fn run(&self, jobs: &[TrialJob]) -> RunProgress<'_> {
+    /// Starts the display of a run; `unit` is that of the start times.
+    pub(crate) fn run(&self, jobs: &[TrialJob], unit: &str) -> RunProgress<'_> {
         let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
         let bars = self.bars.as_ref().map_or_else(Vec::new, |all| {
             let style = ProgressStyle::with_template("  {prefix:14} {bar:24} {percent:>3} %  {wide_msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = |job: &TrialJob| {
                 let bar = all.add(ProgressBar::new(STEPS).with_style(style.clone()).with_prefix(job.name.clone()));
-                bar.set_message(format!("starts after {:.0} s", job.start.as_secs_f64()));
+                bar.set_message(format!("starts after {:.0} {unit}", job.start.as_secs_f64()));
                 bar
             };
             jobs.iter().map(bar).collect()

@@ -5,6 +5,7 @@
 //! same computation on every machine, with any number of threads.
 
 mod boosting;
+mod cost;
 mod descent;
 mod digits;
 mod factors;
@@ -24,6 +25,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 
+pub(crate) use cost::{EpochCost, epoch_costs};
 pub use snapshot::{Keeper, Snapshot};
 
 /// A kind of training, with its log format.
