@@ -75,6 +75,9 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 pub(crate) enum PolicyChoice {
     /// Algorithms 1 and 2 of the FlowCon paper
     Flowcon,
+    /// FlowCon to the letter
+    #[value(name = "flowcon-2019")]
+    Flowcon2019,
     /// Observe only, change no limits
     Fair,
     /// Most CPU to the job with the best credit per CPU-second
@@ -277,6 +280,7 @@ pub(crate) async fn policy(client: &Client, args: &PolicyArgs, screen: &Screen) 
     };
     let (policy, objective) = match choice {
         PolicyChoice::Flowcon => ("flowcon", args.objective),
+        PolicyChoice::Flowcon2019 => ("flowcon-2019", args.objective),
         PolicyChoice::Fair => ("fair", args.objective),
         PolicyChoice::Balanced => ("balanced", args.objective),
         PolicyChoice::Quality => ("balanced", args.objective.or(Some(Objective::QUALITY.0))),

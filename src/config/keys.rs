@@ -2,7 +2,7 @@
 
 use super::settings::{EngineChoice, GpuControl, OnExit, Settings};
 use super::value::{Value, days, megabytes, seconds};
-use model::{Bytes, Enforcement, Millis, Objective, Quota, Share};
+use model::{Bytes, Enforcement, GrowthThreshold, Millis, Objective, Quota, Share};
 
 /// One key of the configuration.
 pub struct Key {
@@ -45,7 +45,8 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "policy.name",
-        help: "\"balanced\" (credit per CPU-second), \"flowcon\" (the paper's Algorithms 1 and 2), or \"fair\" (observes, changes nothing)",
+        help: "\"balanced\" (credit per CPU-second), \"flowcon\" (the paper's Algorithms 1 and 2), \"flowcon-2019\" \
+               (the same to the letter), or \"fair\" (observes, changes nothing)",
         set: |s, v| v.text()?.parse().map(|policy| s.policy.policy = policy),
         show: |s| quoted(s.policy.policy.name()),
     },
@@ -78,13 +79,17 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "policy.growth-threshold",
-        help: "[α] growth efficiency below which a job moves towards Completing: fraction of its evaluation's range gained per node-CPU-second",
-        set: |s, v| v.number(0.0, 1.0).map(|number| s.policy.flowcon.growth_threshold = number),
-        show: |s| s.policy.flowcon.growth_threshold.to_string(),
+        help: "[α] growth efficiency below which a job moves towards Completing: fraction of its evaluation's range \
+               gained per node-CPU-second, or in the paper's form, such as \"5 % per interval\"",
+        set: |s, v| v.parsed().map(|threshold| s.policy.flowcon.growth_threshold = threshold),
+        show: |s| match s.policy.flowcon.growth_threshold {
+            rate @ GrowthThreshold::PerSecond(_) => rate.to_string(),
+            part @ GrowthThreshold::PerInterval(_) => quoted(&part.to_string()),
+        },
     },
     Key {
         name: "policy.share-floor",
-        help: "[β] a converged job keeps at least 1/(share-floor × jobs) of the node",
+        help: "[β] a converged job keeps at least 1/(share-floor × jobs) of the node; under \"flowcon-2019\", 1/(jobs + 1)",
         set: |s, v| v.number(1.0, 100.0).map(|number| s.policy.flowcon.share_floor = number),
         show: |s| toml_float(s.policy.flowcon.share_floor),
     },

@@ -2,6 +2,7 @@
 
 use model::time::duration;
 use model::{Bytes, Millis};
+use std::str::FromStr;
 
 /// A value as written.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,15 @@ impl Value {
         match number {
             Some(number) if (low..=high).contains(&number) => Ok(number),
             _ => Err(format!("expected a number from {low} to {high}")),
+        }
+    }
+
+    /// A number, or text that stands for one in another unit.
+    pub(super) fn parsed<T: FromStr<Err = String>>(&self) -> Result<T, String> {
+        match self {
+            Value::Number(number) => number.to_string().parse(),
+            Value::Text(text) => text.parse(),
+            Value::Switch(_) | Value::List(_) => "".parse(),
         }
     }
 

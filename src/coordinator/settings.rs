@@ -150,6 +150,11 @@ struct Cluster {
     moves_per_node: Option<usize>,
     moves_at_once: Option<usize>,
     overtaken_for: Option<Span>,
+    specon_threshold: Option<Part>,
+    specon_interval: Option<Span>,
+    procon_limit: Option<Part>,
+    dragon_waits: Option<Span>,
+    dragon_idles: Option<Span>,
 }
 
 #[derive(Default, Deserialize)]
@@ -203,6 +208,19 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+/// A part of a whole: above 0, at most 1.
+struct Part(f64);
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Part, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        if number > 0.0 && number <= 1.0 {
+            return Ok(Part(number));
+        }
+        Err(de::Error::custom(format!("`{number}`: expected a number above 0 and at most 1, such as 0.05")))
+    }
+}
+
 /// A size such as `512MiB` or `2GiB`.
 struct Size(Bytes);
 
@@ -211,6 +229,27 @@ impl<'de> Deserialize<'de> for Size {
         let text = String::deserialize(deserializer)?;
         let size = config::bytes(&text).filter(|size| size.0 > 0);
         size.map(Size).ok_or_else(|| de::Error::custom(format!("`{text}`: expected a size, such as 512MiB or 2GiB")))
+    }
+}
+
+impl Cluster {
+    fn settings(self, usual: ClusterSettings) -> ClusterSettings {
+        let part = |given: Option<Part>, usual: f64| given.map_or(usual, |part| part.0);
+        ClusterSettings {
+            placement: self.placement.unwrap_or(usual.placement),
+            moves: self.moves.unwrap_or(usual.moves),
+            queue: self.queue.unwrap_or(usual.queue),
+            reclaim: self.reclaim.unwrap_or(usual.reclaim),
+            admission: self.admission.unwrap_or(usual.admission),
+            moves_per_node: self.moves_per_node.unwrap_or(usual.moves_per_node),
+            moves_at_once: self.moves_at_once.unwrap_or(usual.moves_at_once),
+            overtaken_for: span(self.overtaken_for, usual.overtaken_for),
+            specon_threshold: part(self.specon_threshold, usual.specon_threshold),
+            specon_interval: span(self.specon_interval, usual.specon_interval),
+            procon_limit: part(self.procon_limit, usual.procon_limit),
+            dragon_waits: span(self.dragon_waits, usual.dragon_waits),
+            dragon_idles: span(self.dragon_idles, usual.dragon_idles),
+        }
     }
 }
 
@@ -224,19 +263,7 @@ impl File {
                 return Err("[agent]: certificate, key and authority belong together; set all three or none".to_owned());
             }
         };
-        let Cluster { placement, moves, queue, reclaim, admission, moves_per_node, moves_at_once, overtaken_for } =
-            self.cluster;
-        let rules = usual.machine.cluster;
-        let cluster = ClusterSettings {
-            placement: placement.unwrap_or(rules.placement),
-            moves: moves.unwrap_or(rules.moves),
-            queue: queue.unwrap_or(rules.queue),
-            reclaim: reclaim.unwrap_or(rules.reclaim),
-            admission: admission.unwrap_or(rules.admission),
-            moves_per_node: moves_per_node.unwrap_or(rules.moves_per_node),
-            moves_at_once: moves_at_once.unwrap_or(rules.moves_at_once),
-            overtaken_for: span(overtaken_for, rules.overtaken_for),
-        };
+        let cluster = self.cluster.settings(usual.machine.cluster);
         let (times, machine) = (self.times, usual.machine);
         let margin = times.lease_margin.as_ref().map(|span| span.0);
         let machine = CoordinatorSettings {
@@ -319,46 +346,5 @@ fn span(given: Option<Span>, usual: Millis) -> Millis {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_file_gives_the_defaults() {
-        assert_eq!(Settings::parse("").unwrap(), Settings::default());
-    }
-
-    #[test]
-    fn values_of_the_file_override_the_defaults() {
-        let text = "socket = \"/tmp/c.sock\"\n[cluster]\nmoves = \"specon\"\nmoves-at-once = 3\n[times]\nlease = \"2m\"\n[agent]\nport = 8000\nvolume-most = \"2GiB\"\n";
-        let settings = Settings::parse(text).unwrap();
-        assert_eq!(settings.machine.cluster.moves, MoveRule::SpeCon);
-        assert_eq!((settings.machine.cluster.moves_at_once, settings.machine.lease), (3, Millis::from_secs(120)));
-        assert_eq!((settings.agent.port, settings.agent.volume_most), (8000, Bytes(2 << 30)));
-    }
-
-    #[test]
-    fn the_lease_margin_is_long_enough_for_requests_in_flight_and_to_stop_a_job() {
-        let margin = |times: &str| Settings::parse(&format!("[times]\n{times}\n")).map(|all| all.machine.lease_margin);
-        assert_eq!(margin("lease-margin = \"58s\""), Ok(Millis::from_secs(58)));
-        assert!(margin("lease-margin = \"57s\"").is_err_and(|why| why.contains("lease-margin must be at least 58s")));
-        assert_eq!(margin("look-every = \"500ms\"\nlease-margin = \"54s\""), Ok(Millis::from_secs(54)));
-        assert_eq!(margin("look-every = \"10s\""), Ok(Millis::from_secs(82)), "the default is raised");
-    }
-
-    #[test]
-    fn each_error_names_its_line_or_key() {
-        for (text, expected) in [
-            ("[cluster]\nplacement = \"best\"\n", "line 2"),
-            ("[cluster]\nspeed = 3\n", "unknown field `speed`"),
-            ("[times]\nlease = \"soon\"\n", "expected a duration"),
-            ("[times]\nlease = \"2s\"\n", "lease must be longer than twice poll-every"),
-            ("[agent]\nkey = \"/a\"\n", "belong together"),
-            ("[nodes]\nopen-command = [\"/bin/rent\"]\n", "require close-after"),
-            ("[nodes]\nclose-after = \"1h\"\nopen-command = \"rent\"\n", "line 3"),
-            ("[agent]\nvolume-most = \"big\"\n", "expected a size"),
-        ] {
-            let mistake = Settings::parse(text).unwrap_err();
-            assert!(mistake.contains(expected), "{text}: {mistake}");
-        }
-    }
-}
+#[path = "settings_tests.rs"]
+mod tests;

@@ -354,6 +354,7 @@ impl Job {
         if self.usage.cpu.is_some() && now.since(last) < FRESH {
             return;
         }
+        let (before, passed) = (self.usage, now.since(self.refreshed));
         self.refreshed = now;
         if whole {
             self.refreshed_whole = now;
@@ -361,14 +362,12 @@ impl Job {
         } else {
             self.target.cgroup().glance(&mut self.usage);
         }
+        self.usage = self.usage.charged_since(&before, passed);
         let Some(cpu) = self.usage.cpu else { return };
-        match self.cpu_sample {
-            Some((at, before)) if now.since(at) >= Millis(500) => {
-                self.cores_used = Some(cpu.since(before).as_secs_f64() / now.since(at).as_secs_f64());
-                self.cpu_sample = Some((now, cpu));
-            }
-            Some(_) => {}
-            None => self.cpu_sample = Some((now, cpu)),
+        let (at, before) = *self.cpu_sample.get_or_insert((now, cpu));
+        if now.since(at) >= Millis(500) {
+            self.cores_used = Some(cpu.since(before).as_secs_f64() / now.since(at).as_secs_f64());
+            self.cpu_sample = Some((now, cpu));
         }
     }
 

@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn every_kind_of_setting_can_be_set() {
         assert_eq!(set("interval=30s").unwrap().0.interval, Millis(30_000));
-        assert_eq!(set("flowcon.growth_threshold=0.03").unwrap().0.flowcon.growth_threshold, 0.03);
+        assert_eq!(set("flowcon.growth_threshold=0.03").unwrap().0.growth_threshold(), 0.03);
+        assert_eq!(set("flowcon.growth_threshold=10 % per interval").unwrap().0.growth_threshold(), 0.005);
         assert_eq!(set("objective=completion").unwrap().0.objective, Objective(1.0));
         assert_eq!(set("enforcement=quota").unwrap().0.enforcement, Enforcement::Quota);
         assert_eq!(set("node.contention=0.05").unwrap().1.contention, 0.05);

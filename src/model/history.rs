@@ -4,8 +4,8 @@
 //! kept as counters, so that sums over any span stay exact however few samples are kept.
 
 use super::{
-    Bytes, ContainerId, CpuTime, CpuWeight, Direction, End, Event, EventKind, Hold, List, Millis, PolicyName, Pressure,
-    ProgressUnit, Reason, RunState, Runtime, Share,
+    Bytes, ContainerId, CpuTime, CpuWeight, Direction, End, Event, EventKind, GrowthEfficiency, Hold, List, Millis,
+    PolicyName, Pressure, ProgressUnit, Reason, RunState, Runtime, Share,
 };
 
 /// One run of one container.
@@ -81,8 +81,8 @@ pub struct Sample {
 pub struct DecisionRecord {
     /// List of the job, under a policy with lists.
     pub list: Option<List>,
-    /// Growth efficiency per node-CPU-second.
-    pub growth: Option<f64>,
+    /// Growth efficiency for each resource.
+    pub growth: GrowthEfficiency,
     /// The limit L in the policy's own terms: 1 = free competition.
     pub limit: Share,
     /// The part of the node that it got when every container wanted more.

@@ -54,16 +54,16 @@ pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodeP
 pub use reason::{FIRST_REPORTS, Reason};
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use refusal::Refusal;
-pub use settings::{Enforcement, FlowconSettings, Objective, PolicyName, PolicySettings};
+pub use settings::{Enforcement, FlowconSettings, GrowthThreshold, Objective, PolicyName, PolicySettings};
 pub use status::{DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
 pub use training::TrainingId;
-pub use units::{Bytes, CpuTime, CpuWeight, Quota, Share};
+pub use units::{ByteSeconds, Bytes, CpuTime, CpuWeight, Quota, Share};
 pub use word::word;
 
 // The vocabulary of learning is the reader's.
 pub use traininglog::claim::{ClaimOrigin, TotalClaim};
 pub use traininglog::pattern::{InvalidPattern, Pattern};
 pub use traininglog::{
-    Curve, Decline, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, Phase, Progress, ProgressUnit,
-    Streak,
+    Curve, Decline, Direction, Estimate, Evaluation, Gain, Hints, Learning, Millis, Phase, PrintedMean, Progress,
+    ProgressUnit, Streak,
 };

@@ -1,8 +1,8 @@
 //! The node as observed at one instant. Missing data is a value: every reading that can fail is an `Option`.
 
 use super::{
-    Bounds, Bytes, ContainerId, CpuTime, CpuWeight, Gpu, GpuUse, Health, Hold, HoldbackBlock, Learning, Millis, Place,
-    Quota, RunState, Runtime,
+    Bounds, ByteSeconds, Bytes, ContainerId, CpuTime, CpuWeight, Gpu, GpuUse, Health, Hold, HoldbackBlock, Learning,
+    Millis, Place, Quota, RunState, Runtime,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -131,6 +131,9 @@ pub struct Usage {
     pub throttled_periods: Option<u64>,
     /// Memory charged.
     pub memory: Option<Bytes>,
+    /// Memory charged over time, a counter since it was first read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_time: Option<ByteSeconds>,
     /// Memory without inactive file cache.
     pub working_set: Option<Bytes>,
     /// Bytes read and written on block devices, a counter.
@@ -139,6 +142,15 @@ pub struct Usage {
     pub network_io: Option<Bytes>,
     /// Pressure of this cgroup.
     pub pressure: Pressure,
+}
+
+impl Usage {
+    /// Returns this reading with the memory that was charged since `before`, `passed` earlier.
+    pub fn charged_since(self, before: &Usage, passed: Millis) -> Usage {
+        let mean = before.memory.zip(self.memory).map(|(before, now)| (before.0 as f64 + now.0 as f64) / 2.0);
+        let sum = before.memory_time.unwrap_or_default().0 + mean.unwrap_or(0.0) * passed.as_secs_f64();
+        Usage { memory_time: mean.map(|_| ByteSeconds(sum)).or(before.memory_time), ..self }
+    }
 }
 
 /// The limits of a cgroup. As read, `None` = the kernel has no such file, or it could not be read; in a plan, `None` = the original.
@@ -167,4 +179,21 @@ impl Limits {
         memory_high: Some(None),
         io_weight: Some(100),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_summed_over_the_time_between_readings() {
+        let read = |memory: Option<u64>| Usage { memory: memory.map(Bytes), ..Usage::default() };
+        let ten_s = Millis::from_secs(10);
+        let first = read(Some(100)).charged_since(&Usage::default(), ten_s);
+        assert_eq!(first.memory_time, None, "what was charged before the first reading is unknown");
+        let second = read(Some(300)).charged_since(&first, ten_s);
+        assert_eq!(second.memory_time, Some(ByteSeconds(2000.0)));
+        let gap = read(None).charged_since(&second, ten_s);
+        assert_eq!(gap.memory_time, Some(ByteSeconds(2000.0)));
+    }
 }

@@ -41,7 +41,7 @@ pub enum Rule {
 }
 
 /// All variants: name and description.
-pub const VARIANTS: [(&str, &str); 12] = [
+pub const VARIANTS: [(&str, &str); 13] = [
     ("fair", "plain sharing"),
     ("fifo", "first come, first served"),
     ("las", "least attained service first"),
@@ -49,7 +49,8 @@ pub const VARIANTS: [(&str, &str); 12] = [
     ("edf", "earliest deadline first"),
     ("oracle-balanced", "the default rule with perfect knowledge"),
     ("oracle-quality", "the quality objective with perfect knowledge"),
-    ("flowcon", "Algorithms 1 and 2 of the paper"),
+    ("flowcon", "Algorithms 1 and 2 of the paper, with a signed gain from the fitted curve"),
+    ("flowcon-2019", "the paper to the letter: changes of the raw value, either way"),
     ("balanced", "the default policy"),
     ("completion", "the default policy, objective = \"completion\""),
     ("quality", "the default policy, objective = \"quality\""),
@@ -72,6 +73,7 @@ impl Variant {
             "oracle-balanced" => Decider::Rule(Rule::Oracle(Objective::BALANCED.0)),
             "oracle-quality" => Decider::Rule(Rule::Oracle(Objective::QUALITY.0)),
             "flowcon" => governed(PolicyName::Flowcon, settings.objective),
+            "flowcon-2019" => governed(PolicyName::Flowcon2019, settings.objective),
             "balanced" | "duty-cycle" => governed(PolicyName::Balanced, settings.objective),
             "completion" => governed(PolicyName::Balanced, Objective::COMPLETION),
             "quality" => governed(PolicyName::Balanced, Objective::QUALITY),

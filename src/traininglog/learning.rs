@@ -115,6 +115,15 @@ pub struct Gain {
     pub to: Millis,
 }
 
+/// The values that were printed in an interval, neither filtered nor fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrintedMean {
+    /// Their mean.
+    pub mean: f64,
+    /// The largest absolute value printed so far.
+    pub largest: f64,
+}
+
 /// The fitted learning curve over progress units (or over printed evaluations, if the log counts nothing).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
@@ -173,6 +182,9 @@ pub struct Learning {
     pub evaluations: u64,
     /// Gain since the previous interval with data; `None` = no data in this interval, which is unknown and not zero.
     pub gain: Option<Gain>,
+    /// The values printed in the interval that ended last; `None` = none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<PrintedMean>,
     /// The progress counter.
     pub progress: Option<Progress>,
     /// Progress units per second, observed recently.

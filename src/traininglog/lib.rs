@@ -103,7 +103,7 @@ mod tracker_tests;
 
 pub use hints::Hints;
 pub use learning::{
-    Curve, Decline, Direction, Estimate, Evaluation, Gain, Learning, Phase, Progress, ProgressUnit, Streak,
+    Curve, Decline, Direction, Estimate, Evaluation, Gain, Learning, Phase, PrintedMean, Progress, ProgressUnit, Streak,
 };
 pub use millis::Millis;
 pub use prior_run::PriorRun;

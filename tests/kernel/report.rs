@@ -135,8 +135,8 @@ fn write_history(state: &Path) {
         let last = ended.unwrap_or(now - 1_000);
         for (n, unix_ms) in (first..=last).step_by(6_000).enumerate() {
             let share = Share::clamped(0.05 + 0.01 * ((n / 50) % 5) as f64);
-            let decision =
-                DecisionRecord { list: None, growth: None, limit: Share::ALL, share, reason: reason(n % 15) };
+            let (growth, limit) = (GrowthEfficiency::default(), Share::ALL);
+            let decision = DecisionRecord { list: None, growth, limit, share, reason: reason(n % 15) };
             batch.samples.push(Sample {
                 job: number,
                 unix_ms,

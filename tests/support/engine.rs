@@ -33,10 +33,14 @@ pub fn is_near(weight: u32, planned: u32) -> bool {
 }
 
 /// Whether FlowCon has limited a converged job with this original weight next to a growing one with the default weight: the converged
-/// job may claim a quarter as much, relative to the original weights, and the sum of both weights is kept.
+/// job gets half of its equal share, 1/(2·2) where the original weights are equal. The limit of the growing job is the node, times its
+/// weight beside the mean weight; if both limits leave something over, it is divided in proportion to them.
 pub fn is_limited(weight: u32, original: u32) -> bool {
-    let claim = 0.25 * f64::from(original) / 100.0;
-    is_near(weight, ((100.0 + f64::from(original)) * claim / (1.0 + claim)).round() as u32)
+    let (heavy, all) = (f64::from(original) / 100.0, 100.0 + f64::from(original));
+    let mean = (1.0 + heavy) / 2.0;
+    let limits = [0.25 * heavy / mean, (1.0 / mean).min(1.0)];
+    let whole = (limits[0] + limits[1]).min(1.0);
+    is_near(weight, (all * limits[0] / whole).round() as u32)
 }
 
 /// The container to start.

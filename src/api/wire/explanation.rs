@@ -91,7 +91,7 @@ impl Explanation {
             health: super::health::evidence(job),
             domain: plan.map(|plan| Domain::of(&plan.contention, &observed.place)),
             growth: GrowthEfficiency::of(plan.map(|plan| plan.growth).unwrap_or_default()),
-            growth_threshold: status.settings.flowcon.growth_threshold,
+            growth_threshold: status.settings.growth_threshold(),
             growth_of_all: growths.clone().map(|growth| growth.max(0.0)).sum(),
             containers_measured: growths.count(),
             reading: Reading::of(job, status.now),

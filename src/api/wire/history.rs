@@ -123,6 +123,15 @@ pub struct Sample {
     pub list: Option<String>,
     /// Growth efficiency per node-CPU-second.
     pub growth: Option<f64>,
+    /// Growth efficiency per second with the node's whole memory; omitted if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth_memory: Option<f64>,
+    /// Growth efficiency per GiB read or written; omitted if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth_block_io: Option<f64>,
+    /// Growth efficiency per GiB received or sent; omitted if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth_network_io: Option<f64>,
     /// Share of the node under contention.
     pub share: Option<f64>,
     /// Limit in the terms of the policy: 1 = free competition.
@@ -139,6 +148,7 @@ impl Sample {
 
     pub(crate) fn of(sample: &model::Sample) -> Sample {
         let decision = sample.decision.as_ref();
+        let growth = decision.map(|decision| decision.growth).unwrap_or_default();
         Sample {
             job: sample.job,
             unix_ms: sample.unix_ms,
@@ -154,7 +164,10 @@ impl Sample {
             state: word(sample.state),
             hold: sample.hold.as_ref().map(ToString::to_string),
             list: decision.and_then(|decision| decision.list).map(word),
-            growth: decision.and_then(|decision| finite_option(decision.growth)),
+            growth: finite_option(growth.cpu),
+            growth_memory: finite_option(growth.memory),
+            growth_block_io: finite_option(growth.block_io),
+            growth_network_io: finite_option(growth.network_io),
             share: decision.map(|decision| decision.share.fraction()),
             limit: decision.map(|decision| decision.limit.fraction()),
             decision: decision.map(|decision| Decision::of(&decision.reason)),

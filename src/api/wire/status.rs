@@ -155,7 +155,7 @@ impl Policy {
             objective: settings.objective.0,
             interval_s: settings.interval.as_secs_f64(),
             max_interval_s: settings.max_interval.as_secs_f64(),
-            growth_threshold: settings.flowcon.growth_threshold,
+            growth_threshold: settings.growth_threshold(),
             share_floor: settings.flowcon.share_floor,
             floor: settings.floor.fraction(),
             quota_floor_cores: settings.quota_floor.0 as f64 / 1000.0,

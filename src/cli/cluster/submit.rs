@@ -31,7 +31,7 @@ pub(super) struct SubmitArgs {
     /// Memory that it reserves, such as 8GiB
     #[arg(long, value_parser = bytes, default_value = "0")]
     memory: u64,
-    /// Priority, 1 to 100; optionally with the part that is lost over time, such as 50/0.5
+    /// Priority, 1 to 100; optionally with a decay from 0 to 1 that lowers it, by 46 % at most, such as 50/0.5
     #[arg(long)]
     priority: Option<String>,
     /// When it should end: 2h from now, or a local time such as 2026-01-31T18:00; used with queue = "deadlines"

@@ -21,6 +21,7 @@ impl ShareSpan {
         let jobs = jobs.max(1) as f64;
         let policy = match node.policy.policy.as_str() {
             "balanced" => node.policy.floor / jobs,
+            "flowcon-2019" => 1.0 / (jobs + 1.0),
             "flowcon" if node.policy.share_floor > 0.0 => 1.0 / (node.policy.share_floor * jobs),
             _ => 0.0,
         };

@@ -236,10 +236,6 @@ pub struct CoordinatorSettings {
     pub move_s: f64,
     /// Opening and closing of rented nodes; `None` = disabled.
     pub rent: Option<RentSettings>,
-    /// SpeCon: interval between categorisations.
-    pub categorise_every: Millis,
-    /// SpeCon [α].
-    pub categorise_threshold: f64,
 }
 
 impl Default for CoordinatorSettings {
@@ -265,8 +261,6 @@ impl Default for CoordinatorSettings {
             changes_most: 32,
             move_s: 30.0,
             rent: None,
-            categorise_every: Millis::from_secs(60),
-            categorise_threshold: 0.05,
         }
     }
 }

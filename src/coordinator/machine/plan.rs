@@ -176,11 +176,11 @@ impl Machine {
 
     /// Ends SpeCon's interval when it is due, and categorises all jobs.
     pub(super) fn categorise(&mut self, at: At) {
-        if at.now.since(self.categorised) < self.settings.categorise_every {
+        if at.now.since(self.categorised) < self.settings.cluster.specon_interval {
             return;
         }
         self.categorised = at.now;
-        let threshold = self.settings.categorise_threshold;
+        let threshold = self.settings.cluster.specon_threshold;
         for monitor in self.seen.values_mut().filter_map(|seen| seen.memory.monitor.as_mut()) {
             monitor.categorise(at.unix, threshold);
         }

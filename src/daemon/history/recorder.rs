@@ -141,7 +141,7 @@ impl Recorder {
             pressure: status.pressure,
             policy: status.settings.policy,
             objective: status.settings.objective.0,
-            growth_threshold: status.settings.flowcon.growth_threshold,
+            growth_threshold: status.settings.growth_threshold(),
         };
         if self.node.as_ref().is_none_or(|kept| node_changed(kept, &now)) {
             self.batch.node.push(now.clone());
@@ -310,7 +310,7 @@ fn sample(status: &JobStatus, job: u64, unix_ms: u64) -> Sample {
         hold: observed.hold.clone(),
         decision: status.plan.as_ref().map(|plan| DecisionRecord {
             list: plan.list,
-            growth: plan.growth.cpu,
+            growth: plan.growth,
             limit: plan.limit,
             share: plan.share,
             reason: plan.reason.clone(),

@@ -16,9 +16,10 @@ pub(super) struct Variant {
 pub(super) const FAIR: Variant = Variant { name: "fair", policy: PolicyName::Fair, objective: Objective::BALANCED };
 
 /// All variants.
-const VARIANTS: [Variant; 5] = [
+const VARIANTS: [Variant; 6] = [
     FAIR,
     Variant { name: "flowcon", policy: PolicyName::Flowcon, objective: Objective::BALANCED },
+    Variant { name: "flowcon-2019", policy: PolicyName::Flowcon2019, objective: Objective::BALANCED },
     Variant { name: "balanced", policy: PolicyName::Balanced, objective: Objective::BALANCED },
     Variant { name: "completion", policy: PolicyName::Balanced, objective: Objective::COMPLETION },
     Variant { name: "quality", policy: PolicyName::Balanced, objective: Objective::QUALITY },

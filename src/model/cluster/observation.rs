@@ -123,7 +123,7 @@ pub struct ClusterJob {
 pub struct Priority {
     /// [γ1] Level, 1 ..= 100.
     pub level: f64,
-    /// [γ2] Fraction of the level that is lost over time, 0 ..= 1.
+    /// [γ2] Decay factor, 0 ..= 1. The weight is γ1 / (1 + e^γ2): the more decay, the less weight, at all times.
     pub decay: f64,
 }
 

@@ -23,6 +23,16 @@ pub struct ClusterSettings {
     pub moves_at_once: usize,
     /// After this waiting time, a job is only overtaken by more important jobs, or by jobs that could not use resources that it needs.
     pub overtaken_for: Millis,
+    /// SpeCon [α]: a job whose evaluation changes by less than this part of its range per interval converges.
+    pub specon_threshold: f64,
+    /// SpeCon [t_m − t_(m−1)]: time between two categorisations of the jobs.
+    pub specon_interval: Millis,
+    /// ProCon [L(W)]: a node that uses less than this part of its cores has spare CPU.
+    pub procon_limit: f64,
+    /// DRAGON: a job that has waited this long may cause others to be scaled down.
+    pub dragon_waits: Millis,
+    /// DRAGON: jobs are scaled up once the cluster has been quiet for this long.
+    pub dragon_idles: Millis,
 }
 
 /// Rule for placing a waiting job.
@@ -57,12 +67,13 @@ pub enum MoveRule {
 pub enum QueueRule {
     /// The first job that fits, in order of arrival; nothing is scaled.
     FirstFit,
-    /// DRAGON: the first job that fits; workers are stopped for a job that has waited for 30 s, and added after 60 quiet seconds.
+    /// DRAGON: the first job that fits; workers are stopped for a job that has waited for `dragon_waits`, and added after
+    /// `dragon_idles` without an event.
     Dragon,
     /// By the latest start that meets the deadline of each job, improved by a search that makes jobs less late; on the cheapest nodes with
     /// room. Nothing is scaled or stopped.
     Deadlines,
-    /// By weight: workers are stopped for a more important job at once, and added as soon as no waiting job can use the room. The default.
+    /// By weight, then the larger demand: workers are stopped for a more important job at once, and added as soon as no waiting job can use the room. The default.
     Weighted,
 }
 
@@ -87,6 +98,11 @@ impl Default for ClusterSettings {
             moves_per_node: 1,
             moves_at_once: 8,
             overtaken_for: Millis::from_secs(600),
+            specon_threshold: 0.01,
+            specon_interval: Millis::from_secs(30),
+            procon_limit: 0.95,
+            dragon_waits: Millis::from_secs(30),
+            dragon_idles: Millis::from_secs(60),
         }
     }
 }

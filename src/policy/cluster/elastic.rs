@@ -7,16 +7,9 @@ use super::capacity::{FreeCapacity, When};
 use super::gang::seat;
 use super::placement::Placer;
 use super::queue::{is_urgent, weight};
-use model::Millis;
 use model::cluster::{
     ClusterJob, ClusterObservation, ClusterReason, ClusterSettings, Phase, PlacementRule, QueueRule, Start, Stop,
 };
-
-/// DRAGON: a job that has waited this long may cause others to be scaled down.
-const DRAGON_WAITS: Millis = Millis::from_secs(30);
-
-/// DRAGON: jobs are scaled up once the cluster has been quiet for this long.
-const DRAGON_IDLES: Millis = Millis::from_secs(60);
 
 /// Maximum number of candidates for being stopped as a whole, per waiting job.
 const RECLAIMED_MOST: usize = 64;
@@ -49,7 +42,7 @@ pub(super) fn make_room(
 ) -> MakingRoom {
     let job = &observation.jobs[waiting];
     // The best node is chosen once there is room; here any node will do.
-    let mut placer = Placer::new(observation, PlacementRule::Spread);
+    let mut placer = Placer::new(observation, PlacementRule::Spread, settings.procon_limit);
     let workers = job.workers.min.max(1);
     if matches!(settings.queue, QueueRule::FirstFit | QueueRule::Deadlines) {
         return MakingRoom::No;
@@ -59,7 +52,7 @@ pub(super) fn make_room(
     }
     let mut trial = free.clone();
     let mut leaving: Vec<Leaving> = Vec::new();
-    let mut candidates = surplus_for(observation, job, settings.queue, stopped, stops);
+    let mut candidates = surplus_for(observation, job, settings, stopped, stops);
     if settings.reclaim && settings.queue == QueueRule::Weighted {
         candidates.extend(reclaimable_for(observation, job, free, stopped));
     }
@@ -157,14 +150,14 @@ fn reclaimable_for(
 fn surplus_for(
     observation: &ClusterObservation,
     waiting: &ClusterJob,
-    rule: QueueRule,
+    settings: &ClusterSettings,
     stopped: &[u32],
     stops: &[Stop],
 ) -> Vec<Leaving> {
     let waited = observation.now.since(waiting.arrived);
-    let keeps = |job: &ClusterJob| match rule {
+    let keeps = |job: &ClusterJob| match settings.queue {
         QueueRule::FirstFit | QueueRule::Deadlines => u32::MAX,
-        QueueRule::Dragon if waited >= DRAGON_WAITS => job.workers.min,
+        QueueRule::Dragon if waited >= settings.dragon_waits => job.workers.min,
         QueueRule::Dragon => u32::MAX,
         QueueRule::Weighted if weight(job.priority) < weight(waiting.priority) => job.workers.min,
         // Workers beyond `initial` were added only because resources were unused.
@@ -189,14 +182,14 @@ fn surplus_for(
 /// Adds workers to running jobs, one per job and round, by descending weight, as long as resources last.
 pub(super) fn scale_up(
     observation: &ClusterObservation,
-    rule: QueueRule,
+    settings: &ClusterSettings,
     free: &mut FreeCapacity<'_>,
     placer: &mut Placer,
     open: &impl Fn(usize) -> bool,
 ) -> Vec<Start> {
-    let may = match rule {
+    let may = match settings.queue {
         QueueRule::FirstFit | QueueRule::Deadlines => false,
-        QueueRule::Dragon => observation.now.since(observation.quiet_since) >= DRAGON_IDLES,
+        QueueRule::Dragon => observation.now.since(observation.quiet_since) >= settings.dragon_idles,
         QueueRule::Weighted => true,
     };
     let is_settled = |job: &ClusterJob| {
@@ -243,10 +236,15 @@ pub(super) fn free_number(job: &ClusterJob, skip: u32) -> u32 {
 }
 
 /// Whether workers may be stopped for this waiting job now. Saves a futile search.
-pub(super) fn may_ask(observation: &ClusterObservation, job: &ClusterJob, rule: QueueRule, is_stuck: bool) -> bool {
-    match rule {
+pub(super) fn may_ask(
+    observation: &ClusterObservation,
+    job: &ClusterJob,
+    settings: &ClusterSettings,
+    is_stuck: bool,
+) -> bool {
+    match settings.queue {
         QueueRule::FirstFit | QueueRule::Deadlines => false,
-        QueueRule::Dragon => observation.now.since(job.arrived) >= DRAGON_WAITS,
+        QueueRule::Dragon => observation.now.since(job.arrived) >= settings.dragon_waits,
         QueueRule::Weighted => is_urgent(job.priority) || is_stuck || observation.jobs.iter().any(has_extra),
     }
 }
@@ -260,7 +258,8 @@ fn has_extra(job: &ClusterJob) -> bool {
 mod tests {
     use crate::cluster::testing::{cluster, gang, worker};
     use crate::cluster::{check, plan};
-    use model::cluster::{ClusterObservation, ClusterSettings, NodeState, WorkerRange};
+    use model::Millis;
+    use model::cluster::{ClusterObservation, ClusterSettings, NodeState, QueueRule, WorkerRange};
 
     /// Jobs and workers that a plan stops.
     fn stops(observation: &ClusterObservation, reclaim: bool) -> Vec<(usize, u32)> {
@@ -308,5 +307,31 @@ mod tests {
         (observation.jobs[2].workers, observation.jobs[2].priority.level) =
             (WorkerRange { min: 5, initial: 5, max: 5 }, 100.0);
         assert_eq!(stops(&observation, true), [], "the waiting job would not fit anyway");
+    }
+
+    #[test]
+    fn dragon_scales_down_and_up_after_the_times_that_are_set() {
+        let mut observation = cluster(1, 4.0);
+        observation.now = Millis::from_secs(100);
+        let mut elastic = gang("elastic", 1, 2.0);
+        elastic.workers = WorkerRange { min: 1, initial: 1, max: 2 };
+        let place = |number| worker(0, |worker| worker.number = number).placed.remove(0);
+        elastic.placed = [0, 1].map(place).into();
+        let mut waiting = gang("waiting", 1, 2.0);
+        waiting.arrived = Millis::from_secs(60);
+        observation.jobs = vec![elastic, waiting];
+        let with = |dragon_waits, dragon_idles| ClusterSettings {
+            queue: QueueRule::Dragon,
+            dragon_waits: Millis::from_secs(dragon_waits),
+            dragon_idles: Millis::from_secs(dragon_idles),
+            ..ClusterSettings::default()
+        };
+        let stopped = |waits| plan(&observation, &with(waits, 60)).stops.len();
+        assert_eq!([stopped(30), stopped(40), stopped(41)], [1, 1, 0]);
+        observation.jobs.pop();
+        observation.jobs[0].placed.pop();
+        observation.quiet_since = Millis::from_secs(30);
+        let started = |idles| plan(&observation, &with(30, idles)).starts.len();
+        assert_eq!([started(60), started(70), started(71)], [1, 1, 0]);
     }
 }

@@ -31,7 +31,7 @@ pub fn plan(observation: &ClusterObservation, settings: &ClusterSettings) -> Clu
         observation,
         settings,
         free: FreeCapacity::of(observation),
-        placer: Placer::new(observation, settings.placement),
+        placer: Placer::new(observation, settings.placement, settings.procon_limit),
         allowance: Allowance::of(observation, settings),
         reserved: vec![None; observation.nodes.len()],
         stopped: vec![0; observation.jobs.len()],
@@ -184,7 +184,7 @@ impl Planner<'_> {
             QueueRule::Deadlines => due::is_overdue(job, observation, settings.overtaken_for),
             QueueRule::FirstFit | QueueRule::Dragon => false,
         };
-        if elastic::may_ask(observation, job, settings.queue, is_stuck) {
+        if elastic::may_ask(observation, job, settings, is_stuck) {
             let open = |node: usize| reserved[node].is_none();
             if let MakingRoom::Yes(stops) = make_room(observation, at, settings, free, stopped, &plan.stops, &open) {
                 self.plan.stops.extend(stops);
@@ -225,7 +225,7 @@ impl Planner<'_> {
         let Planner { observation, settings, free, placer, reserved, .. } = self;
         if self.plan.stops.is_empty() {
             let open = |node: usize| reserved[node].is_none();
-            self.plan.starts.extend(elastic::scale_up(observation, settings.queue, free, placer, &open));
+            self.plan.starts.extend(elastic::scale_up(observation, settings, free, placer, &open));
         }
     }
 

@@ -198,6 +198,7 @@ fn two_gangs_that_each_want_more_than_half_take_turns() {
 fn a_gang_is_placed_on_one_node_if_one_is_large_enough() {
     let mut observation = cluster(3, 8.0);
     observation.jobs = vec![gang("large", 4, 2.0), gang("spread", 10, 1.0)];
+    observation.jobs[0].priority.level = 2.0; // the other one needs more
     let plan = planned(&observation);
     assert!(seats(&plan)[..4].iter().all(|(job, node)| (*job, *node) == (0, 0)));
     assert_eq!(seats(&plan).len(), 14);

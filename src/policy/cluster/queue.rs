@@ -1,9 +1,8 @@
 //! The order of waiting jobs.
 //!
-//! Source: weighted DRAGON, equation 1: weight = γ1 / (1 + e^γ2). Jobs with more than the default weight come first, by descending weight,
-//! then by descending demand. The others follow in order of arrival, and the first that fits starts (adapted FCFS). To prevent starvation
-//! of large jobs, a job that has waited too long reserves the nodes that could run it, unless it could not start even on all of them at
-//! once.
+//! Source: weighted DRAGON, equation 1 and section III-A: weight = γ1 / (1 + e^γ2), without time in it. Jobs come by descending weight, then
+//! by descending demand, then in order of arrival; the first that fits starts (adapted FCFS). To prevent starvation, a job that has waited
+//! too long reserves the nodes that could run it, unless it could not start even on all of them at once.
 
 use model::Millis;
 use model::cluster::{ClusterJob, ClusterObservation, Priority, QueueRule, Resources};
@@ -14,7 +13,7 @@ pub fn weight(priority: Priority) -> f64 {
     priority.level.clamp(1.0, 100.0) / (1.0 + priority.decay.clamp(0.0, 1.0).exp())
 }
 
-/// Whether a job with this priority overtakes jobs that arrived earlier.
+/// Whether a job has more than the default weight.
 pub(super) fn is_urgent(priority: Priority) -> bool {
     weight(priority) > weight(Priority::default())
 }
@@ -32,10 +31,7 @@ pub(super) fn order(observation: &ClusterObservation, rule: QueueRule) -> Vec<us
 }
 
 fn by_weight(a: &ClusterJob, b: &ClusterJob) -> Ordering {
-    match (is_urgent(a.priority), is_urgent(b.priority)) {
-        (true, true) => weight(b.priority).total_cmp(&weight(a.priority)).then_with(|| need(b).total_cmp(&need(a))),
-        (a, b) => b.cmp(&a),
-    }
+    weight(b.priority).total_cmp(&weight(a.priority)).then_with(|| need(b).total_cmp(&need(a)))
 }
 
 /// Demand of a job in cores, for comparison: one GPU counts as 4 cores, 4 GiB of memory as one core.
@@ -72,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_jobs_come_first_and_the_others_in_order_of_arrival() {
+    fn jobs_come_by_weight_then_the_larger_need_first_then_in_order_of_arrival() {
         let mut observation = cluster(1, 8.0);
         let job = |name: &str, arrived, level, cores| {
             waiting(name, |job| {
@@ -83,11 +79,12 @@ mod tests {
         observation.jobs = vec![
             job("early", 1, 1.0, 1.0),
             job("late and large", 2, 1.0, 8.0),
+            job("as small as the first", 2, 1.0, 1.0),
             job("urgent", 3, 50.0, 1.0),
             job("urgent and large", 4, 50.0, 4.0),
             job("most urgent", 5, 100.0, 1.0),
         ];
-        assert_eq!(order(&observation, QueueRule::Weighted), [4, 3, 2, 0, 1]);
-        assert_eq!(order(&observation, QueueRule::FirstFit), [0, 1, 2, 3, 4]);
+        assert_eq!(order(&observation, QueueRule::Weighted), [5, 4, 3, 1, 0, 2]);
+        assert_eq!(order(&observation, QueueRule::FirstFit), [0, 2, 1, 3, 4, 5]);
     }
 }

@@ -7,7 +7,9 @@
 //!
 //! ## Units
 //!
-//! - *claim*: limit L times the owner's weight and the container's original weight; only proportions matter.
+//! - *importance*: the owner's weight times the container's original weight; only proportions matter.
+//! - *claim*: what the budget is divided in proportion to. Under the default policy it is the policy's number times the importance.
+//! - *limit* L: the most that a container gets when all want CPU, as FlowCon sets it; see [`Demand::Limits`].
 //! - *share*: part of the domain's CPU that the container gets when every governed container there wants more than its share. Bounds and
 //!   displayed shares are parts of the node: share × the domain's part of the node.
 //! - *weight*: `cpu.weight`; weight = share × scale, scale = sum of the weights of all governed containers of the domain that run.
@@ -16,14 +18,16 @@
 //!
 //! The free containers of a domain divide the sum of their original weights; a held container keeps its current weight, which counts in the
 //! scale. The budget is distributed in proportion to the claims; a container that reaches a bound stays there and the rest flows to the
-//! others (water-filling). Integers by largest remainder.
+//! others (water-filling). A limit is an upper bound on a claim by importance alone: 0.25 beside 1 gives 25 and 75 %. Limits that leave
+//! something over together are exceeded in proportion, because unused CPU flows to others. Integers by largest remainder.
 //!
 //! ## Properties
 //!
 //! - Σ weights of a domain is kept, unless owners' upper bounds leave something over: ungoverned neighbours neither gain nor lose.
 //! - Every weight is in 1 ..= 10,000, and shares lie within the owner's bounds to the precision of one weight unit.
 //! - Lower bounds that exceed the domain together are scaled down together; a lower bound above the upper one wins.
-//! - An invalid limit counts as 1.
+//! - Among containers of the same importance, one with a limit of at least 1/(β·n) gets 1/(β·n) for any β ≥ 1, whatever the limits' sum.
+//! - An invalid number of a policy counts as 1.
 
 use super::domain::Domain;
 use super::importance;
@@ -34,11 +38,22 @@ const GREATEST_WEIGHT: f64 = 10_000.0;
 /// Maximum total of the fixed shares in a control period.
 const FIXED_AT_MOST: f64 = 0.95;
 
+/// What a policy asks for its containers: one number each, in the order of the node's containers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Demand<'a> {
+    /// Relative claims: only their proportions matter.
+    Claims(&'a [f64]),
+    /// FlowCon's L: upper limits, as parts of the node. An owner's weight multiplies the limit, compared with the mean of the others.
+    Limits(&'a [f64]),
+}
+
 /// The allocation of one container.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Allocation {
     /// Part of the node.
     pub(super) share: f64,
+    /// The most that the container may use while others leave CPU idle, as a part of the node; the share, unless limits were given.
+    pub(super) limit: f64,
     /// Part of the node by the claims alone, without bounds.
     pub(super) wanted: f64,
     /// The weight to set; the current one for a container that is held or frozen.
@@ -59,6 +74,9 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     amount: f64,
+    /// The policy's upper limit; infinite = none.
+    limit: f64,
+    /// The owner's bounds.
     least: f64,
     most: f64,
 }
@@ -68,23 +86,27 @@ type Division<'a> = &'a dyn Fn(&Domain, &[&ContainerObservation]) -> Vec<Allocat
 
 /// Divides each domain separately; the result is in the order of the node's containers.
 fn divide(node: &NodeObservation, domains: &[Domain], division: Division<'_>) -> Vec<Allocation> {
-    let nothing = Allocation { share: 0.0, wanted: 0.0, weight: CpuWeight::DEFAULT, io_weight: 100 };
+    let nothing = Allocation { share: 0.0, limit: 0.0, wanted: 0.0, weight: CpuWeight::DEFAULT, io_weight: 100 };
     let mut all = vec![nothing; node.containers.len()];
     for domain in domains {
         let containers: Vec<&ContainerObservation> = domain.containers(node).collect();
         for (&index, inside) in domain.members.iter().zip(division(domain, &containers)) {
-            all[index] =
-                Allocation { share: inside.share * domain.part, wanted: inside.wanted * domain.part, ..inside };
+            let Allocation { share, limit, wanted, .. } = inside;
+            let [share, limit, wanted] = [share, limit, wanted].map(|inside| inside * domain.part);
+            all[index] = Allocation { share, limit, wanted, ..inside };
         }
     }
     all
 }
 
-/// Divides the node. `limits` are the policy's L, in the order of the node's containers.
-pub(super) fn allocate(node: &NodeObservation, domains: &[Domain], limits: &[f64]) -> Vec<Allocation> {
+/// Divides the node as the policy asks.
+pub(super) fn allocate(node: &NodeObservation, domains: &[Domain], demand: Demand<'_>) -> Vec<Allocation> {
     divide(node, domains, &|domain, containers| {
-        let limits: Vec<f64> = domain.members.iter().map(|&index| limits[index]).collect();
-        allocate_inside(containers, &limits, domain.part)
+        let of_members = |all: &[f64]| -> Vec<f64> { domain.members.iter().map(|&index| all[index]).collect() };
+        match demand {
+            Demand::Claims(all) => allocate_inside(containers, Demand::Claims(&of_members(all)), domain.part),
+            Demand::Limits(all) => allocate_inside(containers, Demand::Limits(&of_members(all)), domain.part),
+        }
     })
 }
 
@@ -99,24 +121,17 @@ pub(super) fn plain(node: &NodeObservation, domains: &[Domain]) -> Vec<Allocatio
 }
 
 /// `part` is the part of the node that the containers divide; bounds are parts of the node.
-fn allocate_inside(containers: &[&ContainerObservation], limits: &[f64], part: f64) -> Vec<Allocation> {
+fn allocate_inside(containers: &[&ContainerObservation], demand: Demand<'_>, part: f64) -> Vec<Allocation> {
     let parts: Vec<Part> = containers.iter().map(|container| part_of(container)).collect();
     let scale = scale(containers.iter().copied());
     let free = || containers.iter().zip(&parts).filter(|(_, part)| **part == Part::Free).map(|(c, _)| *c);
-    let claims: Vec<Claim> = containers
-        .iter()
-        .zip(limits)
-        .zip(&parts)
-        .filter(|(_, part)| **part == Part::Free)
-        .map(|((container, limit), _)| claim(container, *limit, scale, part))
-        .collect();
+    let claims = claims(containers, &parts, demand, scale, part);
     let sum: f64 = free().map(original_weight).sum();
     let io_sum: f64 = free().map(|container| f64::from(container.original.io_weight.unwrap_or(100))).sum();
     let budget = sum / scale;
-    let wanted = proportional(&claims, budget);
-    let shares = pour(&claims, &wanted, budget);
+    let (wanted, shares) = distribute(&claims, budget);
     let weights = whole_weights(&shares, scale);
-    let mut given = shares.into_iter().zip(wanted).zip(weights);
+    let mut given = shares.into_iter().zip(wanted).zip(weights).zip(&claims);
     containers
         .iter()
         .zip(&parts)
@@ -125,15 +140,18 @@ fn allocate_inside(containers: &[&ContainerObservation], limits: &[f64], part: f
             let io_current = container.limits.io_weight.unwrap_or(100);
             match part {
                 Part::Free => {
-                    let ((share, wanted), weight) = given.next().expect("one claim for each free container");
+                    let (((share, wanted), weight), claim) = given.next().expect("one claim for each free container");
                     let io_weight = (io_sum * share / budget).round().clamp(1.0, GREATEST_WEIGHT) as u16;
-                    Allocation { share, wanted, weight, io_weight }
+                    let limit = if claim.limit.is_finite() { claim.limit.min(claim.most).max(share) } else { share };
+                    Allocation { share, limit, wanted, weight, io_weight }
                 }
                 Part::Held => {
                     let share = f64::from(current.number()) / scale;
-                    Allocation { share, wanted: share, weight: current, io_weight: io_current }
+                    Allocation { share, limit: share, wanted: share, weight: current, io_weight: io_current }
                 }
-                Part::Frozen => Allocation { share: 0.0, wanted: 0.0, weight: current, io_weight: io_current },
+                Part::Frozen => {
+                    Allocation { share: 0.0, limit: 0.0, wanted: 0.0, weight: current, io_weight: io_current }
+                }
             }
         })
         .collect()
@@ -150,7 +168,8 @@ fn untouched_inside(containers: &[&ContainerObservation]) -> Vec<Allocation> {
         .iter()
         .map(|c| {
             let share = if runs(c) { f64::from(weight(c).number()) / scale } else { 0.0 };
-            Allocation { share, wanted: share, weight: weight(c), io_weight: c.original.io_weight.unwrap_or(100) }
+            let weight = weight(c);
+            Allocation { share, limit: share, wanted: share, weight, io_weight: c.original.io_weight.unwrap_or(100) }
         })
         .collect()
 }
@@ -172,7 +191,7 @@ fn plain_inside(containers: &[&ContainerObservation], part: f64) -> Vec<Allocati
         containers.iter().zip(&given).zip(&fixed).filter(|((container, _), fixed)| fixed.is_none() && runs(container));
     let others: f64 = others.map(|((_, allocation), _)| f64::from(allocation.weight.number())).sum();
     if others <= 0.0 {
-        return allocate_inside(containers, &vec![1.0; containers.len()], part);
+        return allocate_inside(containers, Demand::Claims(&vec![1.0; containers.len()]), part);
     }
     let scaled = (FIXED_AT_MOST / all).min(1.0);
     let unit = others / (1.0 - all * scaled);
@@ -185,6 +204,7 @@ fn plain_inside(containers: &[&ContainerObservation], part: f64) -> Vec<Allocati
         containers.iter().zip(&given).filter(|(c, _)| runs(c)).map(|(_, a)| f64::from(a.weight.number())).sum();
     for (container, allocation) in containers.iter().zip(&mut given) {
         allocation.share = if runs(container) { f64::from(allocation.weight.number()) / whole } else { 0.0 };
+        allocation.limit = allocation.share;
     }
     given
 }
@@ -221,13 +241,54 @@ fn current_weight(container: &ContainerObservation) -> CpuWeight {
     container.limits.cpu_weight.unwrap_or(CpuWeight::DEFAULT)
 }
 
-fn claim(container: &ContainerObservation, limit: f64, scale: f64, part: f64) -> Claim {
-    let limit = if limit.is_finite() && limit > 0.0 { limit } else { 1.0 };
-    let Bounds { min, max } = container.bounds;
-    let inside = |bound: Share| (bound.fraction() / part).min(1.0);
-    let most = inside(max).min(GREATEST_WEIGHT / scale);
-    let least = inside(min).max(1.0 / scale);
-    Claim { amount: limit * importance(container), least, most: most.max(least) }
+/// The claims of the free containers.
+fn claims(
+    containers: &[&ContainerObservation],
+    parts: &[Part],
+    demand: Demand<'_>,
+    scale: f64,
+    part: f64,
+) -> Vec<Claim> {
+    let (Demand::Claims(numbers) | Demand::Limits(numbers)) = demand;
+    let free = || containers.iter().zip(parts).zip(numbers).filter(|((_, part), _)| **part == Part::Free);
+    let mean = free().map(|((container, _), _)| importance(container)).sum::<f64>() / free().count().max(1) as f64;
+    let each = free().map(|((container, _), number)| {
+        let number = if number.is_finite() && *number > 0.0 { *number } else { 1.0 };
+        let importance = importance(container);
+        let (amount, limit) = match demand {
+            Demand::Claims(_) => (number * importance, f64::INFINITY),
+            Demand::Limits(_) => (importance, (number * importance / mean / part).min(1.0)),
+        };
+        let Bounds { min, max } = container.bounds;
+        let inside = |bound: Share| (bound.fraction() / part).min(1.0);
+        let most = inside(max).min(GREATEST_WEIGHT / scale);
+        let least = inside(min).max(1.0 / scale);
+        Claim { amount, limit, least, most: most.max(least) }
+    });
+    each.collect()
+}
+
+/// Returns the shares by the claims and limits alone, and those within the owners' bounds.
+fn distribute(claims: &[Claim], budget: f64) -> (Vec<f64>, Vec<f64>) {
+    if claims.iter().all(|claim| claim.limit.is_infinite()) {
+        let wanted = proportional(claims, budget);
+        let shares = pour(claims, &wanted, budget);
+        return (wanted, shares);
+    }
+    let unbounded: Vec<Claim> = claims.iter().map(|claim| Claim { least: 0.0, most: 1.0, ..*claim }).collect();
+    (distribute_limited(&unbounded, budget), distribute_limited(claims, budget))
+}
+
+/// Limits that leave something over are exceeded in proportion to them.
+fn distribute_limited(claims: &[Claim], budget: f64) -> Vec<f64> {
+    let mut claims: Vec<Claim> = claims.to_vec();
+    let most = |claim: &Claim| claim.most.min(claim.limit).max(claim.least);
+    if claims.iter().map(most).sum::<f64>() < budget {
+        claims.iter_mut().for_each(|claim| claim.amount = claim.limit);
+    } else {
+        claims.iter_mut().for_each(|claim| claim.most = most(claim));
+    }
+    pour(&claims, &proportional(&claims, budget), budget)
 }
 
 /// Shares in proportion to the claims, ignoring bounds.

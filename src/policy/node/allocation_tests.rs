@@ -5,13 +5,62 @@ use crate::node::domain::domains;
 use crate::node::testing::{container, node};
 use model::Hold;
 
-fn allocated(containers: &[ContainerObservation], limits: &[f64]) -> Vec<Allocation> {
+fn allocated(containers: &[ContainerObservation], claims: &[f64]) -> Vec<Allocation> {
     let node = node(containers.to_vec());
-    allocate(&node, &domains(&node), limits)
+    allocate(&node, &domains(&node), Demand::Claims(claims))
 }
 
-fn weights(containers: &[ContainerObservation], limits: &[f64]) -> Vec<u32> {
-    allocated(containers, limits).iter().map(|a| a.weight.number()).collect()
+fn weights(containers: &[ContainerObservation], claims: &[f64]) -> Vec<u32> {
+    allocated(containers, claims).iter().map(|a| a.weight.number()).collect()
+}
+
+fn limited(containers: &[ContainerObservation], limits: &[f64]) -> Vec<Allocation> {
+    let node = node(containers.to_vec());
+    allocate(&node, &domains(&node), Demand::Limits(limits))
+}
+
+/// Shares in whole per cent.
+fn shares(given: &[Allocation]) -> Vec<u32> {
+    given.iter().map(|a| (100.0 * a.share).round() as u32).collect()
+}
+
+#[test]
+fn a_limit_is_an_upper_limit_and_the_rest_goes_to_the_others() {
+    let jobs = ["a", "b", "c"].map(container);
+    assert_eq!(shares(&limited(&jobs[..2], &[0.25, 1.0])), [25, 75], "FlowCon, figure 7");
+    assert_eq!(shares(&limited(&jobs, &[0.9, 0.1, 0.9])), [45, 10, 45]);
+    assert_eq!(shares(&limited(&jobs, &[1.0, 1.0, 1.0])), [33, 33, 33], "free competition");
+    assert_eq!(shares(&limited(&jobs, &[0.5, 0.1, 0.2])), [63, 13, 25], "what no limit leaves to anyone is exceeded");
+    assert_eq!(
+        limited(&jobs[..2], &[0.25, 1.0])[1].limit,
+        1.0,
+        "a quota would allow it all that the other leaves idle"
+    );
+}
+
+#[test]
+fn a_converged_job_keeps_its_floor_where_the_limits_add_up_to_more_than_the_node() {
+    let jobs: Vec<ContainerObservation> = ["a", "b", "c", "d", "e"].map(container).into();
+    for count in 2..=5 {
+        let floor = 1.0 / (2.0 * count as f64);
+        // The others have just started, so that each may use the whole node.
+        let limits: Vec<f64> = (0..count).map(|number| if number == 0 { floor } else { 1.0 }).collect();
+        let given = limited(&jobs[..count], &limits);
+        assert!((given[0].share - floor).abs() < 1e-9, "{count} jobs: {given:?}");
+    }
+}
+
+#[test]
+fn the_owners_weight_and_bounds_hold_under_limits_too() {
+    let mut jobs = ["a", "b"].map(container);
+    jobs[0].weight = 3.0;
+    assert_eq!(shares(&limited(&jobs, &[1.0, 1.0])), [75, 25]);
+    assert_eq!(shares(&limited(&jobs, &[0.25, 0.75])), [50, 50], "each limit times the weight");
+    jobs[0].weight = 1.0;
+    jobs[0].bounds.min = Share::clamped(0.4);
+    assert_eq!(shares(&limited(&jobs, &[0.25, 1.0])), [40, 60]);
+    jobs[0].bounds = Bounds { max: Share::clamped(0.1), ..Bounds::default() };
+    assert_eq!(shares(&limited(&jobs, &[0.25, 0.25])), [10, 90]);
 }
 
 #[test]

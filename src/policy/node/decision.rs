@@ -8,7 +8,7 @@ use model::{GpuPlan, HoldbackBlock, List, Reason};
 pub(super) struct Decision {
     /// Its list.
     pub(super) list: List,
-    /// The limit L in (0, 1]: only proportions between containers matter.
+    /// FlowCon's limit L in (0, 1]; under the default policy, a claim of which only the proportions between containers matter.
     pub(super) limit: f64,
     /// How to treat its memory.
     pub(super) role: MemoryRole,

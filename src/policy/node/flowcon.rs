@@ -3,7 +3,8 @@
 //! ## Terms
 //!
 //! - *Growth* G: evaluation gained per node-CPU-second, see [`super::growth`]. The latest measurement is used until the next one.
-//! - *Limit* L in (0, 1]: what the paper sets. Here it is soft: weights are set in proportion to it ([`super::allocation`]).
+//! - *Limit* L in (0, 1]: what the paper sets. Here it is soft: weights are set so that it holds
+//!   while all want CPU ([`super::allocation`]).
 //! - *Unmeasured*: no growth yet, because fewer than two intervals had evaluations. L = 1, free competition.
 //! - *Silent*: measured before, but not in this interval. List and limit are kept; its latest growth still counts in sums.
 //!
@@ -25,11 +26,32 @@
 //! - A tick that a start or an end triggered early uses the latest measured growths.
 
 use super::decision::Decision;
+use super::flowcon_2019;
 use super::growth::Measurement;
 use super::lists;
 use super::memory::MemoryRole;
-use model::{FlowconSettings, List, Millis, Reason, Share};
+use model::{List, Millis, PolicyName, PolicySettings, Reason, Share};
 use serde::{Deserialize, Serialize};
+
+/// Parameters of one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameters {
+    /// [α] Per node-CPU-second.
+    pub(super) growth_threshold: f64,
+    /// [β]
+    pub(super) share_floor: f64,
+}
+
+impl Parameters {
+    /// Returns the parameters for so many running containers.
+    pub(super) fn of(settings: &PolicySettings, running: usize) -> Parameters {
+        let share_floor = match settings.policy {
+            PolicyName::Flowcon2019 => flowcon_2019::share_floor(running),
+            _ => settings.flowcon.share_floor,
+        };
+        Parameters { growth_threshold: settings.growth_threshold(), share_floor }
+    }
+}
 
 /// State of a container in Algorithm 1.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -55,18 +77,18 @@ pub(super) struct Entry<'a> {
 }
 
 /// Moves every container to its list and sets its limit. Returns whether all running containers are in Completing.
-pub(super) fn run(entries: &mut [Entry<'_>], settings: &FlowconSettings) -> bool {
+pub(super) fn run(entries: &mut [Entry<'_>], parameters: &Parameters) -> bool {
     for entry in entries.iter_mut().filter(|entry| entry.running) {
         if let Some(growth) = measured(entry.measurement) {
             entry.standing.growth = Some(growth);
-            entry.standing.list = lists::after(entry.standing.list, growth, settings.growth_threshold);
+            entry.standing.list = lists::after(entry.standing.list, growth, parameters.growth_threshold);
         }
     }
     let all_completing = all_completing(entries);
     if all_completing {
         entries.iter_mut().filter(|entry| entry.running).for_each(|entry| entry.standing.limit = 1.0);
     } else {
-        set_limits(entries, settings.share_floor);
+        set_limits(entries, parameters.share_floor);
     }
     all_completing
 }
@@ -76,9 +98,9 @@ pub(super) fn decisions(
     entries: &[Entry<'_>],
     all_completing: bool,
     interval: Millis,
-    settings: &FlowconSettings,
+    parameters: &Parameters,
 ) -> Vec<Decision> {
-    let floor = floor(settings.share_floor, entries.iter().filter(|entry| entry.running).count());
+    let floor = floor(parameters.share_floor, entries.iter().filter(|entry| entry.running).count());
     entries
         .iter()
         .map(|entry| Decision {
@@ -154,7 +176,7 @@ mod tests {
     use super::*;
     use model::GrowthEfficiency;
 
-    const SETTINGS: FlowconSettings = FlowconSettings { growth_threshold: 0.05, share_floor: 2.0 };
+    const PARAMETERS: Parameters = Parameters { growth_threshold: 0.05, share_floor: 2.0 };
 
     fn fresh(growth: f64) -> Measurement {
         Measurement::Fresh(GrowthEfficiency { cpu: Some(growth), ..GrowthEfficiency::default() })
@@ -166,7 +188,7 @@ mod tests {
             .zip(measurements)
             .map(|(standing, measurement)| Entry { standing, measurement: *measurement, running: true })
             .collect();
-        run(&mut entries, &SETTINGS)
+        run(&mut entries, &PARAMETERS)
     }
 
     fn seen(standings: &[Standing]) -> Vec<(List, f64)> {
@@ -238,8 +260,8 @@ mod tests {
             Entry { standing: first, measurement: fresh(0.01), running: true },
             Entry { standing: second, measurement: fresh(0.01), running: false },
         ];
-        run(&mut entries, &SETTINGS);
-        assert!(run(&mut entries, &SETTINGS), "the only running one has converged");
+        run(&mut entries, &PARAMETERS);
+        assert!(run(&mut entries, &PARAMETERS), "the only running one has converged");
         assert_eq!(seen(&s)[1], (List::New, 1.0));
     }
 }

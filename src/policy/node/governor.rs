@@ -9,27 +9,29 @@
 //! wait        the interval until the next tick                        backoff
 //! ```
 //!
-//! A tick cannot fail, and wrong data never tightens a limit: where data is missing, the current limits are kept.
+//! A tick cannot fail, and wrong data never tightens a limit: where data is missing, the current limits are kept. (Only `flowcon-2019` takes
+//! missing data for convergence, as its source does.)
 
-use super::allocation::{self, Allocation};
+use super::allocation::{self, Allocation, Demand};
 use super::backoff::Backoff;
 use super::balanced::{self, Decisions};
 use super::capacity::{Capacities, CapacityMemory, CapacityMeter};
 use super::decision::Decision;
 use super::diff::differs;
 use super::domain::Domain;
-use super::flowcon;
-use super::gpu_time::{GpuTime, GpuUsed};
-use super::growth::{GrowthMeter, Measurement};
+use super::flowcon::{self, Parameters};
+use super::flowcon_2019;
+use super::gpu_time::GpuUsed;
+use super::growth::Measurement;
 use super::memory::{self, MemoryPlan, MemoryRole, PlannedMemory};
-use super::quota::{self, QuotaMemory};
+use super::quota;
 use super::recollection::Recollection;
+use super::remembered::Remembered;
 use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
 use model::{
     ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, Limits,
-    List, Millis, NodeObservation, NodePlan, Place, PolicyName, PolicySettings, Pressure, RunState, Share,
-    WorkForecast,
+    List, Millis, NodeObservation, NodePlan, PolicyName, PolicySettings, Pressure, RunState, Share, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -56,33 +58,6 @@ struct Decided {
     interval: Option<Millis>,
     /// Upper bound on the wait, where the policy expects an event sooner.
     at_most: Millis,
-}
-
-/// State of one container, kept between ticks.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Remembered {
-    meter: GrowthMeter,
-    #[serde(default)]
-    gpu_time: GpuTime,
-    standing: flowcon::Standing,
-    state: Option<RunState>,
-    #[serde(default)]
-    place: Arc<Place>,
-    #[serde(default)]
-    situation: Situation,
-    #[serde(default)]
-    capacity: CapacityMemory,
-    quota: QuotaMemory,
-    planned: PlannedMemory,
-    balanced: balanced::Memory,
-}
-
-impl Remembered {
-    /// Records what [`Governor::jobs_disturb`] compares at the next tick.
-    fn note(&mut self, container: &ContainerObservation) {
-        (self.state, self.situation) = (Some(container.state), Situation::of(container));
-        self.place = Arc::clone(&container.place);
-    }
 }
 
 impl Governor {
@@ -128,7 +103,7 @@ impl Governor {
                 memory.note(container);
                 let used = memory.gpu_time.after(observation, container);
                 let gpu = used.map(|used| used.gpu);
-                (used, memory.meter.measure(observation, container, gpu, self.settings.interval))
+                (used, memory.measure(observation, container, gpu, &self.settings))
             })
             .unzip();
         let Capacities { domains, kept } = self.measure_capacity(observation, &mut remembered);
@@ -184,7 +159,8 @@ impl Governor {
     /// Like [`Self::is_disturbed`] for the containers of the last tick, but without control periods: their begin and end do not end a
     /// back-off.
     fn jobs_disturb(&self, observation: &NodeObservation) -> bool {
-        let is_backing_off = self.backoff.is_backing_off(&self.settings);
+        let is_backing_off =
+            self.backoff.is_backing_off(&self.settings) && self.settings.policy != PolicyName::Flowcon2019;
         let limit = self.settings.memory_pressure_limit;
         (is_backing_off && self.backoff.pressure_changed(observation.pressure))
             || observation.containers.iter().zip(self.remembered.memories()).any(|(container, memory)| {
@@ -235,12 +211,16 @@ impl Governor {
         disturbed: bool,
     ) -> Decided {
         let mut entries = entries(&observation.containers, remembered, measurements);
-        let all_completing = flowcon::run(&mut entries, &self.settings.flowcon);
+        let parameters = Parameters::of(&self.settings, entries.iter().filter(|entry| entry.running).count());
+        let all_completing = flowcon::run(&mut entries, &parameters);
         let lists = entries.iter().map(|entry| entry.standing.list);
         match self.settings.policy {
-            PolicyName::Flowcon => {
+            PolicyName::Flowcon | PolicyName::Flowcon2019 => {
                 let interval = self.wait(all_completing, disturbed, observation.pressure);
-                let decisions = flowcon::decisions(&entries, all_completing, interval, &self.settings.flowcon);
+                let mut decisions = flowcon::decisions(&entries, all_completing, interval, &parameters);
+                if self.settings.policy == PolicyName::Flowcon2019 {
+                    decisions.iter_mut().for_each(|decision| decision.role = MemoryRole::Leave);
+                }
                 Decided { decisions, interval: Some(interval), at_most: interval }
             }
             PolicyName::Fair => {
@@ -263,7 +243,12 @@ impl Governor {
     }
 
     fn wait(&mut self, nothing_changes: bool, disturbed: bool, pressure: Pressure) -> Millis {
-        self.backoff.next(nothing_changes, disturbed, pressure, &self.settings)
+        let cap = match self.settings.policy {
+            PolicyName::Flowcon2019 => flowcon_2019::NO_CAP,
+            _ => self.settings.max_interval,
+        };
+        let settings = PolicySettings { max_interval: cap, ..self.settings };
+        self.backoff.next(nothing_changes, disturbed, pressure, &settings)
     }
 
     fn allocate(&self, observation: &NodeObservation, domains: &[Domain], decisions: &[Decision]) -> Vec<Allocation> {
@@ -273,8 +258,12 @@ impl Governor {
         if observation.is_plain() {
             return allocation::plain(observation, domains);
         }
-        let limits: Vec<f64> = decisions.iter().map(|decision| decision.limit).collect();
-        allocation::allocate(observation, domains, &limits)
+        let numbers: Vec<f64> = decisions.iter().map(|decision| decision.limit).collect();
+        let demand = match self.settings.policy {
+            PolicyName::Flowcon | PolicyName::Flowcon2019 => Demand::Limits(&numbers),
+            PolicyName::Balanced | PolicyName::Fair => Demand::Claims(&numbers),
+        };
+        allocation::allocate(observation, domains, demand)
     }
 
     /// The limits to set for each container; `None` for a container that must be left alone.
@@ -314,7 +303,7 @@ impl Governor {
         let governs =
             s.policy != PolicyName::Fair && !plain && container.state == RunState::Running && container.hold.is_none();
         let cpu_quota = if governs && s.enforcement == Enforcement::Quota {
-            memory.quota.plan(observation, container, allocation.share, s.quota_floor, busy)
+            memory.quota.plan(observation, container, allocation.limit, s.quota_floor, busy)
         } else {
             memory.quota.watch(observation, container);
             None

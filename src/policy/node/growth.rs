@@ -21,8 +21,9 @@
 //!
 //! ## Approach
 //!
-//! The meter keeps the counters of the last tick that had evaluations. Gains of intervals cut short are added up (means telescope) until
-//! they span half an interval; only then is the growth *measured*.
+//! The meter keeps the counters of the last tick that had evaluations. Gains of intervals cut short are added up until they span half an
+//! interval; only then is the growth *measured*. The sum is nearly the gain of the whole, but not exactly: each part was freed of noise by
+//! itself, and divided by the range that was known then.
 //!
 //! ## Properties
 //!
@@ -53,14 +54,14 @@ pub(super) enum Measurement {
     Silent,
 }
 
-/// Counters at a tick with evaluations.
+/// Counters at a tick.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Mark {
-    at: Millis,
-    usage: Usage,
+pub(super) struct Mark {
+    pub(super) at: Millis,
+    pub(super) usage: Usage,
     /// GPU time used.
     #[serde(default)]
-    gpu: Option<CpuTime>,
+    pub(super) gpu: Option<CpuTime>,
 }
 
 /// Measures one container's growth from tick to tick.
@@ -137,7 +138,8 @@ fn apart(a: Millis, b: Millis) -> Millis {
     Millis(a.0.abs_diff(b.0))
 }
 
-fn efficiency(gain: f64, from: &Mark, to: &Mark, node: &NodeObservation) -> Option<GrowthEfficiency> {
+/// Returns the growth efficiency of a gain between two ticks; `None` if almost no CPU was used, or the counters are unknown.
+pub(super) fn efficiency(gain: f64, from: &Mark, to: &Mark, node: &NodeObservation) -> Option<GrowthEfficiency> {
     let seconds = to.at.since(from.at).as_secs_f64();
     let core_seconds = risen(from.usage.cpu, to.usage.cpu)?.as_secs_f64();
     if core_seconds < LEAST_CPU_SECONDS || node.cores.is_nan() || node.cores <= 0.0 || seconds <= 0.0 {
@@ -157,8 +159,12 @@ fn gpu_seconds(from: &Mark, to: &Mark) -> Option<f64> {
     (used >= LEAST_CPU_SECONDS).then_some(used)
 }
 
+/// The mean over the interval; of its two ends, if what was charged between them is unknown.
 fn mean_memory(from: &Mark, to: &Mark, node: &NodeObservation) -> Option<f64> {
-    let mean = (from.usage.memory?.0 as f64 + to.usage.memory?.0 as f64) / 2.0;
+    let ends = || Some((from.usage.memory?.0 as f64 + to.usage.memory?.0 as f64) / 2.0);
+    let charged = from.usage.memory_time.zip(to.usage.memory_time).map(|(from, to)| to.0 - from.0);
+    let seconds = to.at.since(from.at).as_secs_f64();
+    let mean = charged.filter(|charged| *charged > 0.0).map(|charged| charged / seconds).or_else(ends)?;
     (node.memory.0 > 0 && mean > 0.0).then(|| mean / node.memory.0 as f64)
 }
 
@@ -181,7 +187,7 @@ fn finite(value: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::node::testing::{container, node};
-    use model::Gain;
+    use model::{ByteSeconds, Gain};
 
     const INTERVAL: Millis = Millis::from_secs(20);
 
@@ -242,6 +248,28 @@ mod tests {
         assert_eq!(tick(&mut meter, 60, 20.0, 3, Some((f64::NAN, 40))), Measurement::Silent);
         assert_eq!(tick(&mut meter, 80, 40.0, 4, Some((0.5, 3))), Measurement::Silent);
         assert!(cpu(tick(&mut meter, 100, 60.0, 5, Some((0.5, 80)))).is_some());
+    }
+
+    #[test]
+    fn memory_counts_with_its_mean_over_the_interval() {
+        let node = NodeObservation { cores: 2.0, ..node(Vec::new()) };
+        let mark = |seconds: u64, memory: Option<u64>, charged: Option<f64>| Mark {
+            at: Millis::from_secs(seconds),
+            usage: Usage {
+                cpu: Some(CpuTime(seconds * 1_000_000)),
+                memory: memory.map(Bytes),
+                memory_time: charged.map(ByteSeconds),
+                ..Usage::default()
+            },
+            gpu: None,
+        };
+        let growth = |from, to| efficiency(0.5, &from, &to, &node).and_then(|growth| growth.memory);
+        let gib = 1 << 30;
+        // At both ends 1 of the node's 8 GiB, but 4 GiB on average between them.
+        let charged = Some(10.0 * 4.0 * gib as f64);
+        assert_eq!(growth(mark(0, Some(gib), Some(0.0)), mark(10, Some(gib), charged)), Some(0.1));
+        assert_eq!(growth(mark(0, Some(gib), None), mark(10, Some(gib), None)), Some(0.4), "else the mean of the ends");
+        assert_eq!(growth(mark(0, None, None), mark(10, Some(gib), None)), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod diff;
 mod domain;
 mod favour;
 mod flowcon;
+mod flowcon_2019;
 mod governor;
 mod gpu_time;
 mod growth;
@@ -23,6 +24,7 @@ mod memory;
 mod properties;
 mod quota;
 mod recollection;
+mod remembered;
 #[cfg(test)]
 mod scenarios;
 mod situation;

@@ -4,9 +4,9 @@
 use super::testing::{container, node};
 use super::{Governor, check, diff};
 use model::{
-    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, Gain, Hold,
-    HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure, Progress, ProgressUnit,
-    Quota, RunState, Share,
+    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, Gain,
+    GrowthThreshold, Hold, HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure,
+    PrintedMean, Progress, ProgressUnit, Quota, RunState, Share,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -96,6 +96,7 @@ prop_compose! {
         c.memory_floor = floor.map(Bytes);
         c.learning.evaluations = evaluations;
         c.learning.gain = gain.map(|amount| Gain { amount, from: Millis(0), to: Millis(0) });
+        c.learning.printed = gain.map(|mean| PrintedMean { mean, largest: mean.abs() });
         c.learning.confidence = 1.0;
         c.learning.progress =
             Some(Progress { unit: ProgressUnit::Step, current, total, at: Millis(0) });
@@ -107,7 +108,7 @@ prop_compose! {
 }
 
 fn any_settings() -> impl Strategy<Value = PolicySettings> {
-    let policy = prop_oneof![Just(PolicyName::Flowcon), Just(PolicyName::Fair), Just(PolicyName::Balanced)];
+    let policy = prop::sample::select(PolicyName::ALL.as_slice());
     (policy, any::<bool>(), 0.0..0.3f64, 0.0..0.9f64, 1..60u64).prop_map(|(policy, quota, threshold, floor, secs)| {
         let mut settings = PolicySettings {
             policy,
@@ -117,7 +118,7 @@ fn any_settings() -> impl Strategy<Value = PolicySettings> {
             quota_floor: Quota(200),
             ..PolicySettings::default()
         };
-        settings.flowcon.growth_threshold = threshold;
+        settings.flowcon.growth_threshold = GrowthThreshold::PerSecond(threshold);
         settings
     })
 }

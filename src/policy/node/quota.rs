@@ -1,11 +1,12 @@
-//! `cpu.max` from a share, if the operator configured `enforcement = "quota"` (the paper's `--cpus`).
+//! `cpu.max` from a limit, if the operator configured `enforcement = "quota"` (the paper's `--cpus`). FlowCon's limit L is the quota: 0.25
+//! beside 1 leaves the other job without a quota. Under the default policy the limit is the planned share.
 //!
 //! A quota can leave CPU idle that no other job wants, which is why weights are the default. So:
 //!
 //! - a quota is at least `quota_floor` (one core by default): a job's thread must not wait in the middle of a step;
-//! - a share of the whole node gets no quota, nor does a container whose owner set one;
+//! - a limit of the whole node sets no quota, and a container whose owner set a quota keeps that;
 //! - a container that was throttled while the node had idle CPU loses its quota until the node is busy again;
-//! - without counters, the share alone decides.
+//! - without counters, the limit alone decides.
 
 use super::growth::risen;
 use model::{ContainerObservation, Millis, NodeObservation, Quota, RunState, Usage};
@@ -41,12 +42,12 @@ pub(super) fn node_is_busy<'a>(
 }
 
 impl QuotaMemory {
-    /// Returns the quota for `share` of the node; `None` = the original.
+    /// Returns the quota for `limit`, a part of the node; `None` = the original.
     pub(super) fn plan(
         &mut self,
         node: &NodeObservation,
         container: &ContainerObservation,
-        share: f64,
+        limit: f64,
         floor: Quota,
         busy: Option<bool>,
     ) -> Option<Quota> {
@@ -61,7 +62,7 @@ impl QuotaMemory {
         if self.freed || set_by_owner || node.cores.is_nan() || node.cores <= 0.0 {
             return None;
         }
-        let quota = ((share * node.cores * 1000.0).round() as u64).max(floor.0);
+        let quota = ((limit * node.cores * 1000.0).round() as u64).max(floor.0);
         ((quota as f64) < node.cores * 1000.0).then_some(Quota(quota))
     }
 

@@ -4,7 +4,7 @@ use super::testing::{container, node};
 use super::{Governor, check, diff};
 use model::{
     ContainerObservation, CpuTime, CpuWeight, Enforcement, Gain, Hold, List, Millis, NodeObservation, NodePlan,
-    PolicyName, PolicySettings, Pressure, Quota, Reason, RunState,
+    PolicyName, PolicySettings, Pressure, PrintedMean, Quota, Reason, RunState,
 };
 
 /// A node with two cores, whose containers use it equally and gain at given rates.
@@ -89,15 +89,15 @@ fn algorithms_1_and_2_traced_by_hand() {
     // VAE slows down: Watching keeps L = 0.75; MNIST has 0.012/0.016 = 0.75.
     let plan = scenario.pass_and_tick(20, &[Some(0.004), Some(0.012)]);
     assert_eq!((lists(&plan), weights(&plan)), (vec![Watching, New], vec![100, 100]));
-    // Again: Completing, 0.001/0.011 lies below 1/(2·2) = 0.25; MNIST has 0.01/0.011.
+    // Again: Completing, 0.001/0.011 lies below 1/(2·2) = 0.25; MNIST has 0.01/0.011, and gets what VAE leaves.
     let plan = scenario.pass_and_tick(20, &[Some(0.001), Some(0.010)]);
-    assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New], vec![43, 157]));
+    assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New], vec![50, 150]));
     // A third container starts five seconds later and triggers a tick (Algorithm 2). L = 1/6, 0.909 and 1.
     scenario.pass(5, &[Some(0.0), Some(0.0)]);
     scenario.node.containers.push(container("new"));
     assert!(scenario.governor.is_disturbed(&scenario.node));
     let plan = scenario.tick();
-    assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New, New], vec![24, 131, 145]));
+    assert_eq!((lists(&plan), weights(&plan)), (vec![Completing, New, New], vec![50, 125, 125]));
     // It ends; the growth of the others falls.
     scenario.node.containers.pop();
     let plan = scenario.pass_and_tick(15, &[Some(0.001), Some(0.001)]);
@@ -214,7 +214,8 @@ fn a_held_container_is_left_alone_and_still_counts() {
     scenario.job(1).limits.cpu_weight = Some(CpuWeight::clamped(200.0));
     scenario.pass_and_tick(20, &[Some(0.0); 3]);
     let plan = scenario.pass_and_tick(20, &[Some(0.03), Some(0.02), Some(0.01)]);
-    assert_eq!(weights(&plan), [150, 0, 50]);
+    // L = 1/2 and 1/6 of the node, of which the held container has one half: 1/3 is left to the first.
+    assert_eq!(weights(&plan), [133, 0, 67]);
     assert!(plan.containers[1].limits.is_none());
     assert!((plan.containers[1].share.fraction() - 0.5).abs() < 1e-9);
 }
@@ -254,4 +255,40 @@ fn a_clock_set_back_changes_no_list() {
     let after = scenario.tick();
     assert_eq!((lists(&after), weights(&after)), (lists(&before), weights(&before)));
     assert!(after.next_tick > after.at);
+}
+
+/// A node like [`Scenario`]'s under `flowcon-2019`; both jobs print the given mean of each interval, or nothing.
+fn to_the_letter(intervals: &[[Option<f64>; 2]]) -> (Scenario, NodePlan) {
+    let mut scenario = Scenario::new(&["a", "b"]);
+    let settings = PolicySettings { policy: PolicyName::Flowcon2019, ..*scenario.governor.settings() };
+    scenario.governor.reconfigure(settings);
+    let mut plan = scenario.tick();
+    for printed in intervals {
+        for (job, mean) in scenario.node.containers.iter_mut().zip(printed) {
+            job.learning.printed = mean.map(|mean| PrintedMean { mean, largest: 1.0 });
+        }
+        let wait = seconds(&plan);
+        plan = scenario.pass_and_tick(wait, &[None, None]);
+    }
+    (scenario, plan)
+}
+
+#[test]
+fn to_the_letter_a_rising_loss_is_growth_and_silence_is_convergence() {
+    use List::{Completing, New};
+    let (_, plan) = to_the_letter(&[[Some(0.2), None], [Some(0.5), None], [Some(0.9), None]]);
+    assert_eq!(lists(&plan), [New, Completing]);
+    // G = 0.04 and 0, so L = 1; the floor of the prototype is 1/(n + 1) = 1/3.
+    assert_eq!(weights(&plan), [133, 67]);
+    assert!(plan.containers[0].growth.cpu.is_some_and(|growth| (growth - 0.04).abs() < 1e-9));
+}
+
+#[test]
+fn to_the_letter_the_back_off_has_no_cap_and_only_a_start_or_an_end_ends_it() {
+    let (mut scenario, plan) = to_the_letter(&[[None; 2]; 9]);
+    assert_eq!(seconds(&plan), 2560, "20 s, doubled seven times");
+    scenario.node.pressure = Pressure { memory: Some(0.9), cpu: Some(0.9), ..scenario.node.pressure };
+    assert!(!scenario.governor.is_disturbed(&scenario.node));
+    scenario.node.containers.pop();
+    assert!(scenario.governor.is_disturbed(&scenario.node));
 }

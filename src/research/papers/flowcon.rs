@@ -5,7 +5,7 @@
 //! part gained in one interval, so the threshold is α / interval.
 
 use super::{CONTENTION, Evaluation, Experiment, Pair, Row, Run, spread};
-use model::{FlowconSettings, Millis, PolicyName, PolicySettings};
+use model::{FlowconSettings, GrowthThreshold, Millis, PolicyName, PolicySettings};
 use sim::compare::{Change, each_seed, plain_sharing};
 use sim::scenario::Scenario;
 use sim::variant::{Decider, Variant};
@@ -28,7 +28,7 @@ impl Setting {
     }
 
     fn variant(self) -> Variant {
-        let growth_threshold = self.alpha / self.interval_s as f64;
+        let growth_threshold = GrowthThreshold::PerInterval(self.alpha);
         let settings = PolicySettings {
             policy: PolicyName::Flowcon,
             interval: Millis::from_secs(self.interval_s),

@@ -21,7 +21,7 @@ const RANDOM: [Random; 8] = [
     Random("procon-30x4", 30, 4, 600.0),
     Random("procon-40x4", 40, 4, 600.0),
     Random("procon-30x7", 30, 7, 900.0),
-    Random("procon-60x7", 60, 7, 600.0),
+    Random("procon-60x7", 60, 7, 1200.0),
     Random("specon-20x4", 20, 4, 300.0),
     Random("specon-30x4", 30, 4, 600.0),
     Random("specon-50x8", 50, 8, 1200.0),

@@ -30,12 +30,6 @@ pub const CLUSTER_VARIANTS: [(&str, &str); 9] = [
     ("oasis", "the default, but admits only jobs that are worth more than their resources cost"),
 ];
 
-/// SpeCon's categorisation interval [t_m − t_{m−1}].
-pub(super) const SPECON_INTERVAL: Millis = Millis::from_secs(30);
-
-/// SpeCon's threshold [α].
-pub(super) const SPECON_THRESHOLD: f64 = 0.01;
-
 const INTERVAL: Millis = Millis::from_secs(10);
 
 impl ClusterVariant {
@@ -78,7 +72,7 @@ impl ClusterVariant {
                 moves_at_once: in_total,
                 ..usual
             },
-            interval: if moves == SpeCon { SPECON_INTERVAL } else { INTERVAL },
+            interval: if moves == SpeCon { usual.specon_interval } else { INTERVAL },
         })
     }
 }

@@ -5,12 +5,12 @@
 
 use super::fleet::Fleet;
 use super::job::{JobRun, Slot, SlotActivity, Training};
-use super::variant::{ClusterVariant, SPECON_INTERVAL, SPECON_THRESHOLD};
+use super::variant::ClusterVariant;
 use crate::node::Resident;
 use crate::scenario::NodeShape;
 use model::Millis;
 use model::cluster::{
-    ClusterJob, ClusterNode, ClusterObservation, MoveRule, NodeState, Phase, Report, Resources, Worker,
+    ClusterJob, ClusterNode, ClusterObservation, ClusterSettings, MoveRule, NodeState, Phase, Report, Resources, Worker,
 };
 use policy::cluster::Monitor;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +90,7 @@ impl View {
             self.observation.nodes[node].used_cores = Some(residents.iter().map(|resident| resident.cores).sum());
         }
         if variant.cluster.moves == MoveRule::SpeCon {
-            self.categorise(fleet, jobs, active);
+            self.categorise(fleet, jobs, active, &variant.cluster);
         }
         self.numbers.clear();
         self.numbers.extend(active.iter().copied());
@@ -121,10 +121,10 @@ impl View {
     }
 
     /// Runs SpeCon's Algorithm 1, once per interval.
-    fn categorise(&mut self, fleet: &Fleet, jobs: &[JobRun<'_>], active: &BTreeSet<usize>) {
+    fn categorise(&mut self, fleet: &Fleet, jobs: &[JobRun<'_>], active: &BTreeSet<usize>, settings: &ClusterSettings) {
         let now = self.observation.now;
         self.monitors.retain(|number, _| active.contains(number));
-        let is_due = now.since(self.categorised) >= SPECON_INTERVAL;
+        let is_due = now.since(self.categorised) >= settings.specon_interval;
         for (node, residents) in self.residents.iter().enumerate() {
             for resident in residents {
                 let (number, _) = fleet.owner(node, resident.number);
@@ -134,7 +134,7 @@ impl View {
                 printed.get(*read..upto).unwrap_or_default().iter().for_each(|value| monitor.evaluate(*value));
                 *read = upto;
                 if is_due {
-                    monitor.categorise(now, SPECON_THRESHOLD);
+                    monitor.categorise(now, settings.specon_threshold);
                 }
             }
         }

@@ -319,6 +319,7 @@ impl Container {
             throttled: Some(CpuTime(0)),
             throttled_periods: Some(0),
             memory: Some(job.plan.memory),
+            memory_time: None, // it is constant
             working_set: Some(job.plan.memory),
             block_io: Some(Bytes((state.waited * DISK_BYTES_PER_SECOND) as u64)),
             network_io: Some(Bytes(0)),

@@ -5,7 +5,7 @@
 
 use super::{Forecast, History, Interval, RECENT};
 use crate::plausible;
-use crate::{Estimate, Millis, Progress};
+use crate::{Millis, Progress};
 
 impl History {
     /// Replaces instants by ages at `now`.
@@ -56,7 +56,8 @@ impl History {
             .into_iter()
             .flatten()
             .all(|value| [value.current, value.total].into_iter().all(plausible::optional));
-        if !(recent && latest && self.explosion.is_plausible() && plausible::count(self.evaluations)) {
+        let raw = self.explosion.is_plausible() && self.printed.is_plausible();
+        if !(recent && latest && raw && plausible::count(self.evaluations)) {
             return Some("evaluations");
         }
         let closed = self.closed.map(|closed| Interval { sum: closed.mean, units: closed.units, count: closed.count });
@@ -78,17 +79,5 @@ impl History {
 impl Interval {
     fn is_plausible(&self) -> bool {
         [self.sum, self.units, self.count].into_iter().all(plausible::number) && self.count >= 0.0
-    }
-}
-
-impl Forecast {
-    fn is_plausible(&self) -> bool {
-        let ordered = |at: Estimate| {
-            [at.low, at.likely, at.high].into_iter().all(plausible::number)
-                && at.low <= at.likely
-                && at.likely <= at.high
-        };
-        // A weighted mean can exceed 1 by a rounding error.
-        (0.0..=1.000_001).contains(&self.quality) && self.quality_at.is_none_or(ordered)
     }
 }

@@ -31,21 +31,25 @@ mod claimed;
 mod decline;
 mod explosion;
 mod fit;
+mod forecast;
 mod improvements;
 mod noise;
 mod pace;
 mod phase;
+mod printed;
 mod series;
 mod shape;
 
 use super::claim::Claim;
 use super::prior_run::PriorRun;
-use crate::{Curve, Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit, Streak};
+use crate::{Direction, Estimate, Evaluation, Gain, Learning, Millis, Phase, Progress, ProgressUnit, Streak};
 use explosion::Explosion;
 use fit::Fit;
+use forecast::Forecast;
 use improvements::Improvements;
 use noise::Noise;
 use pace::Pace;
+use printed::Printed;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,6 +71,8 @@ pub(super) struct History {
     first_not_finite: Option<Evaluation>,
     #[serde(default)]
     explosion: Explosion,
+    #[serde(default)]
+    printed: Printed,
     noise: Noise,
     improvements: Improvements,
     open: Interval,
@@ -104,15 +110,6 @@ struct ClosedInterval {
     units: f64,
     count: f64,
     end: Millis,
-}
-
-/// Result of the fit at the end of an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Forecast {
-    phase: Phase,
-    quality: f64,
-    /// Units at 95 % of the final improvement.
-    quality_at: Option<Estimate>,
 }
 
 impl History {
@@ -169,6 +166,7 @@ impl History {
             self.recent.pop_front();
         }
         self.recent.push_back(evaluation.value);
+        self.printed.push(evaluation.value);
         let Some(direction) = self.direction else { return };
         self.explosion.push(direction, evaluation);
         let value = self.noise.accept(evaluation.value);
@@ -202,6 +200,7 @@ impl History {
     pub(super) fn close_interval(&mut self, now: Millis) -> Learning {
         let open = std::mem::take(&mut self.open);
         self.gain = None;
+        self.printed.close();
         if open.count > 0.0 {
             let (mean, units) = (open.sum / open.count, open.units / open.count);
             let present = ClosedInterval { mean, units, count: open.count, end: now };
@@ -224,6 +223,7 @@ impl History {
             latest: self.latest,
             evaluations: self.evaluations,
             gain: self.gain,
+            printed: self.printed.mean(),
             progress: self.progress,
             units_per_second: self.pace.units_per_second(now),
             units_to_completion: self.units_to_completion(),
@@ -374,14 +374,6 @@ impl History {
             None => (0.0, fit::forecast_of_prior_runs(self.comparable(), self.total())),
         };
         Forecast { phase, quality, quality_at }
-    }
-}
-
-impl Forecast {
-    fn curve_at(self, units: f64) -> Curve {
-        let left = |at: f64| (at - units).max(0.0);
-        let left_of = |at: Estimate| Estimate { low: left(at.low), likely: left(at.likely), high: left(at.high) };
-        Curve { phase: self.phase, quality: self.quality, units_to_quality: self.quality_at.map(left_of) }
     }
 }
 

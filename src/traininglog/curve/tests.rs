@@ -1,7 +1,7 @@
 //! Gains, phases and forecasts of the history for known curves.
 
 use super::*;
-use crate::ProgressUnit;
+use crate::{Curve, ProgressUnit};
 
 const INTERVAL: u64 = 20_000;
 

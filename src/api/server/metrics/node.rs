@@ -120,6 +120,24 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
     (Kind::Gauge, "flowcon_container_growth_efficiency", "Range of the evaluation gained per node-CPU-second", |job| {
         job.plan.as_ref()?.growth.cpu
     }),
+    (
+        Kind::Gauge,
+        "flowcon_container_growth_efficiency_memory",
+        "Range of the evaluation gained per second with the node's whole memory",
+        |job| job.plan.as_ref()?.growth.memory,
+    ),
+    (
+        Kind::Gauge,
+        "flowcon_container_growth_efficiency_block_io",
+        "Range of the evaluation gained per GiB read or written on block devices",
+        |job| job.plan.as_ref()?.growth.block_io,
+    ),
+    (
+        Kind::Gauge,
+        "flowcon_container_growth_efficiency_network_io",
+        "Range of the evaluation gained per GiB received or sent",
+        |job| job.plan.as_ref()?.growth.network_io,
+    ),
     (Kind::Gauge, "flowcon_container_cpu_weight", "Current CPU weight, scale of cpu.weight", |job| {
         Some(f64::from(job.observed.limits.cpu_weight?.number()))
     }),

@@ -169,7 +169,7 @@ pub(in crate::doctor) fn pressure(pressure: &Pressure, policy: &PolicySettings) 
         let lost = match policy.policy {
             PolicyName::Flowcon if policy.govern_memory => "memory is never squeezed, and pressure does not end",
             PolicyName::Balanced => "a job that waits for CPU may seem to need no more, and pressure does not end",
-            PolicyName::Flowcon | PolicyName::Fair => "pressure does not end",
+            PolicyName::Flowcon | PolicyName::Flowcon2019 | PolicyName::Fair => "pressure does not end",
         };
         let found = format!("the kernel has no pressure data (PSI): {lost} the back-off between decisions");
         return Check::warn(NAME, found, "boot with psi=1");

@@ -37,7 +37,12 @@ coded!(
         ProgressUnit::Sample,
     ]
 );
-coded!(policy_code, policy, PolicyName, [PolicyName::Flowcon, PolicyName::Fair, PolicyName::Balanced]);
+coded!(
+    policy_code,
+    policy,
+    PolicyName,
+    [PolicyName::Flowcon, PolicyName::Fair, PolicyName::Balanced, PolicyName::Flowcon2019]
+);
 coded!(
     kind_code,
     kind,

@@ -4,8 +4,8 @@ use super::codes::{self, unpacked};
 use super::{DATABASE, StoreError, schema};
 use crate::{database, number};
 use model::{
-    BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, EventKind, JobRecord,
-    JobSnapshot, Millis, NodeSample, Pressure, Sample, Span,
+    BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, EventKind, GrowthEfficiency,
+    JobRecord, JobSnapshot, Millis, NodeSample, Pressure, Sample, Span,
 };
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
@@ -23,7 +23,7 @@ pub(super) fn samples_where(condition: &str) -> String {
     let from = |table: &str| {
         format!(
             "SELECT * FROM (SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, \
-             text, gpus, gpu_memory FROM {table} WHERE job = ?1 AND {condition})"
+             text, gpus, gpu_memory, growth_memory, growth_block, growth_network FROM {table} WHERE job = ?1 AND {condition})"
         )
     };
     format!(
@@ -294,13 +294,20 @@ pub(super) fn job_of(row: &Row<'_>) -> Option<JobRecord> {
 fn sample_of(row: &Row<'_>, job: &JobRecord) -> Option<Sample> {
     let flags: i64 = field(row, 7)?;
     let share = field::<i64>(row, 9).map(codes::share);
+    let packed_number = |column| field::<i64>(row, column).map(unpacked);
     let decision = field::<i64>(row, 12).zip(share).and_then(|(rule, share)| {
         Some(DecisionRecord {
             list: codes::list(flags),
-            growth: field::<i64>(row, 11).map(unpacked),
+            growth: GrowthEfficiency {
+                cpu: packed_number(11),
+                memory: packed_number(18),
+                block_io: packed_number(19),
+                network_io: packed_number(20),
+                gpu: None,
+            },
             limit: field::<i64>(row, 10).map_or(share, codes::share),
             share,
-            reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 19))?,
+            reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 22))?,
         })
     });
     Some(Sample {
@@ -315,7 +322,7 @@ fn sample_of(row: &Row<'_>, job: &JobRecord) -> Option<Sample> {
         quality: thousandths(row, 5),
         weight: weight(row, 6),
         state: codes::state(flags),
-        hold: codes::hold(flags, field(row, 18)),
+        hold: codes::hold(flags, field(row, 21)),
         decision,
         is_turn: codes::is_turn(flags),
     })

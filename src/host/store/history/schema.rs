@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 7] = [
+pub(super) const STEPS: [&str; 8] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -115,6 +115,15 @@ pub(super) const STEPS: [&str; 7] = [
     "
     -- How the job ended, a code; NULL = it runs, or an earlier version recorded its end.
     ALTER TABLE job ADD COLUMN ending INTEGER;
+",
+    "
+    -- Growth efficiency for memory, block I/O and network I/O, packed; `growth` is that for the CPU.
+    ALTER TABLE moment ADD COLUMN growth_memory INTEGER;
+    ALTER TABLE moment ADD COLUMN growth_block INTEGER;
+    ALTER TABLE moment ADD COLUMN growth_network INTEGER;
+    ALTER TABLE fresh ADD COLUMN growth_memory INTEGER;
+    ALTER TABLE fresh ADD COLUMN growth_block INTEGER;
+    ALTER TABLE fresh ADD COLUMN growth_network INTEGER;
 ",
 ];
 

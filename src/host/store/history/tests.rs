@@ -24,6 +24,9 @@ pub(super) fn job(number: u64, name: &str, first: u64) -> JobRecord {
     }
 }
 
+const GROWTH: GrowthEfficiency =
+    GrowthEfficiency { cpu: Some(0.005), memory: Some(0.0125), block_io: Some(-0.25), network_io: None, gpu: None };
+
 pub(super) fn sample(job: u64, unix_ms: u64, is_turn: bool) -> Sample {
     let reason = Reason::Ranked { milestone: "completion".into(), work: 12.5, rank: 2, of: 3 };
     let (limit, share) = (Share::ALL, Share::clamped(0.25));
@@ -40,7 +43,7 @@ pub(super) fn sample(job: u64, unix_ms: u64, is_turn: bool) -> Sample {
         weight: Some(CpuWeight::clamped(80.0)),
         state: RunState::Running,
         hold: None,
-        decision: Some(DecisionRecord { list: None, growth: Some(0.005), limit, share, reason }),
+        decision: Some(DecisionRecord { list: None, growth: GROWTH, limit, share, reason }),
         is_turn,
     }
 }

@@ -149,7 +149,9 @@ fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mu
     let share = decision.map(|decision| codes::share_code(decision.share));
     let bound = decision.map(|decision| codes::share_code(decision.limit)).filter(|bound| Some(*bound) != share);
     let list = decision.and_then(|decision| decision.list);
-    let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+    let growth = decision.map(|decision| decision.growth).unwrap_or_default();
+    let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+               ?20, ?21, ?22)";
     let done = connection.prepare_cached(sql)?.execute(params![
         number(sample.job),
         (number(sample.unix_ms) - first).max(0),
@@ -163,13 +165,16 @@ fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mu
         hold,
         share,
         bound,
-        decision.and_then(|decision| decision.growth).map(packed),
+        growth.cpu.map(packed),
         reason.as_ref().map(|reason| reason.rule),
         reason.as_ref().and_then(|reason| reason.a),
         reason.as_ref().and_then(|reason| reason.b),
         text,
         sample.gpus.filter(|gpus| gpus.is_finite()).map(thousandths),
         sample.gpu_memory.map(|bytes| number(bytes.0 >> 16)),
+        growth.memory.map(packed),
+        growth.block_io.map(packed),
+        growth.network_io.map(packed),
     ]);
     done.map(drop)
 }

@@ -22,14 +22,15 @@ pub(super) enum Placer {
 }
 
 impl Placer {
-    pub(super) fn new(observation: &ClusterObservation, rule: PlacementRule) -> Placer {
+    /// `procon_limit` is ProCon's L(W).
+    pub(super) fn new(observation: &ClusterObservation, rule: PlacementRule, procon_limit: f64) -> Placer {
         match rule {
             PlacementRule::Spread => {
                 let workers = workers(observation);
                 let ranked = Ranked::new(workers.iter().map(|count| Some(*count as f64)));
                 Placer::Spread { workers, ranked }
             }
-            PlacementRule::ProCon => Placer::ProCon(ProCon::new(observation)),
+            PlacementRule::ProCon => Placer::ProCon(ProCon::new(observation, procon_limit)),
             PlacementRule::LeastAdded => Placer::Added(Added::new(observation)),
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::cluster::testing::{cluster, exactly, worker};
 
 fn chosen(observation: &ClusterObservation, rule: PlacementRule, work: Option<f64>) -> Option<usize> {
-    Placer::new(observation, rule).choose(work, |_| true).map(|(node, _)| node)
+    Placer::new(observation, rule, 0.95).choose(work, |_| true).map(|(node, _)| node)
 }
 
 #[test]

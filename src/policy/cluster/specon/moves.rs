@@ -60,13 +60,17 @@ pub(in crate::cluster) fn moves(
     (moves, stay)
 }
 
-/// Algorithm 3.
+/// Algorithm 3, once all running jobs have converged. An idle node takes one job per run. Without idle nodes, each node that has enough jobs
+/// gives at most one.
 fn rebalance(
     observation: &ClusterObservation,
     nodes: &mut [ManagedNode],
     moves: &mut Vec<Move>,
     accepts: &mut impl FnMut(usize, usize) -> bool,
 ) {
+    if nodes.iter().any(|node| node.growing > 0) {
+        return;
+    }
     let usable: Vec<usize> = usable(observation).collect();
     let jobs: usize = usable.iter().map(|node| nodes[*node].jobs).sum();
     let Some(factor) = jobs.checked_div(usable.len()) else { return };
@@ -89,13 +93,19 @@ fn rebalance(
         .collect();
     durations.sort_by_key(|(duration, job, _)| (*duration, *job));
     let mut next = durations.into_iter();
+    let mut gave = vec![false; nodes.len()];
     for to in takers {
         while nodes[to].jobs < below {
             let Some((_, job, worker)) = next.next() else { return };
-            if accepts(job, to) {
-                leave(nodes, worker, to);
-                let reason = ClusterReason::Rebalanced;
-                moves.push(Move { job, worker: worker.number, from: worker.node, to, reason });
+            if (!has_idle && gave[worker.node]) || !accepts(job, to) {
+                continue;
+            }
+            gave[worker.node] = true;
+            leave(nodes, worker, to);
+            let reason = ClusterReason::Rebalanced;
+            moves.push(Move { job, worker: worker.number, from: worker.node, to, reason });
+            if has_idle {
+                break;
             }
         }
     }
@@ -197,5 +207,21 @@ mod tests {
         let jobs =
             (0..9).map(|n| job(if n == 0 { 0 } else { 1 + n % 2 }, Category::Converged, 100 * n as u64)).collect();
         assert_eq!(planned(jobs, 3), (vec![(8, 0)], vec![]));
+    }
+
+    #[test]
+    fn an_idle_node_takes_one_job_per_run() {
+        // Six jobs on one of two nodes: the factor is 3, and the idle node could hold three.
+        let jobs = (0..6).map(|n| job(0, Category::Converged, 100 * n)).collect();
+        assert_eq!(planned(jobs, 2), (vec![(5, 1)], vec![]));
+    }
+
+    #[test]
+    fn nodes_are_rebalanced_only_when_all_jobs_have_converged() {
+        let mut jobs: Vec<ClusterJob> = (0..4).map(|n| job(n / 2, Category::Converged, 100 * n as u64)).collect();
+        jobs.iter_mut().for_each(|job| job.moves = 1);
+        assert_eq!(planned(jobs.clone(), 3), (vec![(3, 2)], vec![]));
+        jobs.push(job(0, Category::Progressing, 0));
+        assert_eq!(planned(jobs, 3), (vec![], vec![]));
     }
 }

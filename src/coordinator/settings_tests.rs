@@ -1,0 +1,61 @@
+//! Tests of the configuration file: defaults, each kind of value, and errors.
+
+use super::*;
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    assert_eq!(Settings::parse("").unwrap(), Settings::default());
+}
+
+#[test]
+fn values_of_the_file_override_the_defaults() {
+    let text = "socket = \"/tmp/c.sock\"\n[cluster]\nmoves = \"specon\"\nmoves-at-once = 3\n[times]\nlease = \"2m\"\n[agent]\nport = 8000\nvolume-most = \"2GiB\"\n";
+    let settings = Settings::parse(text).unwrap();
+    assert_eq!(settings.machine.cluster.moves, MoveRule::SpeCon);
+    assert_eq!((settings.machine.cluster.moves_at_once, settings.machine.lease), (3, Millis::from_secs(120)));
+    assert_eq!((settings.agent.port, settings.agent.volume_most), (8000, Bytes(2 << 30)));
+}
+
+#[test]
+fn the_constants_of_the_published_policies_can_be_set() {
+    let published = Settings::default().machine.cluster;
+    assert_eq!((published.specon_threshold, published.specon_interval), (0.01, Millis::from_secs(30)));
+    assert_eq!((published.dragon_waits, published.dragon_idles), (Millis::from_secs(30), Millis::from_secs(60)));
+    let text = "[cluster]\nspecon-threshold = 0.05\nspecon-interval = \"20s\"\nprocon-limit = 0.8\ndragon-waits = \"5s\"\ndragon-idles = \"10s\"\n";
+    let expected = ClusterSettings {
+        specon_threshold: 0.05,
+        specon_interval: Millis::from_secs(20),
+        procon_limit: 0.8,
+        dragon_waits: Millis::from_secs(5),
+        dragon_idles: Millis::from_secs(10),
+        ..published
+    };
+    assert_eq!(Settings::parse(text).unwrap().machine.cluster, expected);
+}
+
+#[test]
+fn the_lease_margin_is_long_enough_for_requests_in_flight_and_to_stop_a_job() {
+    let margin = |times: &str| Settings::parse(&format!("[times]\n{times}\n")).map(|all| all.machine.lease_margin);
+    assert_eq!(margin("lease-margin = \"58s\""), Ok(Millis::from_secs(58)));
+    assert!(margin("lease-margin = \"57s\"").is_err_and(|why| why.contains("lease-margin must be at least 58s")));
+    assert_eq!(margin("look-every = \"500ms\"\nlease-margin = \"54s\""), Ok(Millis::from_secs(54)));
+    assert_eq!(margin("look-every = \"10s\""), Ok(Millis::from_secs(82)), "the default is raised");
+}
+
+#[test]
+fn each_error_names_its_line_or_key() {
+    for (text, expected) in [
+        ("[cluster]\nplacement = \"best\"\n", "line 2"),
+        ("[cluster]\nprocon-limit = 1.5\n", "above 0 and at most 1"),
+        ("[cluster]\nspeed = 3\n", "unknown field `speed`"),
+        ("[times]\nlease = \"soon\"\n", "expected a duration"),
+        ("[times]\nlease = \"2s\"\n", "lease must be longer than twice poll-every"),
+        ("[agent]\nkey = \"/a\"\n", "belong together"),
+        ("[nodes]\nopen-command = [\"/bin/rent\"]\n", "require close-after"),
+        ("[nodes]\nclose-after = \"1h\"\nopen-command = \"rent\"\n", "line 3"),
+        ("[agent]\nvolume-most = \"big\"\n", "expected a size"),
+    ] {
+        let mistake = Settings::parse(text).unwrap_err();
+        assert!(mistake.contains(expected), "{text}: {mistake}");
+    }
+}
