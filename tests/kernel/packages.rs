@@ -52,7 +52,7 @@ fn the_wheel_installs_into_an_empty_environment_and_runs_the_demo_from_it() {
     let mut demo = Command::new(environment.join("bin/flowctl"));
     demo.args(["demo", "--runtime", "scope", "--work", "2", "--interval", "1", "--json"]);
     let result = done(demo.env("TMPDIR", packages.folder()));
-    let result: serde_json::Value = serde_json::from_str(result.lines().last().unwrap()).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
     let jobs = result["governed"]["jobs"].as_array().unwrap();
     assert!(jobs.len() == 5 && jobs.iter().all(|job| job["exit_code"] == 0), "{result:#}");
 }

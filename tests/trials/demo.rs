@@ -69,10 +69,8 @@ fn cgroups_of(tag: &str) -> Vec<PathBuf> {
 
 fn json_of(output: &Output) -> serde_json::Value {
     let stdout = String::from_utf8_lossy(&output.stdout);
-    let last = stdout.lines().last().unwrap_or_default();
-    serde_json::from_str(last).unwrap_or_else(|error| {
-        panic!("{error} in the last line of\n{stdout}\nerrors:\n{}", String::from_utf8_lossy(&output.stderr))
-    })
+    serde_json::from_str(&stdout)
+        .unwrap_or_else(|error| panic!("{error} in\n{stdout}\nerrors:\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Checks the documented object: five successful jobs, consistent sums, in work and by the clock, and an existing chart.
@@ -120,7 +118,7 @@ fn with_scopes_it_compares_two_runs_and_leaves_only_the_chart() {
     let result = json_of(&output);
     assert!(output.status.success(), "{output:?}");
     assert_complete(&result, "scope");
-    assert!(!String::from_utf8_lossy(&output.stdout).contains("container engine"), "none was looked for: {output:?}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("container engine"), "none was looked for: {output:?}");
     assert_eq!(names_in(tmp.path()), [format!("{tag}.svg")]);
     assert_eq!(cgroups_of(&tag), Vec::<PathBuf>::new());
 }

@@ -106,7 +106,7 @@ async fn measure(args: &BenchArgs, screen: &Screen, cores: &Cores, list: &List) 
     let temp_dir = TempDir::new()?;
     let backend = Backend::open(args.runtime, &temp_dir, cores, interruption.as_mut()).await?;
     let governing = GovernorSlot::default();
-    let view = if screen.is_json() { ProgressView::on_stderr() } else { ProgressView::on_stdout() };
+    let view = ProgressView::beside(screen);
     let ended = tokio::select! {
         runs = run_all(args, list, &temp_dir, &backend, &governing, &view) => runs.map_err(ended_early),
         interruption = interruption => Err(interruption),

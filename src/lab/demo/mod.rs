@@ -70,7 +70,7 @@ fn work(text: &str) -> Result<Duration, String> {
     when::duration_within(text, Duration::from_secs(1), Duration::from_secs(86_400))
 }
 
-/// Runs the demo and prints its result; with `-o json`, also as one JSON object on the last line.
+/// Runs the demo and prints its result; with `-o json`, as JSON on standard output, and for people on standard error.
 pub fn run(args: &DemoArgs, screen: &Screen) -> Result<(), Failure> {
     let cores = Cores::at_most(args.cores).context("choose the cores for the demo")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -105,7 +105,7 @@ async fn show(args: &DemoArgs, screen: &Screen, cores: &Cores) -> Result<(), Fai
         screen,
         cores,
         temp_dir: &temp_dir,
-        view: ProgressView::on_stdout(),
+        view: ProgressView::beside(screen),
         backend,
         governing: GovernorSlot::default(),
     };
@@ -209,7 +209,7 @@ impl Demo<'_> {
             self.view.print(&format!("Shares over time: {}", plot.display()));
         }
         if self.screen.is_json() {
-            self.view.print(&serde_json::to_string(comparison).context("write the result as JSON")?);
+            self.screen.print_json(comparison).context("write the result as JSON")?;
         }
         written
     }

@@ -5,6 +5,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use term::screen::Screen;
 use term::text;
 
 /// One job as seen by the governor.
@@ -66,9 +67,12 @@ impl ProgressView {
         ProgressView { bars, is_on_stderr: false, problem: Arc::default() }
     }
 
-    /// Creates a display on standard error, without bars.
-    pub(crate) fn on_stderr() -> ProgressView {
-        ProgressView { bars: None, is_on_stderr: true, problem: Arc::default() }
+    /// Creates a display like [`ProgressView::on_stdout`]; on standard error and without bars, if the result is printed as JSON.
+    pub(crate) fn beside(screen: &Screen) -> ProgressView {
+        if screen.is_json() {
+            return ProgressView { bars: None, is_on_stderr: true, problem: Arc::default() };
+        }
+        ProgressView::on_stdout()
     }
 
     /// Prints a line above the bars; [`ProgressView::printed`] returns an error.
