@@ -27,7 +27,7 @@ fn the_default_policy_meets_its_bounds_on_the_papers_schedules() {
         ("procon-20x4", -0.15, -0.05),
         ("procon-30x4", -0.24, -0.05),
         ("procon-40x4", -0.29, -0.05),
-        ("procon-60x7", -0.26, -0.07),
+        ("procon-60x7", -0.15, -0.02), // in 1,200 s, as published: at half the load of the others there is less to gain
         ("specon-20x4", -0.22, -0.06),
     ] {
         let (base, of) = compare_policies(scenario, &["spread", "default"], 24);
