@@ -47,7 +47,7 @@ fn original_limits_are_in_force_in_a_control_period_also_after_a_kill() {
     };
     let (_grow, flat) = (run("grow", GROWING), run("flat", CONVERGED));
     let original = engine.cpu_weight(&flat);
-    let is_ours = || (engine.cpu_weight(&flat) < 100).then_some(());
+    let is_ours = || (engine.cpu_weight(&flat) < original).then_some(());
     let is_original = || (engine.cpu_weight(&flat) == original).then_some(());
     let mut daemon = Daemon::start(&engine.address(), &SETTINGS);
     eventually("flat is limited in a governed block", SOON, is_ours);
