@@ -125,7 +125,7 @@ impl fmt::Display for Reason {
                 match milestone.as_ref() {
                     COMPLETION if *work < NEARLY_DONE_S => write!(f, "nearly done: {work_left} left ({rank}/{of})"),
                     COMPLETION => write!(f, "to completion: {work_left} ({rank}/{of})"),
-                    FIRST_REPORTS => write!(f, "new: comes first for {work_left} ({rank}/{of})"),
+                    FIRST_REPORTS => write!(f, "new: counts as short ({rank}/{of})"),
                     _ => write!(f, "learning: {work_left} to 95 % ({rank}/{of})"),
                 }
             }
@@ -191,8 +191,8 @@ impl Reason {
             }
             Reason::Held { why } => format!("Its limits are left alone: {why}."),
             Reason::Ranked { milestone, work, rank, of } if milestone == FIRST_REPORTS => format!(
-                "It has just started, and its log does not say yet how much work it has. New jobs come first, in the order of their starts, \
-                 for a few CPU-seconds (for this one {} more) or until their first reports; it is {rank} of {of}.",
+                "It has just started, and its log does not say yet how much work it has. For its first CPU-seconds ({} more) it counts as a short \
+                 job, because jobs beside each other waste CPU here; it is {rank} of {of}.",
                 time(*work, "CPU")
             ),
             Reason::Ranked { milestone, work, rank, of } => format!(

@@ -37,8 +37,8 @@
 //! progress in its log) contributes nothing, draws nothing and has its equal share. Shares are soft: what a job cannot use (it waits for
 //! I/O, it has one thread) flows to the next.
 //!
-//! Where a job wastes CPU beside others ([`waste`]), one job at a time gets nearly everything: the exponent is 32, and a job that has just
-//! started and printed nothing comes first of all, for its first few CPU-seconds ([`newcomer`]).
+//! Where a job wastes CPU beside others ([`waste`]), or only a turn of the best one can show it, the exponent is 32: one job at a time gets
+//! nearly everything. Where it does, a job that has just started and printed nothing counts as a short one ([`newcomer`]).
 //!
 //! Jobs with low parallelism have a drawback: the longest of them could run alone in the end on a half idle domain. So such a job is
 //! *critical* if its work takes about as long as that of all jobs together: it comes first, with two equal shares at most.
@@ -111,9 +111,6 @@ use work::WorkMeter;
 
 /// The next tick comes after this part of the time to the favoured job's milestone.
 const LOOK_AGAIN: f64 = 0.5;
-
-/// A job takes the turn of a wasteful one once its index is larger by this factor.
-const LEAD_TO_TAKE_A_TURN: f64 = 1.25;
 
 /// Maximum number of ticks per interval.
 const TICKS_AN_INTERVAL: u64 = 10;
@@ -257,8 +254,10 @@ impl Memory {
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
         let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
         let mut milestone = milestone::best(&prospect, settings.objective)?;
-        if self.waste.is_wasteful() && self.waste.has_turn() {
-            milestone.log_index += LEAD_TO_TAKE_A_TURN.ln();
+        let is_wasteful = self.waste.is_wasteful();
+        let needs_turn = self.waste.needs_turn() && usable >= waste::TURN * most;
+        if (is_wasteful || needs_turn) && self.waste.has_turn() {
+            milestone.log_index += waste::LEAD_TO_TAKE_A_TURN.ln();
         }
         let waste = self.waste.factor();
         self.forecast =
@@ -272,8 +271,8 @@ impl Memory {
         let reliability = self.reliability.after(&work, &milestone);
         // At least an equal share, even if the measured parallelism is wrong.
         let usable = usable.max(equal);
-        let (is_measured, is_wasteful) = (work.is_measured, self.waste.is_wasteful());
-        Some(Ranked::OnCpu(Candidate { is_measured, is_wasteful, ..Candidate::new(milestone, reliability, usable) }))
+        let known = Candidate::new(milestone, reliability, usable);
+        Some(Ranked::OnCpu(Candidate { is_measured: work.is_measured, is_wasteful, needs_turn, ..known }))
     }
 }
 
@@ -316,9 +315,9 @@ impl<'a> Contest<'a> {
         };
         let running = domain.members.iter().filter(is_competing).count();
         critical::mark(&mut candidates, &entitled, running.max(1) as f64, domain.cores);
-        let is_wasteful = candidates.iter().flatten().any(|candidate| candidate.is_wasteful);
-        let sharpness = if is_wasteful { pool::SHARPNESS_AGAINST_WASTE } else { pool::SHARPNESS };
-        if is_wasteful {
+        let sharpness =
+            if candidate::take_turns(&candidates) { pool::SHARPNESS_AGAINST_WASTE } else { pool::SHARPNESS };
+        if candidates.iter().flatten().any(|candidate| candidate.is_wasteful) {
             candidates.iter_mut().zip(newcomers).filter(|(ranked, _)| ranked.is_none()).for_each(|(c, new)| *c = new);
         }
         let given = pool::divide(domain, &candidates, &plain, (floor, sharpness));

@@ -1,8 +1,8 @@
 //! Newcomers: jobs that have just started and of whose work nothing is known yet.
 //!
 //! With an equal share its threads and those of the other jobs would wait for each other. So where jobs waste CPU in this way, a newcomer
-//! draws from the pool before all ranked jobs, for its first few CPU-seconds: it soon prints how much work it has, or ends. Of several
-//! newcomers the one that started first comes first. A newcomer contributes nothing: what is not known about a job takes nothing from it.
+//! is ranked as if it needed [`CPU_S`] CPU-seconds, for as long: it soon prints how much work it has, or ends. Of several newcomers the one
+//! that started first comes first. A newcomer contributes nothing: what is not known about a job takes nothing from it.
 //!
 //! Elsewhere newcomers have equal shares: in simulation, good models come later if they do not (`config/scenarios/unseen.toml`: 5 % instead
 //! of 9 % sooner than under plain sharing).
@@ -11,6 +11,7 @@
 
 use super::candidate::Candidate;
 use super::milestone::Milestone;
+use crate::node::importance;
 use model::{ContainerObservation, Estimate, FIRST_REPORTS, Millis};
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +21,8 @@ const CPU_S: f64 = 4.0;
 /// And for no longer than this.
 const FOR: Millis = Millis::from_secs(30);
 
-/// Logarithm of the index of a newcomer: higher than that of any ranked job.
-const LOG_INDEX: f64 = 1e6;
-
-/// Increase of the logarithm per second since the start, so that the first one has nearly everything.
-const PER_SECOND: f64 = 100.0;
+/// Increase of the logarithm of the index per second since the start, so that of several newcomers the first one has nearly everything.
+const PER_SECOND: f64 = 0.05;
 
 /// The first start of one container that was seen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -43,7 +41,7 @@ impl Newcomer {
         let milestone = Milestone {
             name: FIRST_REPORTS,
             work: CPU_S - used,
-            log_index: LOG_INDEX + PER_SECOND * age.as_secs_f64() + used,
+            log_index: (importance(job) / CPU_S).ln() + PER_SECOND * age.as_secs_f64(),
             confidence: 0.0,
             to_end: Estimate::exactly(CPU_S - used),
         };
@@ -103,7 +101,7 @@ mod tests {
 
     #[test]
     fn of_several_new_jobs_the_first_one_draws_and_none_has_less_than_an_equal_share() {
-        assert_eq!(beside_a_wasteful_job(&[(2, 1), (5, 1)]).shares(), [0.02, 0.25, 0.25, 0.48]);
+        assert_eq!(beside_a_wasteful_job(&[(2, 1), (5, 1)]).shares(), [0.02, 0.25, 0.25, 0.47]);
     }
 
     #[test]

@@ -13,7 +13,10 @@ use model::{Millis, WASTEFUL};
 use serde::{Deserialize, Serialize};
 
 /// In its turn a job has at least this part of the cores that it can use.
-const TURN: f64 = 0.8;
+pub(super) const TURN: f64 = 0.8;
+
+/// A job takes the turn of another one once its index is larger by this factor.
+pub(super) const LEAD_TO_TAKE_A_TURN: f64 = 1.25;
 
 /// CPU at a report is interpolated between ticks, so a cost is known after so many CPU-seconds.
 const ENOUGH_S: f64 = 0.5;
@@ -61,6 +64,11 @@ impl Waste {
     /// What a unit costs beside others, as a multiple of its cost in the job's own turn; `None` until both are known.
     pub(super) fn factor(&self) -> Option<f64> {
         Some(self.beside? / self.in_turn?)
+    }
+
+    /// Whether only its cost beside others is known: a turn would show how much of it is waste.
+    pub(super) fn needs_turn(&self) -> bool {
+        self.beside.is_some() && self.in_turn.is_none()
     }
 
     /// Whether it had nearly all cores that it can use since the last tick.
