@@ -255,7 +255,7 @@ impl Memory {
         let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
         let mut milestone = milestone::best(&prospect, settings.objective)?;
         let is_wasteful = self.waste.is_wasteful();
-        let needs_turn = self.waste.needs_turn() && usable >= waste::TURN * most;
+        let needs_turn = usable >= waste::TURN * most && self.waste.needs_turn(work.per_unit / most);
         if (is_wasteful || needs_turn) && self.waste.has_turn() {
             milestone.log_index += waste::LEAD_TO_TAKE_A_TURN.ln();
         }

@@ -18,6 +18,9 @@ pub(super) const TURN: f64 = 0.8;
 /// A job takes the turn of another one once its index is larger by this factor.
 pub(super) const LEAD_TO_TAKE_A_TURN: f64 = 1.25;
 
+/// A turn that only measures takes about two units; longer ones are not worth it.
+const SHORT_UNIT_S: f64 = 0.5;
+
 /// CPU at a report is interpolated between ticks, so a cost is known after so many CPU-seconds.
 const ENOUGH_S: f64 = 0.5;
 
@@ -66,9 +69,10 @@ impl Waste {
         Some(self.beside? / self.in_turn?)
     }
 
-    /// Whether only its cost beside others is known: a turn would show how much of it is waste.
-    pub(super) fn needs_turn(&self) -> bool {
-        self.beside.is_some() && self.in_turn.is_none()
+    /// Whether only its cost beside others is known, and a short turn would show how much of it is waste; `unit_s`: seconds that a unit takes
+    /// in a turn.
+    pub(super) fn needs_turn(&self, unit_s: f64) -> bool {
+        self.beside.is_some() && self.in_turn.is_none() && unit_s <= SHORT_UNIT_S
     }
 
     /// Whether it had nearly all cores that it can use since the last tick.
@@ -107,8 +111,12 @@ mod tests {
     #[test]
     fn units_that_began_before_the_turn_say_nothing() {
         let mut waste = Waste::default();
+        waste.offer(Millis(0), 0.1, 2.0);
+        waste.after(Some(Paid { since: Millis(0), cpu: 2.0, units: 1.0 }));
+        assert!(waste.needs_turn(0.1) && !waste.needs_turn(9.0), "units of 9 s would take too long a turn");
         waste.offer(Millis(1000), 1.9, 2.0);
         waste.after(Some(Paid { since: Millis(900), cpu: 9.0, units: 1.0 }));
+        assert!(waste.needs_turn(0.1), "its cost in a turn is still unknown");
         waste.after(Some(Paid { since: Millis(1100), cpu: 1.0, units: 1.0 }));
         waste.offer(Millis(3000), 0.1, 2.0);
         waste.after(Some(Paid { since: Millis(3000), cpu: 2.0, units: 1.0 }));
