@@ -1,5 +1,6 @@
 //! Tests of `flowctl run` on the real kernel, with and without a daemon. Needs root.
 
+use crate::support::cgroups::cgroups_named;
 use crate::support::daemon::{Daemon, eventually};
 use flowcon::host::cgroup::{Cgroup, start_time};
 use flowcon::host::scope::{Session, socket_of};
@@ -59,19 +60,7 @@ impl Place {
 
     /// The directories of its cgroup in all hierarchies.
     fn cgroups(&self) -> Vec<PathBuf> {
-        fn find(below: &Path, name: &str, depth: usize, found: &mut Vec<PathBuf>) {
-            let entries = fs::read_dir(below).into_iter().flatten().flatten();
-            for path in entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()) {
-                if path.file_name().is_some_and(|last| last == name) {
-                    found.push(path);
-                } else if depth > 0 {
-                    find(&path, name, depth - 1, found);
-                }
-            }
-        }
-        let mut found = Vec::new();
-        find(Path::new("/sys/fs/cgroup"), &format!("flowcon-{}", self.name()), 6, &mut found);
-        found
+        cgroups_named(&format!("flowcon-{}", self.name()))
     }
 
     /// The first process of the command that is left. Its number need not be the smallest one.

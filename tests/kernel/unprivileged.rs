@@ -1,11 +1,12 @@
 //! Tests of `flowctl run` by users who may create no cgroup, with and without a daemon that makes it. They need root, and no systemd.
 
+use crate::support::cgroups::cgroups_named;
 use crate::support::daemon::{Daemon, eventually};
 use crate::support::program::public_flowctl;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -44,19 +45,7 @@ impl User {
 
     /// The parents of the commands for which a daemon made a cgroup.
     fn made(&self) -> Vec<PathBuf> {
-        fn find(below: &Path, name: &str, depth: usize, found: &mut Vec<PathBuf>) {
-            let entries = fs::read_dir(below).into_iter().flatten().flatten();
-            for path in entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()) {
-                if path.file_name().is_some_and(|last| last == name) {
-                    found.push(path);
-                } else if depth > 0 {
-                    find(&path, name, depth - 1, found);
-                }
-            }
-        }
-        let mut found = Vec::new();
-        find(Path::new("/sys/fs/cgroup"), &format!("flowcon.user-{}", self.id), 6, &mut found);
-        found
+        cgroups_named(&format!("flowcon.user-{}", self.id))
     }
 }
 

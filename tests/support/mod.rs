@@ -1,6 +1,7 @@
 //! Support code shared by the tests with real engines.
 
 pub mod agents;
+pub mod cgroups;
 pub mod cost;
 pub mod daemon;
 pub mod engine;
