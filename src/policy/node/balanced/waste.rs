@@ -18,7 +18,7 @@ pub(super) const TURN: f64 = 0.8;
 /// A job takes the turn of another one once its index is larger by this factor.
 pub(super) const LEAD_TO_TAKE_A_TURN: f64 = 1.25;
 
-/// A turn that only measures takes about two units; longer ones are not worth it.
+/// A turn that only measures takes about two units; those of this many seconds or more are not worth it.
 const SHORT_UNIT_S: f64 = 0.5;
 
 /// CPU at a report is interpolated between ticks, so a cost is known after so many CPU-seconds.
@@ -72,7 +72,7 @@ impl Waste {
     /// Whether only its cost beside others is known, and a short turn would show how much of it is waste; `unit_s`: seconds that a unit takes
     /// in a turn.
     pub(super) fn needs_turn(&self, unit_s: f64) -> bool {
-        self.beside.is_some() && self.in_turn.is_none() && unit_s <= SHORT_UNIT_S
+        self.beside.is_some() && self.in_turn.is_none() && unit_s < SHORT_UNIT_S
     }
 
     /// Whether it had nearly all cores that it can use since the last tick.
