@@ -280,8 +280,11 @@ fn curve(quality: f64, phase: Option<&str>, to_quality: Option<&Estimate>) -> St
 }
 
 fn span(estimate: &Estimate) -> String {
+    let low = text::duration(estimate.low);
     let high = estimate.high.map_or_else(|| "unbounded".to_owned(), text::duration);
-    format!("~{} ({} to {high})", text::duration(estimate.likely), text::duration(estimate.low))
+    // A range whose ends read the same says nothing.
+    let range = if low == high { String::new() } else { format!(" ({low} to {high})") };
+    format!("~{}{range}", text::duration(estimate.likely))
 }
 
 fn trend(trend: Trend) -> &'static str {

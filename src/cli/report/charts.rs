@@ -10,7 +10,11 @@ const FIELD: f64 = 190.0;
 /// Width reserved for job names.
 const NAMES: f64 = 124.0;
 const NAME_LONGEST: usize = 14;
+/// Characters at the end of a longer name that are kept.
+const NAME_END: usize = 4;
 const ROW: f64 = 18.0;
+/// Names of the lines in the chart of the pressure.
+pub(super) const PRESSURES: [&str; 3] = ["CPU", "memory", "I/O"];
 /// Points in a line; more would be less than a pixel apart.
 const POINTS: usize = 240;
 
@@ -146,7 +150,7 @@ impl<'a> Drawn<'a> {
         gains.sort_by(|a, b| a.1.likely.total_cmp(&b.1.likely));
         let widest = (1.5 * gains.iter().map(|(_, gain)| gain.likely.abs()).fold(0.1, f64::max)).min(2.0);
         let mut plot = self.rows(-widest, widest, gains.len());
-        plot.x_axis("completion time compared with plain sharing", |tick| format!("{:+.0} %", 100.0 * tick));
+        plot.x_axis("completion time compared with plain sharing", signed);
         plot.rule(0.0);
         for (place, (job, gain)) in gains.iter().enumerate() {
             let y = row(gains.len(), place);
@@ -266,12 +270,8 @@ impl<'a> Drawn<'a> {
     pub(super) fn pressure(&self) -> String {
         let mut plot = self.over_time(1.0, percent);
         type Of = fn(&api::wire::NodeSample) -> Option<f64>;
-        let kinds: [(Of, &str); 3] = [
-            (|node| node.pressure.cpu, "CPU"),
-            (|node| node.pressure.memory, "memory"),
-            (|node| node.pressure.io, "I/O"),
-        ];
-        for (place, (of, name)) in kinds.into_iter().enumerate() {
+        let kinds: [Of; 3] = [|node| node.pressure.cpu, |node| node.pressure.memory, |node| node.pressure.io];
+        for (place, (of, name)) in kinds.into_iter().zip(PRESSURES).enumerate() {
             let at = |unix_ms: u64| (unix_ms as f64 - self.data.since as f64).max(0.0) / 1000.0;
             let mut points: Vec<(f64, f64)> =
                 self.data.node.iter().filter_map(|node| Some((self.x(at(node.unix_ms)), of(node)?))).collect();
@@ -313,9 +313,18 @@ pub(super) fn name(series: &Series) -> String {
     text::clean(&series.job.name)
 }
 
+/// The start and the end of a long name: the names of similar jobs often differ only at the end.
+fn short(name: &str) -> String {
+    if text::width(name) <= NAME_LONGEST {
+        return name.to_owned();
+    }
+    let end: String = name.chars().rev().take(NAME_END).collect::<Vec<_>>().into_iter().rev().collect();
+    format!("{}{end}", text::fit(name, NAME_LONGEST.saturating_sub(text::width(&end))))
+}
+
 fn label(plot: &mut Plot, y: f64, job: &Series) {
     let at = plot.y.at(y) + 4.0;
-    plot.text(NAMES - 8.0, at, "end", &text::fit(&name(job), NAME_LONGEST));
+    plot.text(NAMES - 8.0, at, "end", &short(&name(job)));
 }
 
 fn row(count: usize, place: usize) -> f64 {

@@ -49,7 +49,7 @@ pub(super) struct Series {
     pub took_s: f64,
     /// When it ended.
     pub end_s: Option<f64>,
-    /// Its end, or when it was last seen.
+    /// Its end, or that of the report if it is still running.
     pub seen_s: f64,
     /// CPU time since `start_s`, core-seconds.
     pub work: Vec<(f64, f64)>,
@@ -162,6 +162,14 @@ fn series(job: JobRecord, samples: Vec<Sample>, since: u64, until: u64) -> Serie
     let base = if began_here { 0.0 } else { at(&used, 0.0) };
     let mut work = vec![(start_s, 0.0)];
     work.extend(used.iter().filter(|point| point.0 > start_s).map(|(at, cpu)| (*at, (cpu - base).max(0.0))));
+    // The history keeps a sample when the rate changes, so a running job goes on at the last one.
+    if job.ended_unix_ms.is_none()
+        && let [.., (t0, w0), (t1, w1)] = work.as_slice()
+        && length > *t1
+        && t1 > t0
+    {
+        work.push((length, w1 + (w1 - w0) / (t1 - t0) * (length - t1)));
+    }
     let stepped = |of: fn(&Sample) -> Option<f64>| -> Vec<(f64, f64)> {
         samples.iter().filter_map(|sample| Some((seconds(sample.unix_ms).max(start_s), of(sample)?))).collect()
     };
@@ -176,7 +184,8 @@ fn series(job: JobRecord, samples: Vec<Sample>, since: u64, until: u64) -> Serie
     } else {
         None
     };
-    let seen_s = end_s.unwrap_or_else(|| seconds(job.last_unix_ms).clamp(start_s, length));
+    // A job that does not change has no new sample, so its last one does not tell how long it ran.
+    let seen_s = end_s.unwrap_or(length.max(start_s));
     Series {
         start_s,
         began_here,

@@ -2,7 +2,7 @@
 //!
 //! Names and texts are untrusted: all of them go through [`safe`].
 
-use super::charts::{Drawn, held};
+use super::charts::{Drawn, PRESSURES, held};
 use super::data::{Data, Series};
 use super::estimate::Range;
 use super::measured;
@@ -126,13 +126,13 @@ fn completion(data: &Data, drawn: &Drawn) -> String {
     if !data.jobs.iter().any(|job| job.began_here && job.end_s.is_some()) {
         return "<p>No job started and ended in this time, so there is nothing to compare.</p>".to_owned();
     }
-    let times = figure(
-        "Completion times",
-        "coloured: measured; grey: estimate for plain sharing, with its uncertainty",
-        &drawn.completions(),
-        "",
-    );
     let is_any_estimated = data.estimate.jobs.iter().any(Option::is_some);
+    let note = if is_any_estimated {
+        "coloured: measured; grey: estimate for plain sharing, with its uncertainty"
+    } else {
+        "measured"
+    };
+    let times = figure("Completion times", note, &drawn.completions(), "");
     let gains = is_any_estimated.then(|| {
         let note = "left is faster than plain sharing; grey is within the uncertainty";
         figure("Estimated gain or cost", note, &drawn.gains(), "")
@@ -192,7 +192,7 @@ fn charts(data: &Data, drawn: &Drawn) -> String {
         figure(
             "Pressure on the node",
             "fraction of time in which some task waited",
-            &drawn.pressure(),
+            &(legend(&PRESSURES.map(str::to_owned)) + &drawn.pressure()),
             &pressure(data),
         ),
     ];

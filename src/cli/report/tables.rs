@@ -167,10 +167,7 @@ pub(super) fn pressure(data: &Data) -> String {
         "<table><caption>Pressure</caption><thead><tr><th scope=\"col\">time</th><th scope=\"col\">CPU</th><th scope=\"col\">memory</th>\
          <th scope=\"col\">I/O</th></tr></thead><tbody>{rows}</tbody></table>"
     );
-    format!(
-        "<details><summary>The same as a table; blue CPU, orange memory, green I/O</summary>{}</details>",
-        scrolled("pressure", &table, false)
-    )
+    format!("<details><summary>The same as a table</summary>{}</details>", scrolled("pressure", &table, false))
 }
 
 /// Wraps a wide table so that it can be scrolled, also by keyboard.
@@ -232,7 +229,7 @@ fn changed_decisions(data: &Data, job: &Series) -> Vec<(u64, String)> {
 
 fn row(data: &Data, unix_ms: u64, who: &str, share: &str, weight: &str, why: &str) -> String {
     format!(
-        "<tr><td class=\"left\">{}</td><td class=\"left\">{who}</td><td>{share}</td><td>{weight}</td><td class=\"wide\">{why}</td></tr>",
+        "<tr><td class=\"left\">{}</td><td class=\"left name\">{who}</td><td>{share}</td><td>{weight}</td><td class=\"wide\">{why}</td></tr>",
         clock(data, unix_ms)
     )
 }

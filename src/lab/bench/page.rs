@@ -69,7 +69,7 @@ impl Figure {
 
     /// The change in words: `-10 %`.
     pub(super) fn change_text(&self) -> Option<String> {
-        self.change.map(|change| format!("{:+.0} %", 100.0 * change))
+        self.change.map(percent_more)
     }
 
     /// Whether it is a gain or a cost beyond the noise.
@@ -135,7 +135,7 @@ pub(super) fn by_policy(summary: &Summary) -> Figures {
             Figure::versus(own.mean_t95_s, fair.mean_t95_s),
             Figure::versus(own.mean_t99_s, fair.mean_t99_s),
             Figure::versus(Some(own.makespan_s), Some(fair.makespan_s)),
-            Figure::plain(format!("{:+.0} %", 100.0 * own.worst_vs_fair)),
+            Figure::plain(percent_more(own.worst_vs_fair)),
             Figure::versus(Some(own.cpu_s), Some(fair.cpu_s)),
             Figure::plain(percent(own.cpu_used)),
             Figure::plain(percent(own.foreign_load)),
@@ -155,6 +155,11 @@ pub(super) fn by_job(summary: &Summary) -> Figures {
         (name.clone(), summary.policies.iter().map(of).collect())
     };
     Figures { titles, rows: summary.jobs.iter().enumerate().map(row).collect() }
+}
+
+fn percent_more(relative: f64) -> String {
+    // Adding 0 makes of −0 a 0.
+    format!("{:+.0} %", (100.0 * relative).round() + 0.0)
 }
 
 fn percent(part: f64) -> String {

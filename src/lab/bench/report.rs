@@ -3,7 +3,7 @@
 use super::page::{Figure, Figures, by_job, by_policy};
 use super::summary::Bench;
 use crate::trial::outcome::RunOutcome;
-use crate::trial::picture::{PanelSize, panel};
+use crate::trial::picture::{PanelSize, panel, summary as summary_of};
 use anyhow::{Context, Result};
 use chart::{Margins, Plot, document, escaped, legend, section, series};
 use std::fs;
@@ -11,9 +11,16 @@ use std::path::Path;
 use term::exit::{Exit, Failure};
 use term::screen::Tone;
 
-const WIDTH: f64 = 660.0;
-const HEIGHT: f64 = 230.0;
-const MARGINS: Margins = Margins { top: 30.0, right: 16.0, bottom: 36.0, left: 46.0 };
+/// The charts are drawn for the width of a phone and scaled up on larger screens.
+const WIDTH: f64 = 460.0;
+const HEIGHT: f64 = 220.0;
+const TOP: f64 = 12.0;
+const MARGINS: Margins = Margins { top: TOP, right: 16.0, bottom: 36.0, left: 46.0 };
+
+const COLUMNS: &str = "<p class=\"note\">Completion: mean of all jobs. To 90 %: mean time to 90 % of a job's final improvement. \
+    Makespan: time until the last job ended. Worst: change of the job that lost most. CPU: part used by the jobs; foreign: by other processes; \
+    stolen: by the hypervisor.</p>";
+const BANDS: &str = "<p class=\"note\">The height of a band is the part of the cores that a job used; a mark above the bands is the end of a job.</p>";
 
 /// Checks that the report can be written, before runs that may take hours. An existing file is not changed.
 ///
@@ -55,18 +62,25 @@ pub(super) fn html(bench: &Bench) -> String {
         .map(|(number, (variant, run))| {
             let spoilt = if bench.spoilt(*variant, run).is_some() { " (spoilt)" } else { "" };
             let name = format!("run {}: {}{spoilt}", number + 1, variant.name);
-            let size = PanelSize { width: WIDTH, height: HEIGHT, longest, unit: "seconds" };
-            let shares = panel(run, &name, &size).inline(&name);
+            let size = PanelSize { width: WIDTH, height: HEIGHT, top: TOP, longest, unit: "seconds" };
+            let shares = figure(&name, &summary_of(run), &panel(run, &size).inline(&name));
             let evaluations = evaluations(run, longest).inline("evaluations");
-            format!("<div class=\"grid2\"><figure>{shares}</figure><figure>{evaluations}</figure></div>\n")
+            let evaluations = figure("Evaluations", "fraction of the final improvement", &evaluations);
+            format!("<div class=\"grid2\">{shares}{evaluations}</div>\n")
         })
         .collect();
+    let title = format!("flowcon bench: {}", bench.title());
     let body = [
-        format!("<h1>{}</h1>", escaped(&bench.title())),
-        section("Results", &format!("{policies}{jobs}{notes}")),
-        section("The runs", &format!("{}{pictures}", legend(&summary.jobs))),
+        format!("<h1>{}</h1>", escaped(&title)),
+        section("Results", &format!("{policies}{COLUMNS}{jobs}{notes}")),
+        section("The runs", &format!("{BANDS}{}{pictures}", legend(&summary.jobs))),
     ];
-    document(&bench.title(), &format!("<main>{}</main>", body.concat()))
+    document(&title, &format!("<main>{}</main>", body.concat()))
+}
+
+fn figure(title: &str, note: &str, picture: &str) -> String {
+    let (title, note) = (escaped(title), escaped(note));
+    format!("<figure><figcaption><h3>{title}</h3><p>{note}</p></figcaption>{picture}</figure>")
 }
 
 fn table(caption: &str, figures: &Figures) -> String {
@@ -96,7 +110,6 @@ fn cell(figure: &Figure) -> String {
 /// Draws each job's evaluations as fractions of its final improvement.
 fn evaluations(run: &RunOutcome, longest: f64) -> Plot {
     let mut plot = Plot::new(WIDTH, HEIGHT, MARGINS, (0.0, longest), (0.0, 1.0));
-    plot.text(MARGINS.left, 18.0, "strong", "fraction of the final improvement");
     plot.x_axis("seconds", |tick| format!("{tick:.0}"));
     plot.y_axis(|tick| format!("{:.0} %", 100.0 * tick));
     for (job, (outcome, curve)) in run.jobs.iter().zip(&run.curves).enumerate() {

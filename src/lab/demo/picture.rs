@@ -3,8 +3,9 @@
 //! Each band is a job; its height is the fraction that it used of the jobs' cores, or of their CPU time if the axis counts work.
 
 use super::comparison::change;
+use super::verdict::percent_more;
 use crate::trial::outcome::RunOutcome;
-use crate::trial::picture::{PanelSize, panel};
+use crate::trial::picture::{PanelSize, titled_panel};
 use anyhow::{Context, Result};
 use chart::{Margins, Plot, STYLE, series};
 use std::fmt::Write as _;
@@ -27,8 +28,8 @@ pub(crate) fn draw(plain: (&RunOutcome, &str), governed: (&RunOutcome, &str), un
          <style>{STYLE}</style><rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
     );
     for (number, (run, title)) in runs.into_iter().enumerate() {
-        let size = PanelSize { width: PLOT_WIDTH, height: PLOT_HEIGHT, longest, unit };
-        let panel = panel(run, title, &size).inline(title);
+        let size = PanelSize { width: PLOT_WIDTH, height: PLOT_HEIGHT, top: 34.0, longest, unit };
+        let panel = titled_panel(run, title, &size).inline(title);
         place(&mut svg, &panel, (0.0, number as f64 * PLOT_HEIGHT), (PLOT_WIDTH, PLOT_HEIGHT));
     }
     let legend = legend(plain.0, governed.0).inline("Jobs and their completion times");
@@ -57,9 +58,12 @@ fn legend(plain: &RunOutcome, governed: &RunOutcome) -> Plot {
         plot.bar((8.0, 18.0), (height - y - 1.0, height - y + 9.0), &series(job), "");
         plot.text(24.0, y, "", &plain.name);
         let (before, after) = (plain.completion_s, governed.completion_s);
-        let times = format!("{before:.1} s → {after:.1} s ({:+.0} %)", 100.0 * change(before, after));
+        let times = format!("{before:.1} s → {after:.1} s ({})", percent_more(change(before, after)));
         plot.text(24.0, y + 14.0, "label", &times);
     }
+    let below = LEGEND_TOP + LEGEND_ROW * plain.jobs.len() as f64;
+    plot.text(8.0, below, "label", "height: part of the CPU that a job used");
+    plot.text(8.0, below + 14.0, "label", "mark above: a job ends");
     plot
 }
 

@@ -105,8 +105,9 @@ fn figure(name: &str, before: f64, after: f64) -> Vec<Cell> {
     [name.to_owned(), String::new(), seconds(before), seconds(after), change].map(|text| Cell::plain(&text)).into()
 }
 
-fn percent_more(relative: f64) -> String {
-    format!("{:+.0} %", 100.0 * relative)
+pub(super) fn percent_more(relative: f64) -> String {
+    // Adding 0 makes of −0 a 0.
+    format!("{:+.0} %", (100.0 * relative).round() + 0.0)
 }
 
 fn seconds(seconds: f64) -> String {

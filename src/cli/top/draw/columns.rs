@@ -161,6 +161,11 @@ impl Column {
         }
     }
 
+    /// Whether its cell shows a bar or a curve.
+    pub(super) fn is_picture(self, columns: usize) -> bool {
+        matches!(self, Column::Curve | Column::Bar) || (self == Column::Done && columns >= 9)
+    }
+
     fn is_number(self) -> bool {
         matches!(
             self,
@@ -259,11 +264,18 @@ fn done(job: &Container, columns: usize) -> String {
     }
 }
 
-/// The time left and its 80 % range.
+/// The time left and its 80 % range, which is empty if its ends read the same: it says nothing.
 pub(super) fn left(job: &Container) -> Option<(String, String)> {
     let left = job.progress.as_ref()?.remaining_s?;
+    let low = text::duration(left.low);
     let high = left.high.map_or_else(|| "?".to_owned(), text::duration);
-    Some((text::duration(left.likely), format!("{} to {high}", text::duration(left.low))))
+    let range = if low == high { String::new() } else { format!("{low} to {high}") };
+    Some((text::duration(left.likely), range))
+}
+
+/// The 80 % range in brackets after the time left, if there is one.
+pub(super) fn bracketed(range: &str) -> String {
+    if range.is_empty() { String::new() } else { format!(" ({range})") }
 }
 
 /// The reason for the share, or for the hold.

@@ -126,8 +126,8 @@ fn numbers(
             format!("{} {:.0}% · ", text::bar(fraction, width / 6), (fraction * 100.0).floor())
         });
         let of = text::of_total(progress.total, progress.claimed_total);
-        let left =
-            columns::left(job).map_or_else(String::new, |(likely, range)| format!(" · ~{likely} left ({range})"));
+        let left = columns::left(job)
+            .map_or_else(String::new, |(likely, range)| format!(" · ~{likely} left{}", columns::bracketed(&range)));
         let current = progress.current.map_or_else(|| "?".to_owned(), text::number_text);
         line("progress", vec![plain(format!("{bar}{} {current}{of}{left}", progress.unit))]);
     }

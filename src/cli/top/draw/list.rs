@@ -39,6 +39,9 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, the
         put(buffer, line, &job_line(job, status, &columns_shown, selected, theme));
         if selected {
             buffer.set_style(line, theme.inverse());
+            if job.ended.is_none() {
+                upright_pictures(buffer, line, &columns_shown, theme);
+            }
         }
     }
     if let Some(job) = app.selection() {
@@ -46,6 +49,19 @@ pub(super) fn draw(buffer: &mut Buffer, area: Rect, app: &mut App, now: Now, the
     } else if app.rows.is_empty() {
         let words = format!("no job matches \"{}\"; Esc clears the filter", app.filter);
         put(buffer, rows, &Line::from(theme.span(Tone::Warn, &words)));
+    }
+}
+
+/// Keeps the bars and the curve of the inverted row as in the other rows.
+fn upright_pictures(buffer: &mut Buffer, line: Rect, columns_shown: &[(Column, usize)], theme: Theme) {
+    let cells = |columns: usize| u16::try_from(columns).unwrap_or(u16::MAX);
+    let mut left = MARGIN;
+    for (column, width) in columns_shown {
+        if column.is_picture(*width) {
+            let picture = Rect { x: line.x.saturating_add(cells(left)), width: cells(*width), ..line };
+            buffer.set_style(picture.intersection(line), theme.upright());
+        }
+        left += width + 1;
     }
 }
 
@@ -119,7 +135,7 @@ fn about(job: &Container, width: usize, theme: Theme) -> Vec<Line<'static>> {
         numbers.push(format!("pinned to {}", text::percent(pin)));
     }
     if let Some((likely, range)) = columns::left(job) {
-        numbers.push(format!("left ~{likely} ({range})"));
+        numbers.push(format!("left ~{likely}{}", columns::bracketed(&range)));
     }
     if let Some(growth) = job.growth {
         numbers.push(format!("growth {} per node-CPU-second", text::number_text(growth)));

@@ -13,7 +13,7 @@ use term::screen::Tone;
 use term::text;
 use term::when;
 
-/// The help; each line fits a terminal of 80 columns.
+/// The help; each line fits a terminal of 80 columns, and is wrapped on a narrower one.
 const HELP: &str = "\
 ↑ ↓ PgUp PgDn, j k g G   move; Enter opens a job, Esc or q goes back
 /                        show only jobs with these words in name,
@@ -40,7 +40,9 @@ Time left: the most likely value and its 80% range.";
 
 /// Draws the help.
 pub(super) fn help(buffer: &mut Buffer, page: Rect, from: usize, theme: Theme) {
-    let lines: Vec<String> = HELP.lines().map(str::to_owned).collect();
+    let room = usize::from(page.width).saturating_sub(4).max(1);
+    let wrapped = |line: &str| if text::width(line) <= room { vec![line.to_owned()] } else { text::wrap(line, room) };
+    let lines: Vec<String> = HELP.lines().flat_map(wrapped).collect();
     boxed(buffer, page, "Help", &lines, from, theme);
 }
 

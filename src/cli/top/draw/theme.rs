@@ -39,6 +39,11 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
+    /// Style of a picture in the row under the cursor: its negative would mean something else.
+    pub(crate) fn upright(self) -> Style {
+        Style::new().remove_modifier(Modifier::REVERSED)
+    }
+
     /// Creates a span of text that is safe to print.
     pub(crate) fn span(self, tone: Tone, words: &str) -> Span<'static> {
         Span::styled(text::clean(words), self.style(tone))
@@ -47,15 +52,17 @@ impl Theme {
 
 /// Writes a line at the top of the area, cut to its width.
 pub(super) fn put(buffer: &mut Buffer, area: Rect, line: &Line<'_>) {
-    if area.height > 0 && area.width > 0 {
-        buffer.set_line(area.x, area.y, line, area.width);
-    }
+    put_all(buffer, area, std::slice::from_ref(line));
 }
 
-/// Writes the lines that fit, from the top of the area.
+/// Writes the lines that fit, from the top of the area; an ellipsis ends a line that is cut.
 pub(super) fn put_all(buffer: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
     for (row, line) in (0..area.height).zip(lines) {
         buffer.set_line(area.x, area.y + row, line, area.width);
+        let words: String = line.spans.iter().map(|span| &*span.content).collect();
+        if area.width > 0 && text::width(words.trim_end()) > usize::from(area.width) {
+            buffer[(area.right() - 1, area.y + row)].set_symbol("…");
+        }
     }
 }
 
