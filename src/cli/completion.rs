@@ -205,7 +205,10 @@ mod tests {
         let verbs = verbs_with_names(&command());
         let of = |cluster: bool| verbs.iter().filter(move |verb| verb.is_of_cluster == cluster);
         let words = |cluster: bool| of(cluster).map(|verb| verb.verb.as_str()).collect::<Vec<_>>();
-        assert_eq!(words(false), ["explain", "history", "release", "govern", "pin", "unpin", "disown", "logs"]);
+        assert_eq!(
+            words(false),
+            ["explain", "history", "sweep", "release", "govern", "pin", "unpin", "disown", "logs"]
+        );
         assert_eq!(words(true), ["explain", "move", "drain", "undrain", "suspend", "resume", "node-is-off"]);
         let plain = |shell: Shell| {
             let mut script = Vec::new();

@@ -28,6 +28,7 @@ mod report;
 mod run;
 mod service;
 mod status;
+mod sweep;
 mod top;
 mod usage;
 
@@ -114,6 +115,7 @@ enum Verb {
     },
     /// Show past jobs, or the progress and resources of one job over time
     History(history::HistoryArgs),
+    Sweep(sweep::SweepArgs),
     /// Write an HTML report of the gain from governing
     Report(report::ReportArgs),
     /// Restore the original limits of jobs and leave them alone; they keep running
@@ -257,6 +259,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
         Verb::Train(args) => train::run(&args).map_err(Failure::from),
         Verb::Status(args) => block_on(commands::status(&client, &args, &screen))?,
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
+        Verb::Sweep(args) => block_on(sweep::sweep(&client, &args, &screen))?,
         Verb::Ps(args) => block_on(commands::ps(&client, &args, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(explain::at_time::explain(&client, &job, at, &screen))?,
         Verb::Report(args) => block_on(report::report(&client, &args))?,

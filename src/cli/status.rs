@@ -206,7 +206,7 @@ fn metric_value(metric: Option<&Metric>) -> Cell {
     Cell::new(tone, &format!("{} {mark}", text::value(metric.value)))
 }
 
-fn progress(container: &Container) -> Cell {
+pub(super) fn progress(container: &Container) -> Cell {
     let Some(progress) = &container.progress else { return Cell::or_dash(None) };
     match (progress.fraction, progress.current) {
         (Some(fraction), _) => Cell::plain(&format!("{} {:>4}", text::bar(fraction, 6), floored_percent(fraction))),

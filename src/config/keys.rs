@@ -100,6 +100,12 @@ pub const KEYS: &[Key] = &[
         show: |s| s.policy.floor.fraction().to_string(),
     },
     Key {
+        name: "policy.sweeps",
+        help: "under \"balanced\", trials of the same training compete by their results: the best come first",
+        set: |s, v| v.switch().map(|on| s.policy.sweeps = on),
+        show: |s| s.policy.sweeps.to_string(),
+    },
+    Key {
         name: "policy.enforcement",
         help: "\"weight\": CPU time that a job leaves idle goes to the others; \"quota\": a hard cap as well, the paper's --cpus",
         set: |s, v| v.word(ENFORCEMENTS).map(|word| s.policy.enforcement = word),

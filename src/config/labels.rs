@@ -4,7 +4,7 @@
 use super::load::nearest;
 use super::value::bytes;
 use model::time::duration;
-use model::{Bounds, Direction, Directives, InvalidPattern, Millis, Pattern, ProgressUnit, Share};
+use model::{Bounds, Direction, Directives, Group, InvalidPattern, Millis, Pattern, ProgressUnit, Share};
 use std::collections::BTreeMap;
 
 /// Prefix of the labels of flowcon.
@@ -49,6 +49,11 @@ pub const LABELS: &[Label] = &[
         name: "deadline",
         example: "90m",
         help: "time after its start by which it should be done: a hint, considered while it can still be met",
+    },
+    Label {
+        name: "group",
+        example: "lr-sweep",
+        help: "the sweep of which it is a trial, or none; by default, that of the jobs with the same image and command, numbers aside",
     },
     Label { name: "memory-floor", example: "2g", help: "under policy flowcon: never squeeze its memory below this" },
 ];
@@ -187,6 +192,8 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
             let expected = "expected a time after the container's start from 1s to 8760h, such as 90m or 36h";
             parsed.deadline = Some(Millis(after.ok_or(expected)?.as_millis() as u64));
         }
+        "group" if value.trim() == "none" => parsed.group = Group::Single,
+        "group" => parsed.group = Group::Named(word(value)?),
         "memory-floor" => parsed.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
         _ => {
             let meant = nearest(name, LABELS.iter().map(|label| label.name));

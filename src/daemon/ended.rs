@@ -103,6 +103,11 @@ impl Ended {
         jobs
     }
 
+    /// Returns the sweeps of the jobs that ended.
+    pub(crate) fn sweeps(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.jobs.values().filter_map(|kept| kept.job.observed.trial.as_ref()).map(|trial| &trial.group)
+    }
+
     /// Returns the number of ends since the daemon started, by [`model::End::kind`].
     pub(crate) fn ends(&self) -> &BTreeMap<&'static str, u64> {
         &self.ends

@@ -148,6 +148,7 @@ mod tests {
             gpu_hook: false,
             has_health_check: false,
             training: TrainingId::of([]),
+            parameters: Vec::new(),
             restarts: 0,
         };
         let info = EngineInfo { cgroup_driver: "systemd".to_owned(), ..info() };

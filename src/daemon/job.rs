@@ -13,8 +13,9 @@ use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
-    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin,
-    Millis, Notice, NoticeLevel, Place, Restarts, RunState, Runtime, Share, TrainingId, Usage,
+    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Group, Learning,
+    LogOrigin, Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, TrainingId, Trial,
+    Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,10 @@ pub(super) struct Job {
     pub claim_schedule: ClaimSchedule,
     /// Identifies runs of the same training.
     pub training: Option<TrainingId>,
+    /// The numbers in its command.
+    pub parameters: Arc<[Parameter]>,
+    /// Identifies its sweep, if it may be a trial of one.
+    pub group: Option<Arc<str>>,
     /// Swarm service that it is a container of.
     pub service: Option<Arc<str>>,
     /// CPU-seconds per progress unit on the node from which the job moved, and as last forecast here.
@@ -119,6 +124,8 @@ impl Job {
         job.created_unix_ms = container.created_unix_ms;
         job.adopted = adopted.cloned();
         job.training = Some(container.training);
+        job.parameters = container.parameters.as_slice().into();
+        job.group = job.group_of(None);
         job.service = container.labels.get(SERVICE_LABEL).map(|id| Arc::from(id.as_str()));
         job.has_health_check = container.has_health_check;
         job.restarts = Restarts::counted(container.restarts);
@@ -149,12 +156,29 @@ impl Job {
         job.started = started;
         job.owner = Some(scope.uid);
         job.training = scope.training.as_deref().and_then(|text| text.parse().ok());
+        job.parameters = scope.parameters.as_slice().into();
+        job.group = job.group_of(Some(scope.uid));
         job.run = (scope.pid, scope.start_ticks);
         let feed = output.map(|output| job.output_feed(output));
         if feed.is_none() {
             job.log_source = "none: its `flowctl run` has ended".to_owned();
         }
         Ok((job, feed))
+    }
+
+    /// Identifies the sweep that it may be a trial of. A user cannot name another user's; root's and those of containers are one.
+    fn group_of(&self, user: Option<u32>) -> Option<Arc<str>> {
+        match (&self.directives.group, user) {
+            (Group::Single, _) => None,
+            (Group::Named(name), None | Some(0)) => Some(name.as_str().into()),
+            (Group::Named(name), Some(user)) => Some(format!("{user}:{name}").into()),
+            (Group::SameTraining, _) => self.training.map(|training| training.to_string().into()),
+        }
+    }
+
+    /// What is known of it as a trial of this sweep.
+    pub(crate) fn as_trial_of(&self, group: Arc<str>) -> Trial {
+        Trial { group, curve: self.tracker.curve().into() }
     }
 
     /// Returns the log that the owner handed over: the command's output, or the file of `flowcon.log`, opened by the owner's `flowctl`.
@@ -197,6 +221,8 @@ impl Job {
             pinned: None,
             adopted: None,
             training: None,
+            parameters: Arc::default(),
+            group: None,
             service: None,
             carried_cost_per_unit: None,
             cost_per_unit: None,

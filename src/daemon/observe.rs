@@ -1,5 +1,6 @@
 //! The observation of a tick: everything that the governor may know, built once.
 
+use super::ended::Ended;
 use super::gpus::Gpus;
 use super::job::{Job, Jobs};
 use limits::Ledger;
@@ -8,6 +9,7 @@ use model::{
     Bytes, ContainerId, ContainerObservation, CpuTime, Health, JobStatus, LimitDrift, Millis, NodeObservation,
     RunState, Share, WorkForecast,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How often the properties of the node are read: CPUs may be added or taken offline, and quotas may change.
@@ -42,12 +44,17 @@ impl NodeProperties {
 pub(super) fn observe(
     node: NodeProperties,
     jobs: &mut Jobs,
-    (limits, gpus): (&Machine, &Gpus),
+    (limits, gpus, ended): (&Machine, &Gpus, &Ended),
     now: Millis,
     close: bool,
 ) -> NodeObservation {
     let (gpus, mut uses) = gpus.observed(jobs);
-    let seen = |job: &mut Box<Job>| Some(observe_job(job, limits.ledger(job.id())?, limits, now, close));
+    let sweeps = sweeps(jobs, ended);
+    let seen = |job: &mut Box<Job>| {
+        let observed = observe_job(job, limits.ledger(job.id())?, limits, now, close);
+        let group = job.group.clone().filter(|group| sweeps.contains(group));
+        Some(ContainerObservation { trial: group.map(|group| job.as_trial_of(group)), ..observed })
+    };
     let with_gpus = |mut seen: ContainerObservation| {
         seen.gpus = uses.remove(&seen.id).unwrap_or_default();
         seen
@@ -58,6 +65,12 @@ pub(super) fn observe(
     let idle = if close { node::idle() } else { Vec::new() };
     let pressure = cgroup::node_pressure();
     NodeObservation { now, cores, idle, memory, pressure, holdback: None, gpus, containers }
+}
+
+/// The groups with several jobs, those that ended lately included.
+fn sweeps(jobs: &Jobs, ended: &Ended) -> BTreeSet<Arc<str>> {
+    let mut known: BTreeSet<&Arc<str>> = ended.sweeps().collect();
+    jobs.values().filter_map(|job| job.group.as_ref()).filter(|group| !known.insert(group)).cloned().collect()
 }
 
 fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, close: bool) -> ContainerObservation {
@@ -81,6 +94,7 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         limits: *ledger.current(),
         original: *ledger.original(),
         learning: job.learning(now, close),
+        trial: None,
         health: Health::default(), // judged once everything else is known
     }
 }
@@ -105,6 +119,7 @@ pub(super) fn status_of(
 ) -> JobStatus {
     let running = observed.state == RunState::Running;
     let used = observed.usage.cpu.map(CpuTime::as_secs_f64);
+    let is_trial = observed.trial.is_some();
     JobStatus {
         observed,
         plan: job.plan.clone(),
@@ -120,6 +135,8 @@ pub(super) fn status_of(
         pinned: job.pinned,
         adopted: job.adopted.clone(),
         restarts: job.restarts.clone(),
+        parameters: Arc::clone(&job.parameters),
+        expected_final: if is_trial { job.tracker.expected_final() } else { None },
         notices: job.notices.clone(),
     }
 }

@@ -10,7 +10,7 @@ use super::event::{Event, Output, ScopeEvent};
 use api::wire::{Container, ContainerList};
 use cgroup::{Cgroup, MemoryRecord};
 use config::Settings;
-use model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
+use model::{ContainerId, LogOrigin, NodeStatus, Parameter, TrainingId};
 use rules::{Refusal, Rules, bytes_of, name_of, user_name, users_of};
 use scope::protocol::{Answer, Registration};
 use scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
@@ -202,7 +202,7 @@ impl Registry {
             return Err(gone());
         }
         let (id, shown) = self.called(caller.uid, &name);
-        let words = registration.command.iter().map(String::as_str);
+        let words = || registration.command.iter().map(String::as_str);
         Ok(ScopeRecord {
             id: id.as_str().to_owned(),
             name: shown,
@@ -213,7 +213,8 @@ impl Registry {
             start_ticks: start.0,
             cgroup,
             directories: found.directories(),
-            training: Some(TrainingId::of_user(caller.uid, words).to_string()),
+            training: Some(TrainingId::of_user(caller.uid, words()).to_string()),
+            parameters: Parameter::all(words()),
         })
     }
 

@@ -20,7 +20,7 @@ impl Governing {
         if let Some(problem) = self.gpus.health_change() {
             self.publisher.health(Component::GpuDriver, problem);
         }
-        let mut observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus), now, close);
+        let mut observed = observe(self.node, &mut self.jobs, (&self.limits, &self.gpus, &self.ended), now, close);
         let_end(&mut observed, |id| self.jobs.get(id).is_some_and(|job| job.ending.may_be_near(now)));
         let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
         self.gpus.means.add(uses, now, close);

@@ -82,11 +82,15 @@ fn recording(scenario: &Scenario, variants: &[Variant]) -> Result<String, String
 }
 
 fn comparison_table(comparison: &Comparison) -> String {
-    let titles = ["policy", "completion", "p95", "to 95 % quality", "makespan", "worst vs fair", "faster"];
+    let mut titles = vec!["policy", "completion", "p95", "to 95 % quality", "makespan", "worst vs fair", "faster"];
+    let is_sweep = comparison.fair.best_trial_s.is_some();
+    if is_sweep {
+        titles.extend(["best trial", "within 2 % of it"]);
+    }
     let rows = comparison.policies.iter().map(|PolicyRuns { name, summary, .. }| {
         let fair = Some(&comparison.fair).filter(|_| name != "fair");
         let seconds = |of: fn(&Summary) -> f64| with_change(of(summary), fair.map(of));
-        vec![
+        let mut row = vec![
             name.clone(),
             seconds(|summary| summary.mean_completion_s),
             seconds(|summary| summary.p95_completion_s),
@@ -94,7 +98,12 @@ fn comparison_table(comparison: &Comparison) -> String {
             seconds(|summary| summary.makespan_s),
             Change(summary.worst_vs_fair).to_string(),
             format!("{:.1}", summary.jobs_faster),
-        ]
+        ];
+        if is_sweep {
+            row.push(seconds(|summary| summary.best_trial_s.unwrap_or(f64::NAN)));
+            row.push(seconds(|summary| summary.near_best_s.unwrap_or(f64::NAN)));
+        }
+        row
     });
     let table = table(&titles, 1, rows);
     let (name, seeds) = (&comparison.scenario, comparison.seeds);

@@ -173,6 +173,20 @@ pub struct Directives {
     pub memory_floor: Option<Bytes>,
     /// `flowcon.deadline`: time after its start by which the job should be done, a soft hint.
     pub deadline: Option<Millis>,
+    /// `flowcon.group`: the sweep of which it is a trial.
+    pub group: Group,
+}
+
+/// The sweep that a job belongs to, by `flowcon.group`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Group {
+    /// Those with the same image and command, numbers aside.
+    #[default]
+    SameTraining,
+    /// The sweep of that name.
+    Named(String),
+    /// None: it is a single job.
+    Single,
 }
 
 impl Default for Directives {
@@ -184,6 +198,7 @@ impl Default for Directives {
             hints: Hints::default(),
             memory_floor: None,
             deadline: None,
+            group: Group::default(),
         }
     }
 }

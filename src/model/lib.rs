@@ -29,12 +29,15 @@ mod status;
 pub mod swarm;
 pub mod time;
 mod training;
+mod trial;
 mod units;
 mod unlimited;
 mod word;
 
 pub use change::{LimitChange, LimitKind, Setting};
-pub use container::{Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Hold, RunState, Runtime};
+pub use container::{
+    Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Group, Hold, RunState, Runtime,
+};
 pub use end::{End, EndEvidence};
 pub use event::{Event, EventKind};
 pub use forecast::{WASTEFUL, WorkForecast};
@@ -56,7 +59,8 @@ pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingL
 pub use refusal::Refusal;
 pub use settings::{Enforcement, FlowconSettings, GrowthThreshold, Objective, PolicyName, PolicySettings};
 pub use status::{DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
-pub use training::TrainingId;
+pub use training::{Parameter, TrainingId};
+pub use trial::{Trial, TrialStanding};
 pub use units::{ByteSeconds, Bytes, CpuTime, CpuWeight, Quota, Share};
 pub use word::word;
 

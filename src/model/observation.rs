@@ -2,7 +2,7 @@
 
 use super::{
     Bounds, ByteSeconds, Bytes, ContainerId, CpuTime, CpuWeight, Gpu, GpuUse, Health, Hold, HoldbackBlock, Learning,
-    Millis, Place, Quota, RunState, Runtime,
+    Millis, Place, Quota, RunState, Runtime, Trial,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -89,6 +89,9 @@ pub struct ContainerObservation {
     pub original: Limits,
     /// What its log says about the training.
     pub learning: Learning,
+    /// Its sweep, if it runs beside others of the same training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// Its health, as judged from all of this.
     #[serde(default)]
     pub health: Health,
@@ -115,6 +118,7 @@ impl ContainerObservation {
             limits: Limits::KERNEL_DEFAULTS,
             original: Limits::KERNEL_DEFAULTS,
             learning: Learning::default(),
+            trial: None,
             health: Health::default(),
         }
     }

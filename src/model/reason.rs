@@ -1,7 +1,7 @@
 //! Why a container has its limit, in terms that an operator understands.
 
 use super::time::utc;
-use super::{Condition, Millis, Share};
+use super::{Condition, Millis, Share, TrialStanding};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -77,6 +77,17 @@ pub enum Reason {
         /// Number of ranked containers.
         of: usize,
     },
+    /// A trial of a sweep: the sweep's CPU goes to its best trials (the default policy).
+    Trial {
+        /// How it stands.
+        standing: TrialStanding,
+        /// Progress units at which it was compared last, or will be for the first time.
+        units: f64,
+        /// Place among the trials that run, from 1.
+        rank: usize,
+        /// Number of trials that run.
+        of: usize,
+    },
     /// Limited by its GPU: ranked by credit per GPU-second among the jobs on that GPU (the default policy).
     RankedOnGpu {
         /// Index of the GPU.
@@ -128,6 +139,12 @@ impl fmt::Display for Reason {
                     FIRST_REPORTS => write!(f, "new: counts as short ({rank}/{of})"),
                     _ => write!(f, "learning: {work_left} to 95 % ({rank}/{of})"),
                 }
+            }
+            Reason::Trial { standing: TrialStanding::Starting, rank, of, .. } => {
+                write!(f, "trial not compared yet ({rank}/{of})")
+            }
+            Reason::Trial { standing, units, rank, of } => {
+                write!(f, "trial {standing} at unit {} ({rank}/{of})", amount(*units))
             }
             Reason::RankedOnGpu { gpu, milestone, work, rank, of } => {
                 let goal = if milestone == COMPLETION { "done" } else { "95 %" };
@@ -200,6 +217,11 @@ impl Reason {
                  the better the rank, the larger the share.",
                 time(*work, "CPU")
             ),
+            Reason::Trial { standing, units, rank, of } => format!(
+                "It is one of {of} trials of the same training. {}, so it comes {} of them; the better the rank, the larger the share.",
+                standing_at(*standing, *units),
+                ordinal(*rank)
+            ),
             Reason::RankedOnGpu { gpu, milestone, work, rank, of } => format!(
                 "GPU {gpu} limits it, not the CPU: it has its equal share of the CPU, so that the GPU does not wait for it. Its best credit is \
                  \"{milestone}\", after about {} of work. Credit divided by work ranks it {rank} of {of} on this GPU.",
@@ -217,6 +239,45 @@ fn time(seconds: f64, of: &str) -> String {
         s if s < 9999.0 * 3600.0 => format!("{:.0} {of}-h", s / 3600.0),
         s => format!("{:.0} {of}-y", (s / (8766.0 * 3600.0)).min(9999.0)),
     }
+}
+
+/// What the standing of a trial means.
+fn standing_at(standing: TrialStanding, units: f64) -> String {
+    let units = amount(units);
+    match standing {
+        TrialStanding::Starting => {
+            format!(
+                "Trials are compared for the first time at unit {units} of their progress, which it has not reached"
+            )
+        }
+        TrialStanding::Promoted => format!("At unit {units} of its progress it was among the best third"),
+        TrialStanding::CaughtUp => {
+            format!(
+                "At unit {units} of its progress others were better, but it has caught up with what they had at its present progress"
+            )
+        }
+        TrialStanding::Behind => format!("At unit {units} of its progress others were better"),
+    }
+}
+
+/// Formats progress units with at most four digits: `14`, `12k`.
+fn amount(units: f64) -> String {
+    match units.max(0.0) {
+        u if u < 9999.5 => format!("{u:.0}"),
+        u if u < 9_999_500.0 => format!("{:.0}k", u / 1e3),
+        u => format!("{:.0}M", (u / 1e6).min(9999.0)),
+    }
+}
+
+fn ordinal(rank: usize) -> String {
+    let suffix = match (rank % 10, rank % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{rank}{suffix}")
 }
 
 /// Formats the time of day in UTC: `14:05:00`.
@@ -257,6 +318,8 @@ mod tests {
             Reason::Ranked { milestone: "95 % quality".into(), work: 1e300, rank: 128, of: 1000 },
             Reason::Ranked { milestone: COMPLETION.into(), work: f64::NAN, rank: 1000, of: 1000 },
             Reason::Ranked { milestone: FIRST_REPORTS.into(), work: 4.0, rank: 128, of: 1000 },
+            Reason::Trial { standing: TrialStanding::CaughtUp, units: 9_999_499.0, rank: 128, of: 1000 },
+            Reason::Trial { standing: TrialStanding::Starting, units: f64::NAN, rank: 128, of: 1000 },
             Reason::RankedOnGpu { gpu: 15, milestone: COMPLETION.into(), work: 35_999.0, rank: 1000, of: 1000 },
             Reason::RankedOnGpu { gpu: 15, milestone: COMPLETION.into(), work: f64::INFINITY, rank: 1000, of: 1000 },
         ];

@@ -184,6 +184,9 @@ pub struct PolicySettings {
     pub objective: Objective,
     /// Floor of the default policy: every container keeps at least this part of an equal share.
     pub floor: Share,
+    /// Whether the trials of a sweep compete by their results, under the default policy.
+    #[serde(default = "default_sweeps")]
+    pub sweeps: bool,
     /// Smallest `cpu.max` that is planned under `enforcement = "quota"`. The default is one core, because a single-threaded job must not be
     /// throttled in the middle of a step.
     pub quota_floor: Quota,
@@ -195,6 +198,10 @@ pub struct PolicySettings {
     /// Length of a block of the holdback experiment.
     #[serde(default = "default_block")]
     pub holdback_block: Millis,
+}
+
+const fn default_sweeps() -> bool {
+    true
 }
 
 /// Fifteen decisions at the default interval, and a small part of a job that trains for an hour.
@@ -221,6 +228,7 @@ impl Default for PolicySettings {
             flowcon: FlowconSettings { growth_threshold: GrowthThreshold::PerSecond(0.005), share_floor: 2.0 },
             objective: Objective::BALANCED,
             floor: Share::clamped(0.05),
+            sweeps: default_sweeps(),
             quota_floor: Quota(1000),
             memory_pressure_limit: 0.05,
             holdback: Share::NONE,

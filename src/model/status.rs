@@ -1,8 +1,8 @@
 //! The snapshot that the daemon publishes after each step; API, metrics and tables read it.
 
 use super::{
-    Adoption, ContainerObservation, ContainerPlan, Directives, Gpu, HoldbackBlock, JobEnd, Millis, PolicySettings,
-    Pressure, Restarts, Share, WorkForecast,
+    Adoption, ContainerObservation, ContainerPlan, Directives, Estimate, Gpu, HoldbackBlock, JobEnd, Millis, Parameter,
+    PolicySettings, Pressure, Restarts, Share, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,6 +93,10 @@ pub struct JobStatus {
     pub adopted: Option<Adoption>,
     /// Its restarts, if its engine has restarted it.
     pub restarts: Option<Restarts>,
+    /// The numbers in its command.
+    pub parameters: Arc<[Parameter]>,
+    /// The value of its metric that is expected at its end, if it is a trial of a sweep.
+    pub expected_final: Option<Estimate>,
     /// Messages about this container, for example about invalid labels or a log that could not be opened.
     pub notices: Vec<Notice>,
 }

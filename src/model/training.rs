@@ -1,5 +1,6 @@
-//! Identifies runs of the same training.
+//! Identifies runs of the same training, and what differs between them: the numbers in their commands.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,6 +31,59 @@ impl TrainingId {
     pub fn of_user<'a>(uid: u32, words: impl IntoIterator<Item = &'a str>) -> TrainingId {
         TrainingId(u128::from(uid) << 96 | TrainingId::of(words).0 >> 32)
     }
+}
+
+/// A number in a command: what distinguishes one run of a training from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// The option that it belongs to, `lr` for `--lr=0.1` and `--lr 0.1`; or its place among the numbers: `#2`.
+    pub name: String,
+    /// The number as written.
+    pub value: String,
+}
+
+/// Bounds of what is kept of a command.
+const PARAMETERS_AT_MOST: usize = 32;
+const PARAMETER_LONGEST: usize = 32;
+
+impl Parameter {
+    /// Returns the numbers of a command, in order. Nothing else of a command is returned, because commands can contain secrets, but for the
+    /// names of options. Runs of the same training have the same names in the same order.
+    pub fn all<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Parameter> {
+        let mut parameters = Vec::new();
+        let mut option: Option<&str> = None;
+        for word in words {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (Some(name), value),
+                None => (option, word),
+            };
+            option = (word.starts_with('-') && !word.contains('=')).then_some(word);
+            let named = name.map(|name| name.trim_start_matches('-')).filter(|name| is_option(name));
+            for number in numbers(value).filter(|_| value.parse::<f64>().is_ok() || word != value || option.is_none()) {
+                let name = named.map_or_else(|| format!("#{}", parameters.len() + 1), str::to_owned);
+                parameters.push(Parameter { name, value: number.to_owned() });
+            }
+        }
+        parameters.truncate(PARAMETERS_AT_MOST);
+        parameters
+    }
+}
+
+/// Whether this looks like the name of an option and not like part of a value.
+fn is_option(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= PARAMETER_LONGEST
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+/// The whole text if it is a number, else the runs of digits in it.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    let pieces = if text.parse::<f64>().is_ok() {
+        vec![text]
+    } else {
+        text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).collect()
+    };
+    pieces.into_iter().filter(|number| number.len() <= PARAMETER_LONGEST)
 }
 
 /// Masks numbers: `1e-4` and `0.001` both become `#`, `resnet18` becomes `resnet#`.
@@ -92,6 +146,27 @@ mod tests {
         ] {
             assert_ne!(training, id(other), "{other}");
         }
+    }
+
+    #[test]
+    fn the_numbers_of_a_command_are_its_parameters() {
+        let parameters = |line: &str| -> Vec<(String, String)> {
+            Parameter::all(line.split(' ')).into_iter().map(|p| (p.name, p.value)).collect()
+        };
+        let expected = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let line = "python train.py --lr=1e-4 --seed 7 -n -3 model.depth=18 --amp out/run-12 --data set";
+        let pairs = [("lr", "1e-4"), ("seed", "7"), ("n", "-3"), ("model.depth", "18"), ("#5", "12")];
+        assert_eq!(parameters(line), expected(&pairs));
+        assert_eq!(parameters("train.py --name resnet18 0.5"), expected(&[("name", "18"), ("#2", "0.5")]));
+    }
+
+    #[test]
+    fn a_secret_in_a_command_is_not_a_parameter() {
+        let line = ["train.py", "--token", "abcdef", "hunter=s3cret!", "--lr", "0.1", "pass word=5"];
+        let shown: Vec<String> = Parameter::all(line).into_iter().map(|p| format!("{} {}", p.name, p.value)).collect();
+        assert_eq!(shown, ["hunter 3", "lr 0.1", "#3 5"]);
     }
 
     #[test]

@@ -64,6 +64,15 @@ pub struct GpuLoad {
     pub kernel_s: f64,
 }
 
+/// A sweep: one training with several parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweepPlan {
+    /// Distinguishes the sweeps of a schedule.
+    pub name: String,
+    /// The direction in which the metric improves, which a trial that gets worse does not show.
+    pub direction: Direction,
+}
+
 /// A job before its noise is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobPlan {
@@ -107,6 +116,8 @@ pub struct JobPlan {
     pub shown: Option<LearningCurve>,
     /// The curve of an earlier run of the same training that the governor observed to its end.
     pub before: Option<LearningCurve>,
+    /// The sweep of which it is a trial.
+    pub sweep: Option<SweepPlan>,
     /// What goes wrong with it.
     pub fault: Option<Fault>,
     /// Contents of its log.
@@ -117,6 +128,12 @@ impl JobPlan {
     /// The deadline in seconds after the start, if the governor knows it.
     pub fn known_deadline_s(&self) -> Option<f64> {
         self.deadline_s.filter(|_| self.reports.deadline)
+    }
+
+    /// The direction in which the metric of its log improves.
+    pub fn direction(&self) -> Direction {
+        let shown = || self.shown.as_ref().unwrap_or(&self.curve).direction();
+        self.sweep.as_ref().map_or_else(shown, |sweep| sweep.direction)
     }
 
     /// Makes it a job on cores that are `times` as fast.

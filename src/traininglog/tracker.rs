@@ -5,7 +5,7 @@ use super::curve::History;
 use super::prior_run::PriorRun;
 use super::reader::{CountReading, ReadEvent, Reader, ReaderState, Sample, SeriesKey, View};
 use super::survey::{EXCERPT_MAX, excerpt};
-use crate::{Direction, Evaluation, Hints, Learning, Millis, Progress};
+use crate::{Direction, Estimate, Evaluation, Hints, Learning, Millis, Progress};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -166,6 +166,16 @@ impl Tracker {
     /// The latest values of the metric, oldest first, at most 60, for a sparkline.
     pub fn recent(&self) -> Vec<f64> {
         self.followed.history.recent()
+    }
+
+    /// The evaluations so far, thinned to a few dozen means, oldest first: progress units and value. Empty if the log counts nothing.
+    pub fn curve(&self) -> Vec<(f64, f64)> {
+        self.followed.history.points()
+    }
+
+    /// The value of the metric that is expected at the end of the training; `None` while there are too few evaluations.
+    pub fn expected_final(&self) -> Option<Estimate> {
+        self.followed.history.expected_final()
     }
 
     /// The line of the latest evaluation, truncated to 160 bytes.

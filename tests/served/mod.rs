@@ -220,6 +220,8 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         pinned: None,
         adopted: None,
         restarts: None,
+        parameters: std::sync::Arc::default(),
+        expected_final: None,
         notices: Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::rule::spelled;
 use super::{Adoption, Ended, Estimate, GpuUse, Health, Metric, Notice, Progress, Restarts, finite_option, word};
-use model::{EndedJob, JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
+use model::{EndedJob, Group, JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -35,6 +35,9 @@ pub struct Container {
     pub list: Option<String>,
     /// The evaluation function, once a value was read.
     pub metric: Option<Metric>,
+    /// Its sweep; omitted if it runs beside no other run of the same training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// Progress, from the log.
     pub progress: Option<Progress>,
     /// Whether metric and progress come from another node and nothing was read here since the job moved.
@@ -113,6 +116,7 @@ impl Container {
             health: Some(Health::of(job, status.now)),
             list: plan.and_then(|plan| plan.list).map(word),
             metric: Metric::of(job),
+            trial: Trial::of(job),
             progress: Progress::of(&observed.learning),
             is_carried: observed.learning.is_carried,
             work_left_cpu_s: job.forecast.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
@@ -185,6 +189,48 @@ fn why_its_share(job: &JobStatus, status: &NodeStatus) -> String {
         _ if short => format!("pinned to {pin}: the node has no more to give"),
         Reason::Bounded { wanted, .. } => format!("pinned to {pin} (wanted {wanted})"),
         _ => format!("pinned to {pin}"),
+    }
+}
+
+/// One run of a training that is started several times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Trial {
+    /// Identifies its sweep on this node.
+    pub group: String,
+    /// The name given to the sweep by `flowcon.group`; null if it was found by image and command.
+    pub group_name: Option<String>,
+    /// The numbers in its command, in order.
+    pub parameters: Vec<Parameter>,
+    /// The value of its metric that is expected at its end.
+    pub expected: Option<Estimate>,
+    /// Its evaluations so far, thinned, oldest first: progress units and value.
+    pub curve: Vec<[f64; 2]>,
+}
+
+/// A number in a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Parameter {
+    /// Name of the option, or `#1`.
+    pub name: String,
+    /// The number as written.
+    pub value: String,
+}
+
+impl Trial {
+    fn of(job: &JobStatus) -> Option<Trial> {
+        let trial = job.observed.trial.as_ref()?;
+        let parameter =
+            |parameter: &model::Parameter| Parameter { name: parameter.name.clone(), value: parameter.value.clone() };
+        Some(Trial {
+            group: trial.group.to_string(),
+            group_name: match &job.directives.group {
+                Group::Named(name) => Some(name.clone()),
+                Group::SameTraining | Group::Single => None,
+            },
+            parameters: job.parameters.iter().map(parameter).collect(),
+            expected: job.expected_final.and_then(|expected| Estimate::of(expected, 1.0)),
+            curve: trial.curve.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).map(|(x, y)| [*x, *y]).collect(),
+        })
     }
 }
 

@@ -17,7 +17,7 @@ mod rule;
 mod status;
 
 pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
-pub use container::{Container, ContainerList, Hold, Limit, Limits};
+pub use container::{Container, ContainerList, Hold, Limit, Limits, Parameter, Trial};
 pub use ended::{Ended, Restarts};
 pub use event::{Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};

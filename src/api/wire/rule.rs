@@ -27,6 +27,9 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
         Reason::Ranked { work, rank, of, .. } => {
             ("ranked", vec![("work_cpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)])
         }
+        Reason::Trial { units, rank, of, .. } => {
+            ("trial", vec![("units", *units), ("rank", *rank as f64), ("trials", *of as f64)])
+        }
         Reason::RankedOnGpu { gpu, work, rank, of, .. } => {
             let ranks =
                 [("gpu", f64::from(*gpu)), ("work_gpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)];

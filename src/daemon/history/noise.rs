@@ -61,6 +61,7 @@ fn turned(kept: &Sample, now: &Sample) -> bool {
 fn decided_otherwise(kept: &DecisionRecord, now: &DecisionRecord) -> bool {
     let milestone = |reason: &Reason| match reason {
         Reason::Ranked { milestone, .. } | Reason::RankedOnGpu { milestone, .. } => Some(milestone.clone()),
+        Reason::Trial { standing, .. } => Some(standing.to_string().into()),
         _ => None,
     };
     std::mem::discriminant(&kept.reason) != std::mem::discriminant(&now.reason)

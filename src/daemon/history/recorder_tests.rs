@@ -49,6 +49,8 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
         pinned: None,
         adopted: None,
         restarts: None,
+        parameters: std::sync::Arc::default(),
+        expected_final: None,
         directives: std::sync::Arc::default(),
         notices: Vec::new(),
     }

@@ -6,7 +6,7 @@ use bollard::models::{
     ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, DeviceRequest, HostConfig, MountPoint,
 };
 use model::time::unix_nanos;
-use model::{ContainerId, EngineLimits, TrainingId};
+use model::{ContainerId, EngineLimits, Parameter, TrainingId};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,8 @@ pub struct EngineContainer {
     pub has_health_check: bool,
     /// Identifies its training, by image and command.
     pub training: TrainingId,
+    /// The numbers in its command.
+    pub parameters: Vec<Parameter>,
     /// How often its engine has restarted it since it was last started by somebody.
     pub restarts: u32,
 }
@@ -139,11 +141,13 @@ impl EngineContainer {
         let config = found.config.unwrap_or_default();
         let words = config.image.iter().chain(&found.path).chain(found.args.iter().flatten());
         let training = TrainingId::of(words.map(String::as_str));
+        let parameters = Parameter::all(found.args.iter().flatten().map(String::as_str));
         let has_podman_hook = engine == EngineName::Podman
             && asks_podmans_hook(config.env.as_deref().unwrap_or_default())
             && PODMAN_HOOKS.iter().any(|hook| Path::new(hook).exists());
         let check = config.healthcheck.and_then(|check| check.test).unwrap_or_default();
         Ok(EngineContainer {
+            parameters,
             name: plain_name(found.name.as_deref().unwrap_or(&id)),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
             pid,

@@ -3,6 +3,7 @@
 //! Guarantees: a record is complete or missing; only the daemon's user can read or write it; records of another boot or another version are
 //! ignored.
 
+use model::Parameter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -38,6 +39,9 @@ pub struct ScopeRecord {
     pub directories: Vec<PathBuf>,
     /// Id of its training.
     pub training: Option<String>,
+    /// The numbers in its command.
+    #[serde(default)]
+    pub parameters: Vec<Parameter>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -127,6 +131,7 @@ mod tests {
             cgroup: "flowcon-mnist".to_owned(),
             directories: vec!["/sys/fs/cgroup/cpu/flowcon-mnist".into()],
             training: None,
+            parameters: Vec::new(),
         }
     }
 

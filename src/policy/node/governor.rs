@@ -14,7 +14,7 @@
 
 use super::allocation::{self, Allocation, Demand};
 use super::backoff::Backoff;
-use super::balanced::{self, Decisions};
+use super::balanced::{self, Decisions, Sweeps};
 use super::capacity::{Capacities, CapacityMemory, CapacityMeter};
 use super::decision::Decision;
 use super::diff::differs;
@@ -45,6 +45,9 @@ pub struct Governor {
     backoff: Backoff,
     #[serde(default)]
     capacity: CapacityMeter,
+    /// Under the default policy.
+    #[serde(default)]
+    sweeps: Sweeps,
     last_tick: Option<Millis>,
     /// Whether the last tick fell into a control period.
     #[serde(default)]
@@ -69,6 +72,7 @@ impl Governor {
             remembered: Recollection::default(),
             backoff,
             capacity: CapacityMeter::default(),
+            sweeps: Sweeps::default(),
             last_tick: None,
             plain: false,
         }
@@ -236,7 +240,7 @@ impl Governor {
                     })
                     .collect();
                 let Decisions { decisions, wait } =
-                    balanced::decide(observation, domains, &mut entries, &self.settings);
+                    balanced::decide(observation, domains, &mut entries, &mut self.sweeps, &self.settings);
                 Decided { decisions, interval: None, at_most: wait }
             }
         }

@@ -4,9 +4,9 @@
 use super::testing::{container, node};
 use super::{Governor, check, diff};
 use model::{
-    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, Gain,
-    GrowthThreshold, Hold, HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure,
-    PrintedMean, Progress, ProgressUnit, Quota, RunState, Share,
+    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Direction, Enforcement, Estimate,
+    Gain, GrowthThreshold, Hold, HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings,
+    Pressure, PrintedMean, Progress, ProgressUnit, Quota, RunState, Share, Trial,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -98,6 +98,12 @@ prop_compose! {
         c.learning.gain = gain.map(|amount| Gain { amount, from: Millis(0), to: Millis(0) });
         c.learning.printed = gain.map(|mean| PrintedMean { mean, largest: mean.abs() });
         c.learning.confidence = 1.0;
+        c.learning.direction = Some(if id % 4 < 3 { Direction::Down } else { Direction::Up });
+        c.learning.metric = Some("loss".to_owned());
+        c.trial = rate.zip(gain).map(|(x, y)| Trial {
+            group: format!("{}", id % 2).into(),
+            curve: vec![(x, y), (current, weight), (2.0 * current, min)].into(),
+        });
         c.learning.progress =
             Some(Progress { unit: ProgressUnit::Step, current, total, at: Millis(0) });
         c.learning.units_per_second = rate;

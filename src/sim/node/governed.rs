@@ -11,7 +11,8 @@ use health::{HealthMeter, Prospects};
 use model::sharing::Claim;
 use model::{
     Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, Evaluation, Gpu, GpuUse, Hints, LimitChange,
-    Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, Usage, WorkForecast,
+    Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, Trial, Usage,
+    WorkForecast,
 };
 use policy::{Governor, GpuJob, Holdback, diff};
 use std::collections::{BTreeMap, VecDeque};
@@ -243,8 +244,8 @@ impl Governed {
 
 impl Container {
     fn new(number: usize, job: &Job, learned: Option<Learned>) -> Container {
-        let shown = job.plan.shown.as_ref().unwrap_or(&job.plan.curve);
-        let hints = Hints { metric: Some("loss".to_owned()), direction: Some(shown.direction()), ..Hints::default() };
+        let hints =
+            Hints { metric: Some("loss".to_owned()), direction: Some(job.plan.direction()), ..Hints::default() };
         let Learned { tracker, cost_per_unit } = learned.unwrap_or_else(|| {
             let mut tracker = Tracker::new(&hints);
             tracker.use_prior_runs(prior_run(&hints, job).into_iter().collect());
@@ -294,6 +295,10 @@ impl Container {
             limits: self.limits,
             original: self.original,
             learning,
+            trial: plan
+                .sweep
+                .as_ref()
+                .map(|sweep| Trial { group: sweep.name.as_str().into(), curve: self.tracker.curve().into() }),
             ..ContainerObservation::new(self.id.as_str())
         };
         let due_cores = self.share.map(|share| share * cores);

@@ -3,10 +3,11 @@
 //! - `fixed-3` is FlowCon's §5.3: VAE at 0 s, MNIST (PyTorch) at 40 s, MNIST (TensorFlow) at 80 s. The sizes follow from the published
 //!   overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s.
 //! - `random-N` is its §5.4 and §5.5: N jobs that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves.
+//! - `sweep-16`, `sweep-unseen-16`: sixteen trials of one training, with measured curves ([`super::sweep`]).
 //! - `gpu-4`: four trainings that start within a minute and each take 30 ..= 220 s alone on the one GPU, which is busy for 96 % of that
 //!   time.
 
-use super::NodeShape;
+use super::{NodeShape, sweep};
 use crate::curve::{LearningCurve, RateStage, Shape};
 use crate::fault::{Fault, FaultKind};
 use crate::job::{GpuLoad, JobPlan, Reports, Waits};
@@ -14,7 +15,8 @@ use crate::random::Stream;
 use model::{Bounds, Bytes, CpuWeight, ProgressUnit};
 
 /// The schedules.
-pub const BUILT_IN: [&str; 5] = ["fixed-3", "random-5", "random-10", "random-15", "gpu-4"];
+pub const BUILT_IN: [&str; 7] =
+    ["fixed-3", "random-5", "random-10", "random-15", "gpu-4", "sweep-16", "sweep-unseen-16"];
 
 /// Suffixes of a schedule's name, with their effects.
 pub const VARIATIONS: [(&str, &str); 15] = [
@@ -60,6 +62,7 @@ enum Schedule {
     FixedThree,
     Random(usize),
     Gpu(usize),
+    Sweep { unseen: bool },
 }
 
 /// A built-in schedule with its variations.
@@ -75,7 +78,8 @@ impl BuiltIn {
         let Some((schedule, variations)) = split(name, &BUILT_IN)? else { return Ok(None) };
         let count = |kind: &str| schedule.strip_prefix(kind).and_then(|count| count.parse().ok());
         let random = count("random-").map(Schedule::Random);
-        let schedule = random.or(count("gpu-").map(Schedule::Gpu)).unwrap_or(Schedule::FixedThree);
+        let sweep = schedule.strip_prefix("sweep-").map(|kind| Schedule::Sweep { unseen: kind.starts_with("unseen") });
+        let schedule = random.or(sweep).or(count("gpu-").map(Schedule::Gpu)).unwrap_or(Schedule::FixedThree);
         Ok(Some(BuiltIn { schedule, variations }))
     }
 
@@ -89,6 +93,7 @@ impl BuiltIn {
                 (0..count).map(|number| random_job(number, START_WITHIN_S, node, draws)).collect()
             }
             Schedule::Gpu(count) => (0..count).map(|number| gpu_job(number, node, draws)).collect(),
+            Schedule::Sweep { unseen } => sweep::trials(unseen, node, seed, draws),
             Schedule::FixedThree => fixed_three(node),
         };
         self.variations.apply(&mut plans, node, seed);
@@ -168,6 +173,7 @@ pub(crate) fn job(
         shown: None,
         before: None,
         fault: None,
+        sweep: None,
         reports: Reports::default(),
     }
 }

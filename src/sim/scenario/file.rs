@@ -180,6 +180,7 @@ fn plan(template: &JobTemplate, copy: usize, node: &NodeShape, draws: &mut Strea
         shown: template.shown.clone(),
         before: template.before.clone(),
         fault: None,
+        sweep: None,
         reports: template.reports,
         gpu: None,
     };

@@ -4,6 +4,7 @@
 
 mod builtin;
 mod file;
+mod sweep;
 
 use super::job::{Job, JobPlan};
 use super::random::Stream;

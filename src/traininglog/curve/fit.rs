@@ -127,6 +127,12 @@ impl<'a> Fit<'a> {
         (quality, quantiles(ahead))
     }
 
+    /// Returns the improvement at `total`, or the asymptote if the total is unknown.
+    pub(super) fn final_value(&self, total: Option<f64>) -> Estimate {
+        let end = total.map(|total| (total - self.start).max(0.0));
+        quantiles(self.candidates.iter().map(|c| (c.final_value(end), c.weight)).collect())
+    }
+
     fn mean(&self, value: impl Fn(&Candidate) -> f64) -> f64 {
         self.candidates.iter().map(|candidate| candidate.weight * value(candidate)).sum()
     }

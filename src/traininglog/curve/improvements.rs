@@ -69,7 +69,7 @@ impl Improvements {
     }
 
     /// Returns the printed value that belongs to an improvement, if a value was printed.
-    fn value_of(&self, direction: Direction, improvement: f64) -> Option<f64> {
+    pub(super) fn value_of(&self, direction: Direction, improvement: f64) -> Option<f64> {
         let first = self.first?;
         Some(match direction {
             Direction::Down => first - improvement,
@@ -105,6 +105,11 @@ impl Improvements {
     /// The points of all segments, oldest first.
     pub(super) fn whole(&self) -> impl Iterator<Item = &Point> {
         self.earlier.iter().chain(self.series.points())
+    }
+
+    /// The same as units and values.
+    pub(super) fn points(&self, direction: Direction) -> impl Iterator<Item = (f64, f64)> {
+        self.whole().filter_map(move |point| Some((point.x, self.value_of(direction, point.y)?)))
     }
 
     /// Begins a new curve because the counter started again; keeps the range.

@@ -3,7 +3,7 @@
 use crate::number;
 use model::{
     Condition, Direction, End, EventKind, Hold, List, Millis, PolicyName, ProgressUnit, Reason, RunState, Runtime,
-    Share,
+    Share, TrialStanding,
 };
 
 /// Defines a code for each value: its index in the table.
@@ -180,6 +180,11 @@ pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
             let ranks = place(*rank) * RANKS + place(*of);
             CodedReason { rule: 11, a: Some(packed(*work)), b: Some(ranks), text: Some(milestone) }
         }
+        Reason::Trial { standing, units, rank, of } => {
+            let standing = TrialStanding::ALL.iter().position(|known| known == standing).unwrap_or(0);
+            let ranks = (place(standing) * RANKS + place(*rank)) * RANKS + place(*of);
+            numbers(15, packed(*units), Some(ranks))
+        }
         Reason::RankedOnGpu { gpu, milestone, work, rank, of } => {
             let ranks = (i64::from(*gpu) * RANKS + place(*rank)) * RANKS + place(*of);
             CodedReason { rule: 13, a: Some(packed(*work)), b: Some(ranks), text: Some(milestone) }
@@ -205,6 +210,12 @@ pub(super) fn reason(rule: i64, a: Option<i64>, b: Option<i64>, text: Option<Str
             milestone: text?.into(),
             work: unpacked(a?),
             rank: usize::try_from(b? / RANKS).ok()?,
+            of: usize::try_from(b? % RANKS).ok()?,
+        },
+        15 => Reason::Trial {
+            standing: *TrialStanding::ALL.get(usize::try_from(b? / RANKS / RANKS).ok()?)?,
+            units: unpacked(a?),
+            rank: usize::try_from(b? / RANKS % RANKS).ok()?,
             of: usize::try_from(b? % RANKS).ok()?,
         },
         13 => Reason::RankedOnGpu {
@@ -304,6 +315,7 @@ mod tests {
             Reason::Bounded { wanted: Share::ALL, bound: Share::clamped(0.3) },
             Reason::Held { why: "somebody else set cpu.weight to 40".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
+            Reason::Trial { standing: TrialStanding::Behind, units: 14.0, rank: 16, of: 1000 },
             Reason::RankedOnGpu { gpu: 7, milestone: "completion".into(), work: 35_999.0, rank: 2, of: 1000 },
         ];
         for known in reasons {

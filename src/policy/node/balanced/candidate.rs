@@ -1,6 +1,7 @@
 //! A container that competes for its domain's cores or for its GPU.
 
 use super::milestone::Milestone;
+use super::sweep::{Place, Standing};
 
 /// A ranked container.
 pub(super) struct Candidate {
@@ -17,6 +18,10 @@ pub(super) struct Candidate {
     pub(super) is_wasteful: bool,
     /// Whether a turn would show that.
     pub(super) needs_turn: bool,
+    /// Its place in its sweep.
+    pub(super) place: Option<Place>,
+    /// The work after which to decide again: to the milestone, or to the next rung of its sweep.
+    pub(super) work_ahead: f64,
 }
 
 /// A container that competes, by what it is ranked by.
@@ -28,9 +33,17 @@ pub(super) enum Ranked {
 }
 
 impl Candidate {
+    /// Makes it a trial of a sweep; `per_unit` is the cost of a unit.
+    pub(super) fn in_sweep(self, standing: Option<Standing>, per_unit: f64) -> Candidate {
+        let to_next_rung = standing.and_then(|standing| standing.work_to_next_rung(per_unit));
+        let work_ahead = to_next_rung.map_or(self.work_ahead, |work| self.work_ahead.min(work));
+        Candidate { place: standing.and_then(|standing| standing.place()), work_ahead, ..self }
+    }
+
     /// A candidate of which nothing else is known.
     pub(super) fn new(milestone: Milestone, reliability: f64, usable: f64) -> Candidate {
         Candidate {
+            work_ahead: milestone.work,
             milestone,
             reliability,
             usable,
@@ -38,6 +51,7 @@ impl Candidate {
             is_measured: false,
             is_wasteful: false,
             needs_turn: false,
+            place: None,
         }
     }
 }

@@ -40,6 +40,8 @@
 //! Where a job wastes CPU beside others ([`waste`]), or only a turn of the best one can show it, the exponent is 32: one job at a time gets
 //! nearly everything. Where it does, a job that has just started and printed nothing counts as a short one ([`newcomer`]).
 //!
+//! Trials of one training compete by their results instead of their work ([`sweep`]).
+//!
 //! Jobs with low parallelism have a drawback: the longest of them could run alone in the end on a half idle domain. So such a job is
 //! *critical* if its work takes about as long as that of all jobs together: it comes first, with two equal shares at most.
 //!
@@ -87,6 +89,7 @@ mod newcomer;
 mod parallelism;
 mod pool;
 mod reliability;
+mod sweep;
 #[cfg(test)]
 mod testing;
 mod waste;
@@ -106,6 +109,8 @@ use newcomer::Newcomer;
 use parallelism::Parallelism;
 use reliability::Reliability;
 use serde::{Deserialize, Serialize};
+use sweep::Standing;
+pub(super) use sweep::Sweeps;
 use waste::Waste;
 use work::WorkMeter;
 
@@ -154,13 +159,15 @@ pub(super) struct Entry<'a> {
     pub(super) kept: f64,
     /// What it has used on GPUs so far.
     pub(super) gpu_used: Option<GpuUsed>,
+    /// How it stands in its sweep.
+    standing: Option<Standing>,
     /// Its candidate on the GPU that limits it.
     on_gpu: Option<Candidate>,
 }
 
 impl<'a> Entry<'a> {
     pub(super) fn new(memory: &'a mut Memory, list: List, kept: f64, gpu_used: Option<GpuUsed>) -> Self {
-        Entry { memory, list, kept, gpu_used, on_gpu: None }
+        Entry { memory, list, kept, gpu_used, standing: None, on_gpu: None }
     }
 }
 
@@ -181,8 +188,12 @@ pub(super) fn decide(
     node: &NodeObservation,
     domains: &[Domain],
     entries: &mut [Entry<'_>],
+    sweeps: &mut Sweeps,
     settings: &PolicySettings,
 ) -> Decisions {
+    if settings.sweeps {
+        sweeps.standings(node).into_iter().for_each(|(index, standing)| entries[index].standing = Some(standing));
+    }
     let contests: Vec<Contest<'_>> =
         domains.iter().map(|domain| Contest::new(node, domain, entries, settings)).collect();
     offer(node, domains, &contests, entries);
@@ -200,7 +211,7 @@ pub(super) fn decide(
     }
     for contest in &contests {
         for (member, &index) in contest.domain.members.iter().enumerate() {
-            contest.decide(member, &node.containers[index], entries[index].on_gpu.as_ref(), &mut decisions[index]);
+            contest.decide(member, &node.containers[index], &entries[index], &mut decisions[index]);
         }
     }
     Decisions { decisions, wait }
@@ -234,7 +245,7 @@ impl Memory {
         &mut self,
         container: &ContainerObservation,
         node: &NodeObservation,
-        (kept, gpu_used): (f64, Option<GpuUsed>),
+        (kept, gpu_used, standing): (f64, Option<GpuUsed>, Option<Standing>),
         (equal, most, left): (f64, f64, f64),
         settings: &PolicySettings,
     ) -> Option<Ranked> {
@@ -266,12 +277,12 @@ impl Memory {
         // leave it more.
         let cores = usable.max(1.0).min(equal / left);
         if let Some(on_gpu) = gpu_used.and_then(|used| self.gpu.rank(container, node, used, cores, settings)) {
-            return Some(Ranked::OnGpu(on_gpu));
+            return Some(Ranked::OnGpu(Candidate { place: standing.and_then(|trial| trial.place()), ..on_gpu }));
         }
         let reliability = self.reliability.after(&work, &milestone);
         // At least an equal share, even if the measured parallelism is wrong.
         let usable = usable.max(equal);
-        let known = Candidate::new(milestone, reliability, usable);
+        let known = Candidate::new(milestone, reliability, usable).in_sweep(standing, work.per_unit);
         Some(Ranked::OnCpu(Candidate { is_measured: work.is_measured, is_wasteful, needs_turn, ..known }))
     }
 }
@@ -296,7 +307,8 @@ impl<'a> Contest<'a> {
             .map(|(member, (&index, &equal))| {
                 let (container, entry) = (&node.containers[index], &mut entries[index]);
                 let cores = (equal, domain.most(member, container), domain.left);
-                match entry.memory.rank(container, node, (entry.kept, entry.gpu_used), cores, settings)? {
+                let used = (entry.kept, entry.gpu_used, entry.standing);
+                match entry.memory.rank(container, node, used, cores, settings)? {
                     Ranked::OnCpu(candidate) => Some(candidate),
                     Ranked::OnGpu(candidate) => {
                         entry.on_gpu = Some(candidate);
@@ -320,6 +332,7 @@ impl<'a> Contest<'a> {
         if candidates.iter().flatten().any(|candidate| candidate.is_wasteful) {
             candidates.iter_mut().zip(newcomers).filter(|(ranked, _)| ranked.is_none()).for_each(|(c, new)| *c = new);
         }
+        sweep::hand_out(&mut candidates, sharpness);
         let given = pool::divide(domain, &candidates, &plain, (floor, sharpness));
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -346,7 +359,7 @@ impl<'a> Contest<'a> {
     fn wait(&self, now: Millis, entries: &[Entry<'_>], interval: Millis) -> Millis {
         let favoured = || (0..self.given.len()).filter(|&member| self.is_favoured(member));
         let seconds = favoured()
-            .filter_map(|member| Some(self.candidates[member].as_ref()?.milestone.work / self.given[member]))
+            .filter_map(|member| Some(self.candidates[member].as_ref()?.work_ahead / self.given[member]))
             .fold(f64::INFINITY, f64::min);
         // The parallelism of a job that is favoured for the first time is unknown until it can be measured.
         let measured_soon =
@@ -360,25 +373,22 @@ impl<'a> Contest<'a> {
         Millis(half_way).max(soonest(interval)).min(first_measurement)
     }
 
-    fn decide(
-        &self,
-        member: usize,
-        container: &ContainerObservation,
-        on_gpu: Option<&Candidate>,
-        decision: &mut Decision,
-    ) {
+    fn decide(&self, member: usize, container: &ContainerObservation, entry: &Entry<'_>, decision: &mut Decision) {
         let candidate = self.candidates[member].as_ref();
         let is_favoured = candidate.is_some() && self.given[member] >= self.entitled[member];
         decision.role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
         // The allocation multiplies by the importance again, so it is divided out here.
         decision.limit = self.given[member] / self.domain.cores / importance(container);
-        decision.reason = match (candidate, on_gpu) {
+        decision.reason = match (candidate, entry.on_gpu.as_ref()) {
             (_, Some(on_gpu)) => gpu::reason(on_gpu, &decision.gpus),
-            (Some(Candidate { milestone, .. }), None) => Reason::Ranked {
-                milestone: milestone.name.into(),
-                work: milestone.work,
-                rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
-                of: self.order.len(),
+            (Some(Candidate { milestone, place, .. }), None) => match entry.standing.filter(|_| place.is_some()) {
+                Some(trial) => trial.reason(),
+                None => Reason::Ranked {
+                    milestone: milestone.name.into(),
+                    work: milestone.work,
+                    rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
+                    of: self.order.len(),
+                },
             },
             (None, None) if is_broken(container) => Reason::Broken { condition: container.health.condition },
             (None, None) => Reason::Unranked,

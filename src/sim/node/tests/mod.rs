@@ -33,6 +33,7 @@ fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
         shown: None,
         before: None,
         fault: None,
+        sweep: None,
         reports: Reports::default(),
     }
 }

@@ -1,0 +1,136 @@
+//! The page of `flowctl sweep`. Pure.
+
+use super::Sweep;
+use crate::{health, status};
+use api::wire::{Container, Estimate, Parameter};
+use std::fmt::Write as _;
+use term::screen::{Look, Tone};
+use term::table::{Cell, Column, table};
+use term::text::{self, clean};
+
+/// Parameters in one table; more would leave no room for the results.
+const PARAMETERS_AT_MOST: usize = 6;
+
+pub(super) fn page(sweeps: &[Sweep<'_>], look: &Look) -> String {
+    if sweeps.is_empty() {
+        return "No sweep runs: jobs with the same image and command but for numbers, or with one flowcon.group, are one.\n".to_owned();
+    }
+    let pages: Vec<String> = sweeps.iter().map(|sweep| one(sweep, look)).collect();
+    pages.join("\n")
+}
+
+fn one(sweep: &Sweep<'_>, look: &Look) -> String {
+    let mut page = format!("{}\n", look.paint(Tone::Bold, &look.fit(&title(sweep))));
+    for line in [favourite(sweep), cost(sweep)].into_iter().flatten() {
+        let _ = writeln!(page, "{}", look.wrapped(&line, 0));
+    }
+    let differing = differing(&sweep.trials);
+    let mut columns = vec![Column::elastic("TRIAL", 8), Column::right("VALUE"), Column::right("EXPECTED")];
+    if look.columns.is_none() {
+        columns.push(Column::right("80% RANGE"));
+    }
+    columns.extend([
+        Column::left("PROGRESS"),
+        Column::right("LEFT"),
+        Column::right("SHARE"),
+        Column::right("CPU TIME"),
+    ]);
+    columns.push(Column::elastic("PARAMETERS", 10));
+    columns.push(Column::elastic("WHY", 9));
+    let rows: Vec<Vec<Cell>> = sweep.trials.iter().map(|trial| row(trial, &differing, look)).collect();
+    page.push_str(&table(&columns, &rows, look));
+    page
+}
+
+/// `sweep lr: 16 trials, 10 run and 6 ended · val_loss ↓`.
+fn title(sweep: &Sweep<'_>) -> String {
+    let ended = sweep.trials.iter().filter(|trial| trial.ended.is_some()).count();
+    let running = sweep.trials.len() - ended;
+    let counts = if ended == 0 { format!("{running} run") } else { format!("{running} run, {ended} ended") };
+    let metric = sweep.trials.iter().find_map(|trial| trial.metric.as_ref());
+    let metric = metric.map_or_else(String::new, |metric| {
+        let better = match metric.direction.as_deref() {
+            Some("up") => ", larger is better",
+            Some("down") => ", smaller is better",
+            _ => "",
+        };
+        format!(" · {}{better}", clean(metric.name.as_deref().unwrap_or("value")))
+    });
+    format!("sweep {}: {} ({counts}){metric}", sweep.name, text::count(sweep.trials.len(), "trial"))
+}
+
+/// The trial of which the best result is expected, and when it will be complete.
+fn favourite(sweep: &Sweep<'_>) -> Option<String> {
+    let best = sweep.trials.first().filter(|best| best.metric.is_some())?;
+    let name = clean(&best.name);
+    if best.ended.is_some() {
+        return Some(format!("best: {name} with {}; it has ended", text::value(best.metric.as_ref()?.value)));
+    }
+    let expected = best.trial.as_ref()?.expected.as_ref();
+    let value =
+        expected.map_or_else(|| text::value(best.metric.as_ref()?.value).into(), |expected| Some(likely(expected)))?;
+    let left = best.progress.as_ref().and_then(|progress| progress.remaining_s.as_ref());
+    let when = left.map_or_else(String::new, |left| format!(", complete in ~{}", text::duration(left.likely)));
+    Some(format!("likely best: {name} with {value}{when}"))
+}
+
+fn cost(sweep: &Sweep<'_>) -> Option<String> {
+    let used: Vec<f64> = sweep.trials.iter().filter_map(|trial| trial.cpu_time_s).collect();
+    (!used.is_empty()).then(|| format!("CPU time so far: {}", text::duration(used.iter().sum())))
+}
+
+fn likely(expected: &Estimate) -> String {
+    text::number_text(expected.likely)
+}
+
+fn row(trial: &Container, differing: &[usize], look: &Look) -> Vec<Cell> {
+    let has_ended = trial.ended.is_some();
+    let (tone, value) = match &trial.metric {
+        Some(metric) if has_ended => (Tone::Dim, text::value(metric.value)),
+        Some(metric) => {
+            let (tone, mark) = health::trend(metric);
+            (tone, format!("{} {mark}", text::value(metric.value)))
+        }
+        None => (Tone::Dim, "-".to_owned()),
+    };
+    let expected = trial.trial.as_ref().and_then(|trial| trial.expected.as_ref()).filter(|_| !has_ended);
+    let mut row = vec![status::name(trial), Cell::new(tone, &value), Cell::or_dash(expected.map(likely))];
+    if look.columns.is_none() {
+        let range = |expected: &Estimate| {
+            let high = expected.high.map_or_else(|| "?".to_owned(), text::number_text);
+            format!("{} to {high}", text::number_text(expected.low))
+        };
+        row.push(Cell::or_dash(expected.map(range)));
+    }
+    let left = trial.progress.as_ref().and_then(|progress| progress.remaining_s.as_ref());
+    row.extend([
+        status::progress(trial),
+        Cell::or_dash(left.map(|left| format!("~{}", text::duration(left.likely)))),
+        Cell::or_dash(trial.share.map(text::percent)),
+        Cell::or_dash(trial.cpu_time_s.map(text::duration)),
+        Cell::plain(&parameters(trial, differing)),
+        Cell::plain(&trial.ended.as_ref().map_or_else(|| trial.why.clone(), |end| end.text.clone())),
+    ]);
+    row
+}
+
+fn parameters_of(trial: &Container) -> &[Parameter] {
+    trial.trial.as_ref().map_or(&[], |trial| &trial.parameters)
+}
+
+/// The places of the parameters that are not equal in all trials.
+fn differing(trials: &[&Container]) -> Vec<usize> {
+    let most = trials.iter().map(|trial| parameters_of(trial).len()).max().unwrap_or(0);
+    let differs = |place: &usize| {
+        let first = trials.first().and_then(|trial| parameters_of(trial).get(*place));
+        trials.iter().any(|trial| parameters_of(trial).get(*place) != first)
+    };
+    (0..most).filter(differs).take(PARAMETERS_AT_MOST).collect()
+}
+
+/// `lr=0.1 depth=18`, only those that differ.
+fn parameters(trial: &Container, differing: &[usize]) -> String {
+    let shown = differing.iter().filter_map(|place| parameters_of(trial).get(*place));
+    let shown: Vec<String> = shown.map(|parameter| format!("{}={}", parameter.name, parameter.value)).collect();
+    clean(&shown.join(" "))
+}
