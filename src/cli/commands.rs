@@ -1,7 +1,7 @@
 //! The commands that query or control the daemon.
 
 use super::top::jobs::{self, Order, SortKey};
-use super::{explain, history, ps, status};
+use super::{explain, history, ps, status, sweep};
 use api::client::{Client, ClientError, segment};
 use api::wire::{AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status};
 use clap::{Args, ValueEnum};
@@ -108,6 +108,9 @@ pub(crate) struct StatusArgs {
     /// Reverse the sort order
     #[arg(long, short, requires = "sort")]
     reverse: bool,
+    /// Show one row for each sweep instead of its trials
+    #[arg(long)]
+    group: bool,
     #[command(flatten)]
     repeat: Repeat,
 }
@@ -122,7 +125,13 @@ pub(crate) async fn status(client: &Client, args: &StatusArgs, screen: &Screen) 
             status.containers = rows.into_iter().map(|row| status.containers[row].clone()).collect();
         }
         let now = when::now_unix_ms();
-        screen.rendered(&status, &status.containers, |look| status::page(&status, look, now))
+        screen.rendered(&status, &status.containers, |look| {
+            if args.group {
+                let containers = sweep::collapsed(&status.containers);
+                return status::page(&Status { containers, ..status.clone() }, look, now);
+            }
+            status::page(&status, look, now)
+        })
     })
     .await
 }

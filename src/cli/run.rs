@@ -56,6 +56,9 @@ pub(crate) struct RunArgs {
     /// logout, unless the user lingers: loginctl enable-linger.
     #[arg(long, short = 'd')]
     detach: bool,
+    /// The sweep of which it is a trial: the same as --label flowcon.group=NAME
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     /// A label, as for a container; flowcon.enable=true is implied
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -296,6 +299,7 @@ async fn prepare(
     let admitted = handshake.admit(pid, manager.entrances()).await?;
     manager.place(pid, args.require_cgroup).await?;
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
+    labels.extend(args.group.iter().map(|group| ("flowcon.group".to_owned(), group.clone())));
     labels.entry("flowcon.enable".to_owned()).or_insert_with(|| "true".to_owned());
     let command = registered::words_sent(&args.command);
     let needs_cgroup = manager.missing().is_some();

@@ -4,12 +4,13 @@ mod page;
 
 use super::commands::{Repeat, repeat};
 use api::client::Client;
-use api::wire::{Container, Status};
+use api::wire::{Container, Progress, Status};
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use term::exit::{Exit, Failure};
 use term::screen::Screen;
-use term::text::clean;
+use term::text::{self, clean};
 
 /// Show the trials of a sweep, the best first: jobs with the same image and command but for numbers, or with one flowcon.group
 #[derive(Args, Debug)]
@@ -78,14 +79,56 @@ impl<'a> Sweep<'a> {
         Sweep { name, trials }
     }
 
+    /// The sweep as if it were one job: what its trials have together, and the metric of the best one.
+    fn as_row(&self) -> Container {
+        let sum =
+            |of: fn(&Container) -> Option<f64>| self.trials.iter().filter_map(|trial| of(trial)).reduce(|a, b| a + b);
+        let parts = || self.trials.iter().filter_map(|trial| trial.progress.as_ref()?.fraction);
+        let count = parts().count() as f64;
+        let left = self.trials.iter().filter_map(|trial| trial.progress.as_ref()?.remaining_s);
+        let last = left.reduce(|a, b| if b.likely > a.likely { b } else { a });
+        let best = self.trials[0];
+        Container {
+            name: format!("{} ({})", self.name, text::count(self.trials.len(), "trial")),
+            metric: best.metric.clone(),
+            progress: best.progress.as_ref().map(|progress| Progress {
+                fraction: (count > 0.0).then(|| parts().sum::<f64>() / count),
+                remaining_s: last,
+                ..progress.clone()
+            }),
+            share: sum(|trial| trial.share),
+            limit: sum(|trial| trial.limit),
+            cpu_used: sum(|trial| trial.cpu_used),
+            cpu_time_s: sum(|trial| trial.cpu_time_s),
+            why: format!("likely best: {}; `flowctl sweep {}`", clean(&best.name), self.name),
+            ..Container::default()
+        }
+    }
+
     fn is_called(&self, name: &str) -> bool {
         let is_trial = |trial: &&Container| trial.name == name || trial.id == name || trial.short_id == name;
         self.name == name || self.trials.iter().any(is_trial)
     }
 }
 
+/// The jobs with one row for each sweep instead of its trials, at the place of the first of them.
+pub(crate) fn collapsed(running: &[Container]) -> Vec<Container> {
+    let sweeps = sweeps(running, &[]);
+    let of = |container: &Container| container.trial.as_ref().map(|trial| trial.group.clone());
+    let mut shown = BTreeSet::new();
+    let row = |container: &Container| match of(container) {
+        Some(group) if !shown.insert(group.clone()) => None,
+        Some(group) => {
+            let sweep = sweeps.iter().find(|sweep| sweep.trials.iter().any(|trial| of(trial).as_ref() == Some(&group)));
+            Some(sweep.map_or_else(|| container.clone(), Sweep::as_row))
+        }
+        None => Some(container.clone()),
+    };
+    running.iter().filter_map(row).collect()
+}
+
 /// Sorts trials by what is expected of them at their end, the best first; those of which nothing is known come last.
-fn goal(trial: &Container) -> f64 {
+pub(crate) fn goal(trial: &Container) -> f64 {
     let Some(metric) = &trial.metric else { return f64::INFINITY };
     let has_ended = trial.ended.is_some();
     let expected = trial.trial.as_ref().and_then(|trial| trial.expected.as_ref()).filter(|_| !has_ended);

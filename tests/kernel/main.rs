@@ -22,6 +22,7 @@ mod scope;
 mod served;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweeps;
 mod top;
 mod uninstall;
 mod unprivileged;

@@ -25,19 +25,18 @@ fn one(sweep: &Sweep<'_>, look: &Look) -> String {
         let _ = writeln!(page, "{}", look.wrapped(&line, 0));
     }
     let differing = differing(&sweep.trials);
+    let is_wide = look.columns.is_none();
     let mut columns = vec![Column::elastic("TRIAL", 8), Column::right("VALUE"), Column::right("EXPECTED")];
-    if look.columns.is_none() {
+    if is_wide {
         columns.push(Column::right("80% RANGE"));
     }
-    columns.extend([
-        Column::left("PROGRESS"),
-        Column::right("LEFT"),
-        Column::right("SHARE"),
-        Column::right("CPU TIME"),
-    ]);
+    columns.extend([Column::left("PROGRESS"), Column::right("LEFT"), Column::right("SHARE")]);
+    if is_wide {
+        columns.push(Column::right("CPU TIME"));
+    }
     columns.push(Column::elastic("PARAMETERS", 10));
     columns.push(Column::elastic("WHY", 9));
-    let rows: Vec<Vec<Cell>> = sweep.trials.iter().map(|trial| row(trial, &differing, look)).collect();
+    let rows: Vec<Vec<Cell>> = sweep.trials.iter().map(|trial| row(trial, &differing, is_wide)).collect();
     page.push_str(&table(&columns, &rows, look));
     page
 }
@@ -83,7 +82,7 @@ fn likely(expected: &Estimate) -> String {
     text::number_text(expected.likely)
 }
 
-fn row(trial: &Container, differing: &[usize], look: &Look) -> Vec<Cell> {
+fn row(trial: &Container, differing: &[usize], is_wide: bool) -> Vec<Cell> {
     let has_ended = trial.ended.is_some();
     let (tone, value) = match &trial.metric {
         Some(metric) if has_ended => (Tone::Dim, text::value(metric.value)),
@@ -95,7 +94,7 @@ fn row(trial: &Container, differing: &[usize], look: &Look) -> Vec<Cell> {
     };
     let expected = trial.trial.as_ref().and_then(|trial| trial.expected.as_ref()).filter(|_| !has_ended);
     let mut row = vec![status::name(trial), Cell::new(tone, &value), Cell::or_dash(expected.map(likely))];
-    if look.columns.is_none() {
+    if is_wide {
         let range = |expected: &Estimate| {
             let high = expected.high.map_or_else(|| "?".to_owned(), text::number_text);
             format!("{} to {high}", text::number_text(expected.low))
@@ -107,7 +106,11 @@ fn row(trial: &Container, differing: &[usize], look: &Look) -> Vec<Cell> {
         status::progress(trial),
         Cell::or_dash(left.map(|left| format!("~{}", text::duration(left.likely)))),
         Cell::or_dash(trial.share.map(text::percent)),
-        Cell::or_dash(trial.cpu_time_s.map(text::duration)),
+    ]);
+    if is_wide {
+        row.push(Cell::or_dash(trial.cpu_time_s.map(text::duration)));
+    }
+    row.extend([
         Cell::plain(&parameters(trial, differing)),
         Cell::plain(&trial.ended.as_ref().map_or_else(|| trial.why.clone(), |end| end.text.clone())),
     ]);

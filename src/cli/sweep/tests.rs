@@ -51,6 +51,19 @@ fn trials_come_in_the_order_of_what_is_expected_of_them() {
 }
 
 #[test]
+fn a_group_is_one_row_with_what_its_trials_have_together() {
+    let with_share = |trial: Container| Container { share: Some(0.25), ..trial };
+    let single = Container { name: "vae".to_owned(), ..Container::default() };
+    let all =
+        [with_share(trial("lr-1", 0.5, Some(0.4), "0.1")), single, with_share(trial("lr-2", 0.4, Some(0.2), "0.2"))];
+    let rows = collapsed(&all);
+    let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["lr (2 trials)", "vae"]);
+    assert_eq!((rows[0].share, rows[0].metric.as_ref().and_then(|metric| metric.value)), (Some(0.5), Some(0.4)));
+    assert_eq!(rows[0].why, "likely best: lr-2; `flowctl sweep lr`");
+}
+
+#[test]
 fn larger_may_be_better_and_trials_without_a_value_come_last() {
     let up = |name: &str, value: Option<f64>| {
         let mut trial = trial(name, 0.0, None, "1");

@@ -1,6 +1,7 @@
 //! Sort keys and filter of a list of jobs, in `top` and in `status`. Pure.
 
 use crate::health;
+use crate::sweep::goal;
 use api::wire::Container;
 use clap::ValueEnum;
 use std::cmp::Ordering;
@@ -29,11 +30,13 @@ pub(crate) enum SortKey {
     Left,
     /// Start, oldest first
     Start,
+    /// Sweep, and the best trial of each first
+    Sweep,
 }
 
 impl SortKey {
     /// All keys, in the order of the columns.
-    pub(super) const ALL: [SortKey; 10] = [
+    pub(super) const ALL: [SortKey; 11] = [
         SortKey::Name,
         SortKey::Health,
         SortKey::Growth,
@@ -44,6 +47,7 @@ impl SortKey {
         SortKey::Progress,
         SortKey::Left,
         SortKey::Start,
+        SortKey::Sweep,
     ];
 
     /// The value of `--sort`.
@@ -59,6 +63,7 @@ impl SortKey {
             SortKey::Progress => "progress",
             SortKey::Left => "left",
             SortKey::Start => "start",
+            SortKey::Sweep => "sweep",
         }
     }
 
@@ -134,6 +139,10 @@ fn compare(a: &Container, b: &Container, order: Order) -> Ordering {
     if order.key == SortKey::Name {
         return directed(a.name.cmp(&b.name));
     }
+    let sweep = |container: &Container| container.trial.as_ref().map(|trial| trial.group.clone());
+    if let (SortKey::Sweep, Some(one), Some(other)) = (order.key, sweep(a), sweep(b)) {
+        return one.cmp(&other).then(directed(goal(a).total_cmp(&goal(b))));
+    }
     match (value(a, order.key), value(b, order.key)) {
         (Some(a), Some(b)) => directed(if order.key.is_descending() { b.total_cmp(&a) } else { a.total_cmp(&b) }),
         (Some(_), None) => Ordering::Less,
@@ -154,6 +163,7 @@ fn value(container: &Container, key: SortKey) -> Option<f64> {
         SortKey::Progress => container.progress.as_ref()?.fraction,
         SortKey::Left => container.progress.as_ref()?.remaining_s.map(|left| left.likely),
         SortKey::Start => Some(-container.uptime_s),
+        SortKey::Sweep => container.trial.as_ref().map(|_| 0.0),
     }
 }
 
@@ -195,8 +205,8 @@ mod tests {
 
     #[test]
     fn stepping_through_the_keys_wraps_around() {
-        assert_eq!(SortKey::Start.step(1), SortKey::Name);
-        assert_eq!(SortKey::Name.step(-1), SortKey::Start);
+        assert_eq!(SortKey::Sweep.step(1), SortKey::Name);
+        assert_eq!(SortKey::Name.step(-1), SortKey::Sweep);
     }
 
     #[test]
