@@ -59,7 +59,7 @@ impl Parameter {
             };
             option = (word.starts_with('-') && !word.contains('=')).then_some(word);
             let named = name.map(|name| name.trim_start_matches('-')).filter(|name| is_option(name));
-            for number in numbers(value).filter(|_| value.parse::<f64>().is_ok() || word != value || option.is_none()) {
+            for number in numbers(value) {
                 let name = named.map_or_else(|| format!("#{}", parameters.len() + 1), str::to_owned);
                 parameters.push(Parameter { name, value: number.to_owned() });
             }
@@ -157,7 +157,7 @@ mod tests {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
         let line = "python train.py --lr=1e-4 --seed 7 -n -3 model.depth=18 --amp out/run-12 --data set";
-        let pairs = [("lr", "1e-4"), ("seed", "7"), ("n", "-3"), ("model.depth", "18"), ("#5", "12")];
+        let pairs = [("lr", "1e-4"), ("seed", "7"), ("n", "-3"), ("model.depth", "18"), ("amp", "12")];
         assert_eq!(parameters(line), expected(&pairs));
         assert_eq!(parameters("train.py --name resnet18 0.5"), expected(&[("name", "18"), ("#2", "0.5")]));
     }

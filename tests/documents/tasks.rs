@@ -53,6 +53,12 @@ fn trials_of_a_sweep_run_two_at_a_time_or_all_together() {
         &[],
     );
     eventually("all of them run", SOON, || (names() == ["rate-0.01", "rate-0.03", "rate-0.1"]).then_some(()));
+    let sweep = eventually("they are one sweep", SOON, || {
+        let page = machine.run_ok("flowctl sweep", &[]);
+        page.contains("sweep rate: 3 trials (3 run").then_some(page)
+    });
+    assert!(sweep.contains("lr=0.03"), "{sweep}");
+    assert!(machine.run_ok("flowctl status --group", &[]).contains("rate (3 trials)"));
     let quality = machine.run_ok("flowctl policy quality", &[]);
     assert_eq!(json(&machine.run_ok("flowctl status -o json", &[]))["node"]["policy"]["objective"], 0.0, "{quality}");
 }

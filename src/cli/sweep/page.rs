@@ -41,7 +41,7 @@ fn one(sweep: &Sweep<'_>, look: &Look) -> String {
     page
 }
 
-/// `sweep lr: 16 trials, 10 run and 6 ended · val_loss ↓`.
+/// `sweep lr: 16 trials (10 run, 6 ended) · val_loss, smaller is better`.
 fn title(sweep: &Sweep<'_>) -> String {
     let ended = sweep.trials.iter().filter(|trial| trial.ended.is_some()).count();
     let running = sweep.trials.len() - ended;

@@ -12,18 +12,15 @@
 //! and not bad.
 //!
 //! Trials that end stay on their rungs, so that a trial that starts later is compared with them too. A trial without a metric, or with
-//! another one than the others, is a single job.
+//! another metric or another length than the others, is a single job.
 
 use super::candidate::Candidate;
 use super::milestone::Milestone;
-use model::{
-    ContainerId, ContainerObservation, Direction, Millis, NodeObservation, ProgressUnit, Reason, RunState,
-    TrialStanding,
-};
+use model::{ContainerId, ContainerObservation, Direction, Millis, NodeObservation, Reason, RunState, TrialStanding};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::btree_map::Entry;
 
 /// [η] One of so many trials is promoted from each rung.
 const REDUCTION: usize = 3;
@@ -52,29 +49,20 @@ const KEPT_FOR: Millis = Millis::from_secs(1800);
 const SWEEPS_AT_MOST: usize = 64;
 const TRIALS_AT_MOST: usize = 1024;
 
-/// The sweeps of a node, kept between ticks.
+/// The sweeps of a node, by what their trials have in common, kept between ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(in crate::node) struct Sweeps(BTreeMap<Arc<str>, Sweep>);
+pub(in crate::node) struct Sweeps(BTreeMap<String, Sweep>);
 
 /// One sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sweep {
-    compared: Compared,
     /// Progress units of each rung, rising.
     rungs: Vec<f64>,
     /// For each trial, also of those that ended: what it had achieved at each rung, larger = better.
     scores: BTreeMap<ContainerId, Vec<Option<f64>>>,
     /// When a trial of it was last observed.
     at: Millis,
-}
-
-/// What must be equal for trials to be comparable.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Compared {
-    metric: String,
-    direction: Direction,
-    unit: ProgressUnit,
 }
 
 /// How a trial stands in its sweep.
@@ -123,64 +111,60 @@ impl Standing {
 impl Sweeps {
     /// Records what each trial has achieved, and returns how it stands in its sweep, with its index in the observation.
     pub(super) fn standings(&mut self, node: &NodeObservation) -> Vec<(usize, Standing)> {
-        let mut groups: BTreeMap<&Arc<str>, Vec<(usize, Contender<'_>)>> = BTreeMap::new();
+        let mut groups: BTreeMap<String, Vec<(usize, Contender<'_>)>> = BTreeMap::new();
         for (index, container) in node.containers.iter().enumerate() {
-            if let Some(contender) = Contender::of(container) {
-                groups.entry(contender.group).or_default().push((index, contender));
+            if let Some((in_common, contender)) = Contender::of(container) {
+                groups.entry(in_common).or_default().push((index, contender));
             }
         }
-        self.0.retain(|group, sweep| groups.contains_key(group) || node.now.since(sweep.at) < KEPT_FOR);
+        self.0.retain(|in_common, sweep| groups.contains_key(in_common) || node.now.since(sweep.at) < KEPT_FOR);
         let mut standings = Vec::new();
-        for (number, (group, contenders)) in groups.into_iter().enumerate() {
-            let Some(sweep) = self.sweep(group, &contenders) else { continue };
+        for (number, (in_common, trials)) in groups.into_iter().enumerate() {
+            let Some(sweep) = self.sweep(in_common, &trials) else { continue };
             sweep.at = node.now;
-            let alike: Vec<(usize, Contender<'_>)> =
-                contenders.into_iter().filter(|(_, contender)| contender.compared == sweep.compared).collect();
-            alike.iter().for_each(|(_, contender)| sweep.record(contender));
+            trials.iter().for_each(|(_, trial)| sweep.record(trial));
             if sweep.scores.len() >= TRIALS_AT_LEAST {
-                standings.extend(sweep.order(number, &alike));
+                standings.extend(sweep.order(number, &trials));
             }
         }
         standings
     }
 
     /// The sweep of these trials; `None` while its rungs are unknown.
-    fn sweep(&mut self, group: &Arc<str>, contenders: &[(usize, Contender<'_>)]) -> Option<&mut Sweep> {
-        if !self.0.contains_key(group) {
-            if self.0.len() >= SWEEPS_AT_MOST {
-                return None;
-            }
-            self.0.insert(Arc::clone(group), Sweep::begin(contenders)?);
+    fn sweep(&mut self, in_common: String, trials: &[(usize, Contender<'_>)]) -> Option<&mut Sweep> {
+        if !self.0.contains_key(&in_common) && self.0.len() >= SWEEPS_AT_MOST {
+            return None;
         }
-        self.0.get_mut(group)
+        match self.0.entry(in_common) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(free) => Some(free.insert(Sweep::begin(trials)?)),
+        }
     }
 }
 
 /// A container that can be compared with others of its group.
 struct Contender<'a> {
     container: &'a ContainerObservation,
-    group: &'a Arc<str>,
     curve: &'a [(f64, f64)],
-    compared: Compared,
+    direction: Direction,
     units: f64,
     total: Option<f64>,
 }
 
 impl<'a> Contender<'a> {
-    fn of(container: &'a ContainerObservation) -> Option<Contender<'a>> {
+    /// What it has in common with the trials that it can be compared with, and its progress: they belong to the same group, print the
+    /// same metric, and count the same units up to the same total. `None` if it cannot be compared.
+    fn of(container: &'a ContainerObservation) -> Option<(String, Contender<'a>)> {
         let (trial, learning) = (container.trial.as_ref()?, &container.learning);
-        let (metric, direction, progress) = (learning.metric.clone()?, learning.direction?, learning.progress?);
-        let left = learning.units_to_completion.map(|left| progress.current + left.likely);
-        let total = progress.total.or(left).filter(|total| total.is_finite() && *total > 0.0);
-        let is_sure = learning.confidence >= LEAST_CONFIDENCE && progress.current.is_finite();
-        is_sure.then_some(Contender {
-            container,
-            group: &trial.group,
-            curve: &trial.curve,
-            compared: Compared { metric, direction, unit: progress.unit },
-            units: progress.current,
-            total,
-        })
+        let (metric, direction, progress) = (learning.metric.as_ref()?, learning.direction?, learning.progress?);
+        if learning.confidence < LEAST_CONFIDENCE || !progress.current.is_finite() {
+            return None;
+        }
+        let expected = learning.units_to_completion.map(|left| progress.current + left.likely);
+        let total = progress.total.or(expected).filter(|total| total.is_finite() && *total > 0.0);
+        let end = total.map_or(String::new(), |total| format!("{total:.0}"));
+        let in_common = format!("{} {:?} {direction:?} {end} {metric}", trial.group, progress.unit);
+        Some((in_common, Contender { container, curve: &trial.curve, direction, units: progress.current, total }))
     }
 
     /// Where to compare trials first if nobody knows how long they will be.
@@ -211,25 +195,22 @@ impl<'a> Contender<'a> {
         } else {
             y1
         };
-        let score = self.compared.direction.improvement(0.0, value);
+        let score = self.direction.improvement(0.0, value);
         score.is_finite().then_some(score)
     }
 }
 
 impl Sweep {
-    /// A new sweep of trials that report like the first of these; `None` while the rungs are unknown.
-    fn begin(contenders: &[(usize, Contender<'_>)]) -> Option<Sweep> {
-        let (_, first) = contenders.first()?;
-        let alike = || contenders.iter().map(|(_, contender)| contender).filter(|c| c.compared == first.compared);
-        let whole = alike().filter_map(|contender| contender.total).reduce(f64::max);
-        let rungs = match whole {
+    /// A new sweep of these trials; `None` while the rungs are unknown.
+    fn begin(trials: &[(usize, Contender<'_>)]) -> Option<Sweep> {
+        let rungs = match trials.first()?.1.total {
             Some(whole) => parts_of(whole),
             None => {
-                let first_rung = alike().find_map(|c| c.first_rung())?;
+                let first_rung = trials.iter().find_map(|(_, trial)| trial.first_rung())?;
                 (0..RUNGS_WITHOUT_END).map(|rung| first_rung * (REDUCTION as f64).powi(rung as i32)).collect()
             }
         };
-        Some(Sweep { compared: first.compared.clone(), rungs, scores: BTreeMap::new(), at: Millis(0) })
+        Some(Sweep { rungs, scores: BTreeMap::new(), at: Millis(0) })
     }
 
     /// Records the scores at the rungs that the trial has reached. What is recorded stays: a trial may forget the begin of its curve.

@@ -121,6 +121,7 @@ fn what_cannot_be_compared_is_a_single_job() {
     assert!(is_single(|trial| trial.learning.metric = Some("accuracy".to_owned())));
     assert!(is_single(|trial| trial.learning.direction = Some(Direction::Up)));
     assert!(is_single(|trial| trial.learning.confidence = 0.4));
+    assert!(is_single(|trial| trial.learning.progress.as_mut().expect("a job reports").total = Some(200.0)));
     assert!(is_single(|trial| trial.trial = None));
     assert!(is_single(|trial| trial.health.condition = Condition::Nan), "it has the floor");
 }
