@@ -53,6 +53,17 @@ impl FromStr for PolicyName {
     }
 }
 
+/// Between whom the default policy divides the node first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FairBetween {
+    /// Every job has a part of its own.
+    #[default]
+    Jobs,
+    /// Every user with running jobs has a part, which these jobs divide.
+    Users,
+}
+
 /// The mechanism that enforces a CPU share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -168,6 +179,9 @@ pub struct FlowconSettings {
 pub struct PolicySettings {
     /// The policy.
     pub policy: PolicyName,
+    /// Between whom the default policy divides the node first.
+    #[serde(default)]
+    pub fair_between: FairBetween,
     /// How shares are enforced.
     pub enforcement: Enforcement,
     /// Whether memory may be protected and squeezed.
@@ -213,6 +227,7 @@ impl Default for PolicySettings {
     fn default() -> Self {
         PolicySettings {
             policy: PolicyName::Balanced,
+            fair_between: FairBetween::Jobs,
             enforcement: Enforcement::Weight,
             govern_memory: true,
             govern_io: true,
