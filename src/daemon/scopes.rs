@@ -136,7 +136,7 @@ impl Registry {
         process: &Pidfd,
         output: File,
     ) -> Result<String, Answer> {
-        self.rules.check_labels(caller.uid, &registration.labels).map_err(refused)?;
+        self.rules.check_labels(caller.uid, caller.account, &registration.labels).map_err(refused)?;
         let made = self.make_cgroup(caller, &registration, process).await?;
         let record = match self.verify(caller, registration.clone(), process) {
             Ok(record) => record,

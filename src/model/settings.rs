@@ -217,6 +217,22 @@ const fn default_block() -> Millis {
 }
 
 impl PolicySettings {
+    /// Checks that the policy can divide the node as [`Self::fair_between`] says; a dry run need not.
+    ///
+    /// # Errors
+    /// What is wrong, and what to set.
+    pub fn can_be_fair_between_users(&self) -> Result<(), String> {
+        let of_the_paper = matches!(self.policy, PolicyName::Flowcon | PolicyName::Flowcon2019);
+        if self.fair_between == FairBetween::Users && of_the_paper {
+            return Err(format!(
+                "\"users\" works only with policy.name = \"balanced\", and it is \"{}\"; \
+                 set policy.name = \"balanced\" or policy.fair-between = \"jobs\"",
+                self.policy
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns α per node-CPU-second.
     pub fn growth_threshold(&self) -> f64 {
         self.flowcon.growth_threshold.per_second(self.interval)

@@ -21,8 +21,8 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Checks that a user may use these labels.
-    pub(super) fn check_labels(&self, uid: u32, given: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    /// Checks that a user, who has this account, may use these labels.
+    pub(super) fn check_labels(&self, uid: u32, account: u32, given: &BTreeMap<String, String>) -> Result<(), Refusal> {
         let bytes = bytes_of(given);
         if bytes > LABEL_BYTES {
             let message = format!("the labels of the command have {bytes} bytes; the maximum is {LABEL_BYTES}");
@@ -31,7 +31,7 @@ impl Rules {
         if self.trusted.contains(&uid) {
             return Ok(());
         }
-        labels::for_everybody(given)
+        labels::for_everybody(given, &user_name(account))
             .map_err(|message| (message, "leave it out, or ask to be added to api.admins in flowcond.toml".to_owned()))
     }
 }
