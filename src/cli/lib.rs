@@ -30,6 +30,7 @@ mod service;
 mod status;
 mod top;
 mod usage;
+mod users;
 
 use api::client::{Client, segment};
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -100,6 +101,8 @@ enum Verb {
     Top(top::TopArgs),
     /// List the jobs
     Ps(commands::PsArgs),
+    /// List the users: their jobs, part of the node, and CPU used lately
+    Users(Repeat),
     /// Show every number behind the decision about a job, or how a job ended
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
@@ -258,6 +261,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
         Verb::Status(args) => block_on(commands::status(&client, &args, &screen))?,
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
         Verb::Ps(args) => block_on(commands::ps(&client, &args, &screen))?,
+        Verb::Users(every) => block_on(commands::users(&client, every, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(explain::at_time::explain(&client, &job, at, &screen))?,
         Verb::Report(args) => block_on(report::report(&client, &args))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,

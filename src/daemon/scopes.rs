@@ -11,7 +11,8 @@ use api::wire::{Container, ContainerList};
 use cgroup::{Cgroup, MemoryRecord};
 use config::Settings;
 use model::{ContainerId, LogOrigin, NodeStatus, TrainingId};
-use rules::{Refusal, Rules, bytes_of, name_of, user_name, users_of};
+use node::users;
+use rules::{Refusal, Rules, bytes_of, name_of, users_of};
 use scope::protocol::{Answer, Registration};
 use scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -227,7 +228,7 @@ impl Registry {
         if self.is_privileged(uid) {
             (ContainerId::new(&format!("scope:{name}")), name.to_string())
         } else {
-            (ContainerId::new(&format!("scope:{name}@{uid}")), format!("{name}@{}", user_name(uid)))
+            (ContainerId::new(&format!("scope:{name}@{uid}")), format!("{name}@{}", users::name_or_number(uid)))
         }
     }
 

@@ -27,7 +27,7 @@ pub struct NodeObservation {
     /// GPUs by index; empty = there are none, or the driver does not respond.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<Gpu>,
-    /// The users that are known, ordered by name; empty unless the node is divided between users.
+    /// The users that are known, ordered by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UserObservation>,
     /// The governed containers, ordered by id.

@@ -233,6 +233,11 @@ impl PolicySettings {
         Ok(())
     }
 
+    /// Whether the node is divided between users first.
+    pub fn divides_between_users(&self) -> bool {
+        self.policy == PolicyName::Balanced && self.fair_between == FairBetween::Users
+    }
+
     /// Returns α per node-CPU-second.
     pub fn growth_threshold(&self) -> f64 {
         self.flowcon.growth_threshold.per_second(self.interval)

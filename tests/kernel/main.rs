@@ -25,3 +25,4 @@ mod support;
 mod top;
 mod uninstall;
 mod unprivileged;
+mod users;
