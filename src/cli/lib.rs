@@ -59,7 +59,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 daemon unreachable, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` finds problems and says how to fix them.
-How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `threads`, `cluster`, `gpu` and `security`.";
+How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `users`, `threads`, `cluster`, `gpu` and `security`.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -184,7 +184,7 @@ enum Verb {
         #[arg(default_value = "jobs")]
         of: completion::Names,
     },
-    /// Show help for a command or a topic: labels, policy, limits, operations, threads, cluster, gpu, security
+    /// Show help for a command or a topic: labels, policy, limits, operations, users, threads, cluster, gpu, security
     Help(help::HelpArgs),
     Man(help::man::ManArgs),
     /// Write the manual pages into a folder, for packages and the documentation site
