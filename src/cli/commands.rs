@@ -3,7 +3,9 @@
 use super::top::jobs::{self, Order, SortKey};
 use super::{explain, history, ps, status, users};
 use api::client::{Client, ClientError, segment};
-use api::wire::{AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status, UserList};
+use api::wire::{
+    AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status, UserList,
+};
 use clap::{Args, ValueEnum};
 use hyper::Method;
 use model::Objective;

@@ -157,7 +157,8 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "users.rules",
-        help: "whose containers without the label flowcon.user are, by image or Compose project: \"image vision/* = alice\", \"project nlp = bob\"; the first that fits decides",
+        help: "whose containers without the label flowcon.user are, by image or Compose project: \"image vision/* = alice\", \
+               \"project nlp = bob\"; the first that fits decides",
         set: |s, v| rules(&v.list()?).map(|rules| s.users.rules = rules),
         show: |s| listed(s.users.rules.iter().map(ToString::to_string)),
     },

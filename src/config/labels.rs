@@ -2,7 +2,7 @@
 //! untrusted.
 
 use super::load::nearest;
-use super::value::bytes;
+use super::value::{WEIGHTS, bytes, user_name};
 use model::time::duration;
 use model::{Bounds, Direction, Directives, InvalidPattern, Millis, Pattern, ProgressUnit, Share};
 use std::collections::BTreeMap;
@@ -60,7 +60,6 @@ const VALUE_LONGEST: usize = 1024;
 const PROBLEMS_AT_MOST: usize = 8;
 /// Allowed deadlines, in seconds: at most one year.
 const DEADLINES_S: std::ops::RangeInclusive<f64> = 1.0..=31_536_000.0;
-pub(super) const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
 /// A problem with one label, or with two labels together.
 struct Problem {
@@ -223,14 +222,6 @@ fn word(value: &str) -> Result<String, String> {
     let trimmed = value.trim();
     let fits = !trimmed.is_empty() && trimmed.len() <= 128 && !trimmed.chars().any(char::is_control);
     fits.then(|| trimmed.to_owned()).ok_or_else(|| "expected a name of at most 128 bytes".to_owned())
-}
-
-/// The name of a user, trimmed, if it is one.
-pub(super) fn user_name(text: &str) -> Option<&str> {
-    let name = text.trim();
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
-    let fits = (1..=64).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_fit);
-    fits.then_some(name)
 }
 
 /// Compiles a pattern that a user gives as a label or an option.

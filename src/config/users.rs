@@ -1,6 +1,6 @@
 //! Users between whom the node can be divided: their weights, whose containers are, and how long their use is remembered.
 
-use super::labels::{WEIGHTS, user_name};
+use super::value::{WEIGHTS, user_name};
 use model::{Millis, NOBODY};
 use std::collections::BTreeMap;
 use std::fmt;

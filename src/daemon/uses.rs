@@ -118,7 +118,11 @@ mod tests {
         use_cpu(jobs, 1000);
         users.charge(jobs, &settings, 0);
         let seen = |users: &Uses, jobs: &Jobs| -> Vec<(String, f64, f64)> {
-            users.observed(jobs, &settings).into_iter().map(|user| (user.name, user.weight, user.used.round())).collect()
+            users
+                .observed(jobs, &settings)
+                .into_iter()
+                .map(|user| (user.name, user.weight, user.used.round()))
+                .collect()
         };
         let (alice, nobody) = ("alice".to_owned(), NOBODY.to_owned());
         assert_eq!(

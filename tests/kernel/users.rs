@@ -22,7 +22,14 @@ impl Busy {
         let name = format!("test-{}-{user}-{number}", std::process::id());
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowctl"));
         command.arg("--socket").arg(daemon.socket()).args(["run", "--name", &name]);
-        command.args(["--label", &format!("flowcon.user={user}"), "--", "sh", "-c", &format!("trap 'kill 0' TERM; {BUSY}")]);
+        command.args([
+            "--label",
+            &format!("flowcon.user={user}"),
+            "--",
+            "sh",
+            "-c",
+            &format!("trap 'kill 0' TERM; {BUSY}"),
+        ]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         Busy { child, name }
     }

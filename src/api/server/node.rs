@@ -7,7 +7,8 @@ use super::shared::{Api, json_response};
 use super::snapshot::{Snapshot, json};
 use crate::Command;
 use crate::wire::{
-    AdoptionRequest, Configuration, ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status, UserList,
+    AdoptionRequest, Configuration, ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status,
+    UserList,
 };
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};

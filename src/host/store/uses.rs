@@ -35,7 +35,8 @@ impl Store {
 
     /// Returns what is saved, ordered by name; damaged rows are left out.
     pub fn uses(&self) -> Result<Vec<UserUse>, StoreError> {
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, f64>(1)?, row.get::<_, i64>(2)?));
+        let row =
+            |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, f64>(1)?, row.get::<_, i64>(2)?));
         let read = rows(&self.connection, "SELECT user, cpu_s, unix_ms FROM used ORDER BY user", row);
         let read = read.map_err(|error| self.error("read the users' use", error))?;
         let valid = |(user, cpu_s, unix_ms): (String, f64, i64)| {
@@ -58,7 +59,10 @@ mod tests {
         let mut store = open();
         store.save_uses(&[used("carol", 3.0)]).expect("saved");
         store.save_uses(&[used("bob", 2.5), used("alice", 1e9)]).expect("saved");
-        store.connection.execute("INSERT INTO used VALUES ('eve', -1.0, 7), ('mallory', 1.0, -7)", []).expect("damaged");
+        store
+            .connection
+            .execute("INSERT INTO used VALUES ('eve', -1.0, 7), ('mallory', 1.0, -7)", [])
+            .expect("damaged");
         drop(store);
         assert_eq!(open().uses().expect("read"), [used("alice", 1e9), used("bob", 2.5)]);
     }

@@ -4,9 +4,9 @@
 use super::testing::{container, node};
 use super::{Governor, check, diff};
 use model::{
-    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, FairBetween, Gain,
-    GrowthThreshold, Hold, HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings, Pressure,
-    PrintedMean, Progress, ProgressUnit, Quota, RunState, Share,
+    Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Enforcement, Estimate, FairBetween,
+    Gain, GrowthThreshold, Hold, HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings,
+    Pressure, PrintedMean, Progress, ProgressUnit, Quota, RunState, Share,
 };
 use proptest::collection::vec;
 use proptest::option;

@@ -32,20 +32,6 @@ pub(super) fn divide(
     given
 }
 
-/// Leaves the floor of its part to each broken member; the others get the rest in proportion to their parts. Nothing changes if all are
-/// broken.
-pub(super) fn leave_the_floor(entitled: &mut [f64], floor: f64, is_broken: impl Fn(usize) -> bool) {
-    let whole: f64 = entitled.iter().sum();
-    let of_others: f64 = entitled.iter().enumerate().filter(|(at, _)| !is_broken(*at)).map(|(_, cores)| cores).sum();
-    if of_others <= 0.0 || of_others >= whole {
-        return;
-    }
-    let left = whole - floor * (whole - of_others);
-    for (at, cores) in entitled.iter_mut().enumerate() {
-        *cores *= if is_broken(at) { floor } else { left / of_others };
-    }
-}
-
 /// Returns the cores of one atom for each of its members, which are at `indices` in the observation; `given` are their cores in other atoms.
 fn divide_atom(
     atom: &Atom,

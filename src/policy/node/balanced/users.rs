@@ -19,7 +19,6 @@
 //!
 //! Under `fair-between = "jobs"`, all jobs count as those of one user.
 
-use super::pool;
 use crate::node::domain::Domain;
 use crate::node::sane_weight;
 use model::{FairBetween, NOBODY, NodeObservation, PolicySettings, RunState, UserObservation};
@@ -92,23 +91,24 @@ impl Users {
         (floor, is_broken): (f64, impl Fn(usize) -> bool),
     ) {
         if self.is_one() {
-            return pool::leave_the_floor(parts, floor, |at| is_broken(indices[at]));
+            return leave_the_floor(parts, floor, |at| is_broken(indices[at]));
         }
         let groups = self.groups(indices);
         let runs = |at: usize| node.containers[indices[at]].state == RunState::Running;
         let sums: Vec<f64> =
             groups.iter().map(|group| group.iter().filter(|at| runs(**at)).map(|&at| parts[at]).sum()).collect();
-        let claim = |(group, sum): (&Vec<usize>, &f64)| if *sum > 0.0 { self.claims[self.of[indices[group[0]]]] } else { 0.0 };
+        let claim =
+            |(group, sum): (&Vec<usize>, &f64)| if *sum > 0.0 { self.claims[self.of[indices[group[0]]]] } else { 0.0 };
         let mut of_users: Vec<f64> = groups.iter().zip(&sums).map(claim).collect();
         let (whole, all): (f64, f64) = (sums.iter().sum(), of_users.iter().sum());
         of_users.iter_mut().for_each(|part| *part *= whole / all);
         let all_broken = |user: usize| groups[user].iter().filter(|at| runs(**at)).all(|&at| is_broken(indices[at]));
-        pool::leave_the_floor(&mut of_users, floor, all_broken);
+        leave_the_floor(&mut of_users, floor, all_broken);
         for ((group, of_user), sum) in groups.iter().zip(of_users).zip(sums) {
             // Frozen jobs of a user without others keep the part that they would have if all were one user's.
             let scale = if sum > 0.0 { of_user / sum } else { 1.0 };
             let mut own: Vec<f64> = group.iter().map(|&at| scale * parts[at]).collect();
-            pool::leave_the_floor(&mut own, floor, |of_group| is_broken(indices[group[of_group]]));
+            leave_the_floor(&mut own, floor, |of_group| is_broken(indices[group[of_group]]));
             group.iter().zip(own).for_each(|(&at, own)| parts[at] = own);
         }
     }
@@ -124,6 +124,20 @@ impl Users {
         indices.iter().enumerate().for_each(|(at, &index)| groups[self.of[index]].push(at));
         groups.retain(|group| !group.is_empty());
         groups
+    }
+}
+
+/// Leaves the floor of its part to each broken member; the others get the rest in proportion to their parts. Nothing changes if all are
+/// broken.
+fn leave_the_floor(entitled: &mut [f64], floor: f64, is_broken: impl Fn(usize) -> bool) {
+    let whole: f64 = entitled.iter().sum();
+    let of_others: f64 = entitled.iter().enumerate().filter(|(at, _)| !is_broken(*at)).map(|(_, cores)| cores).sum();
+    if of_others <= 0.0 || of_others >= whole {
+        return;
+    }
+    let left = whole - floor * (whole - of_others);
+    for (at, cores) in entitled.iter_mut().enumerate() {
+        *cores *= if is_broken(at) { floor } else { left / of_others };
     }
 }
 

@@ -22,9 +22,8 @@ fn run(cores: f64, fair_between: FairBetween, plans: &[JobPlan]) -> Outcome {
 /// The part of the node's CPU time that each user received from `from` on, until the first of them had no job left.
 fn received(cores: f64, from: f64, plans: &[JobPlan], outcome: &Outcome, users: &[&str]) -> Vec<f64> {
     let is_of = |number: usize, user: &str| plans[number].user.as_deref() == Some(user);
-    let last_end = |user: &&str| {
-        (0..plans.len()).filter(|&n| is_of(n, user)).map(|n| outcome.jobs[n].end_s).fold(0.0, f64::max)
-    };
+    let last_end =
+        |user: &&str| (0..plans.len()).filter(|&n| is_of(n, user)).map(|n| outcome.jobs[n].end_s).fold(0.0, f64::max);
     let until = users.iter().map(last_end).fold(f64::INFINITY, f64::min);
     let shares = &outcome.history.as_ref().expect("kept").shares;
     let mut received = vec![0.0; users.len()];
