@@ -34,7 +34,10 @@ fn a_command_is_preferred_by_its_labels() {
 
 #[test]
 fn the_machine_is_divided_between_users() {
-    let machine = Machine::start(&["policy.fair-between=users"]);
+    let rules = "users.rules=image nothing/* = bob, image * = carol";
+    let machine = Machine::start(&["policy.fair-between=users", rules]);
+    machine.engine.run(RunSpec { name: "ruled", labels: &[GOVERNED], script: GROWING, ..RunSpec::default() });
+    machine.daemon.wait_for_job("ruled", "is carol's by its image", SOON, |job| job["user"] == "carol");
     let _one = machine.spawn(
         "docker run --label flowcon.enable=true --label flowcon.user=alice IMAGE python train.py",
         &[("IMAGE", &format!("--name one {IMAGE}")), ("python train.py", "sleep 600")],

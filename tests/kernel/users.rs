@@ -85,6 +85,13 @@ fn three_busy_jobs_of_one_user_and_one_of_another_have_half_of_the_cpu_each() {
     let wide = daemon.stdout_of(&["ps", "-o", "wide"]);
     assert!(wide.contains("USER") && wide.contains("bob"), "{wide}");
 
+    std::fs::write(daemon.config(), "users.weights = [\"bob = 3\"]\n").unwrap();
+    daemon.stdout_of(&["reload"]);
+    eventually("a reload applies weights", SOON, || {
+        let bob = user(&daemon, "bob")?;
+        (bob["weight"] == 3.0 && (bob["part"].as_f64()? - 0.75).abs() < 0.02).then_some(())
+    });
+
     let refused = daemon.flowctl(&["policy", "flowcon"]);
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(6) && stderr.contains("policy.fair-between"), "{stderr}");

@@ -5,8 +5,8 @@ use crate::node::balanced::testing::{INTERVAL, job};
 use crate::node::testing::{container, node};
 use crate::{Governor, check};
 use model::{
-    Condition, ContainerObservation, FairBetween, NOBODY, NodeObservation, NodePlan, PolicySettings, RunState, Share,
-    UserObservation,
+    Condition, ContainerObservation, FairBetween, GpuUse, NOBODY, NodeObservation, NodePlan, PolicySettings, RunState,
+    Share, UserObservation,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -104,6 +104,18 @@ fn only_users_with_running_jobs_are_compared() {
     let known: Vec<Option<&UserObservation>> = users.iter().map(Some).collect();
     let claims = claims(&known, &[true, true, false], 0.0);
     assert!((claims[0] - 0.5).abs() < 1e-9 && claims[0] == claims[1], "{claims:?}");
+}
+
+#[test]
+fn the_time_of_a_gpu_is_divided_between_users_too() {
+    let on_gpu = |user: &str, id: &str| ContainerObservation {
+        gpus: vec![GpuUse { gpu: 0, share: Some(0.2), ..GpuUse::default() }],
+        ..of(user, container(id))
+    };
+    let jobs = ["a", "b", "c"].map(|id| on_gpu("alice", id)).into_iter().chain([on_gpu("bob", "d")]);
+    let plan = planned(node(jobs.collect()));
+    let parts: Vec<f64> = plan.containers.iter().map(|planned| planned.gpus[0].share.fraction()).collect();
+    assert!((parts[3] - 0.5).abs() < 1e-9 && (parts[0] - 0.5 / 3.0).abs() < 1e-9, "{parts:?}");
 }
 
 #[test]
