@@ -314,6 +314,7 @@ fn policy_page(policy: &Policy) -> String {
         ("share floor", format!("1/({}·n) of the node for a converged job", text::number_text(policy.share_floor))),
         ("objective", format!("{} (0 quality … 1 completion; balanced only)", policy.objective)),
         ("floor", format!("{} of an equal share (balanced only)", text::percent(policy.floor))),
+        ("fair between", format!("{} (balanced only)", text::clean(&policy.fair_between))),
         ("enforcement", text::clean(&policy.enforcement)),
         ("governs memory", yes_or_no(policy.govern_memory)),
         ("governs block I/O", yes_or_no(policy.govern_io)),

@@ -96,6 +96,14 @@ fn three_busy_jobs_of_one_user_and_one_of_another_have_half_of_the_cpu_each() {
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(6) && stderr.contains("policy.fair-between"), "{stderr}");
 
+    let policy = daemon.stdout_of(&["policy"]);
+    assert!(policy.contains("fair between      users"), "{policy}");
+    daemon.stdout_of(&["policy", "fair"]);
+    eventually("a dry run divides nothing", SOON, || {
+        daemon.stdout_of(&["users"]).contains("between jobs").then_some(())
+    });
+    daemon.stdout_of(&["policy", "balanced"]);
+
     let used = |daemon: &Daemon, name: &str| user(daemon, name).and_then(|user| user["used_cpu_s"].as_f64());
     let before = used(&daemon, "alice").expect("alice has used CPU");
     assert!(before > 0.5 * alice, "{before} CPU-seconds are remembered, of at least {alice}");

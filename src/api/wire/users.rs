@@ -1,14 +1,14 @@
 //! `/v1/users`: the users of the node, with what their jobs have together.
 
 use super::{finite, finite_option, word};
-use model::{JobStatus, NOBODY, NodeStatus, UserObservation};
+use model::{FairBetween, JobStatus, NOBODY, NodeStatus, UserObservation};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The body of `/v1/users`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserList {
-    /// Between whom the node is divided first: `jobs` or `users`.
+    /// Between whom the node is divided first at present: `jobs` or `users`.
     pub fair_between: String,
     /// The users who have jobs or used CPU lately, ordered by name.
     pub users: Vec<User>,
@@ -18,7 +18,10 @@ impl UserList {
     /// Converts a snapshot.
     pub fn of(status: &NodeStatus) -> UserList {
         let users = status.users.iter().map(|user| User::of(user, status)).collect();
-        UserList { fair_between: word(status.settings.fair_between), users }
+        // A dry run divides nothing.
+        let is_between_users = status.settings.divides_between_users();
+        let fair_between = word(if is_between_users { FairBetween::Users } else { FairBetween::Jobs });
+        UserList { fair_between, users }
     }
 }
 
