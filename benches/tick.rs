@@ -22,6 +22,7 @@ fn observation(round: u64) -> NodeObservation {
         pressure: Pressure { cpu: Some(0.4), memory: Some(0.0), io: Some(0.0) },
         holdback: None,
         gpus: Vec::new(),
+        users: Vec::new(),
         containers: (0..CONTAINERS).map(|number| container(number, round, now)).collect(),
     }
 }

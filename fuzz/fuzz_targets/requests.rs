@@ -15,7 +15,7 @@ fuzz_target!(|line: &[u8]| match protocol::request(line) {
             if let Ok(name) = ScopeName::new(&registration.name) {
                 assert!(!name.cgroup().contains('/') && name.unit().len() < 128);
             }
-            let _ = flowcon::config::labels::for_everybody(&registration.labels);
+            let _ = flowcon::config::labels::for_everybody(&registration.labels, "bob");
         }
     }
     Err(why) => assert!(why.len() <= 1024 && !why.contains(|c: char| c.is_control())),

@@ -1,9 +1,11 @@
 //! The commands that query or control the daemon.
 
 use super::top::jobs::{self, Order, SortKey};
-use super::{explain, history, ps, status, sweep};
+use super::{explain, history, ps, status, sweep, users};
 use api::client::{Client, ClientError, segment};
-use api::wire::{AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status};
+use api::wire::{
+    AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status, UserList,
+};
 use clap::{Args, ValueEnum};
 use hyper::Method;
 use model::Objective;
@@ -216,6 +218,15 @@ async fn own_jobs(socket: &Path) -> Option<ContainerList> {
     serde_json::from_value(session.jobs().await.ok()?).ok()
 }
 
+/// `flowctl users`.
+pub(crate) async fn users(client: &Client, every: Repeat, screen: &Screen) -> Result<(), Failure> {
+    repeat(every.watch, screen, async || {
+        let list: UserList = client.get("/v1/users").await?;
+        screen.rendered(&list, &list.users, |look| users::page(&list, look))
+    })
+    .await
+}
+
 /// `flowctl explain`.
 pub(crate) async fn explain(
     client: &Client,
@@ -312,6 +323,7 @@ fn policy_page(policy: &Policy) -> String {
         ("share floor", format!("1/({}·n) of the node for a converged job", text::number_text(policy.share_floor))),
         ("objective", format!("{} (0 quality … 1 completion; balanced only)", policy.objective)),
         ("floor", format!("{} of an equal share (balanced only)", text::percent(policy.floor))),
+        ("fair between", format!("{} (balanced only)", text::clean(&policy.fair_between))),
         ("enforcement", text::clean(&policy.enforcement)),
         ("governs memory", yes_or_no(policy.govern_memory)),
         ("governs block I/O", yes_or_no(policy.govern_io)),

@@ -31,6 +31,7 @@ mod status;
 mod sweep;
 mod top;
 mod usage;
+mod users;
 
 use api::client::{Client, segment};
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -59,7 +60,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 daemon unreachable, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` finds problems and says how to fix them.
-How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `threads`, `cluster`, `gpu` and `security`.";
+How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `users`, `threads`, `cluster`, `gpu` and `security`.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -101,6 +102,8 @@ enum Verb {
     Top(top::TopArgs),
     /// List the jobs
     Ps(commands::PsArgs),
+    /// List the users: their jobs, part of the node, and CPU used lately
+    Users(Repeat),
     /// Show every number behind the decision about a job, or how a job ended
     #[command(visible_aliases = ["describe", "inspect"])]
     Explain {
@@ -183,7 +186,7 @@ enum Verb {
         #[arg(default_value = "jobs")]
         of: completion::Names,
     },
-    /// Show help for a command or a topic: labels, policy, limits, operations, threads, cluster, gpu, security
+    /// Show help for a command or a topic: labels, policy, limits, operations, users, threads, cluster, gpu, security
     Help(help::HelpArgs),
     Man(help::man::ManArgs),
     /// Write the manual pages into a folder, for packages and the documentation site
@@ -261,6 +264,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
         Verb::Sweep(args) => block_on(sweep::sweep(&client, &args, &screen))?,
         Verb::Ps(args) => block_on(commands::ps(&client, &args, &screen))?,
+        Verb::Users(every) => block_on(commands::users(&client, every, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(explain::at_time::explain(&client, &job, at, &screen))?,
         Verb::Report(args) => block_on(report::report(&client, &args))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,

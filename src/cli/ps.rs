@@ -23,7 +23,7 @@ pub(crate) fn page(containers: &[Container], ended: &[JobRecord], look: &Look) -
         Column::right("UP"),
     ];
     if wide {
-        columns.push(Column::left("RUNTIME"));
+        columns.extend(["RUNTIME", "USER"].map(Column::left));
         columns.extend(["SHARE", "LIMIT", "GROWTH"].map(Column::right));
         columns.push(Column::left("HELD"));
     }
@@ -46,6 +46,7 @@ fn row(container: &Container, wide: bool) -> Vec<Cell> {
     if wide {
         row.extend([
             Cell::plain(&container.runtime),
+            Cell::or_dash(container.user.clone()),
             Cell::or_dash(container.share.map(text::percent)),
             Cell::or_dash(container.limit.map(text::percent)),
             Cell::or_dash(container.growth.map(text::number_text)),
@@ -68,7 +69,7 @@ fn ended_row(job: &JobRecord, wide: bool) -> Vec<Cell> {
     row.push(Cell::new(Tone::Dim, &text::duration(lasted as f64 / 1000.0)));
     if wide {
         row.push(Cell::new(Tone::Dim, &job.runtime));
-        row.extend([dash(), dash(), dash(), dash()]);
+        row.extend([dash(), dash(), dash(), dash(), dash()]);
     }
     row
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// The commands by purpose; within a group, the one needed first.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Observe", &["status", "top", "ps", "sweep", "explain", "history", "events", "logs", "report"]),
+    ("Observe", &["status", "top", "ps", "sweep", "users", "explain", "history", "events", "logs", "report"]),
     ("Control", &["release", "govern", "pin", "unpin", "adopt", "disown", "restore", "policy", "reload"]),
     ("Set up", &["run", "env", "check-log", "doctor", "config", "metrics", "completion", "help", "man"]),
     ("Several machines", &["cluster"]),

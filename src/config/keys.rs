@@ -1,8 +1,9 @@
 //! The registry of configuration keys: name, help, parser and formatter of each.
 
 use super::settings::{EngineChoice, GpuControl, OnExit, Settings};
+use super::users::{rules, weights};
 use super::value::{Value, days, megabytes, seconds};
-use model::{Bytes, Enforcement, GrowthThreshold, Millis, Objective, Quota, Share};
+use model::{Bytes, Enforcement, FairBetween, GrowthThreshold, Millis, Objective, Quota, Share};
 
 /// One key of the configuration.
 pub struct Key {
@@ -17,6 +18,7 @@ pub struct Key {
 }
 
 const ENFORCEMENTS: &[(&str, Enforcement)] = &[("weight", Enforcement::Weight), ("quota", Enforcement::Quota)];
+const PARTS: &[(&str, FairBetween)] = &[("jobs", FairBetween::Jobs), ("users", FairBetween::Users)];
 const EXITS: &[(&str, OnExit)] = &[("restore", OnExit::Restore), ("keep", OnExit::Keep)];
 const GPU_CONTROLS: &[(&str, GpuControl)] =
     &[("off", GpuControl::Off), ("duty-cycle", GpuControl::DutyCycle), ("mps", GpuControl::Mps)];
@@ -64,6 +66,12 @@ pub const KEYS: &[Key] = &[
             Some((word, _)) => quoted(word),
             None => s.policy.objective.0.to_string(),
         },
+    },
+    Key {
+        name: "policy.fair-between",
+        help: "under \"balanced\", between whom the node is divided first: \"jobs\", or \"users\" (each user's jobs have one part together)",
+        set: |s, v| v.word(PARTS).map(|word| s.policy.fair_between = word),
+        show: |s| quoted(word_of(PARTS, s.policy.fair_between)),
     },
     Key {
         name: "policy.interval",
@@ -148,6 +156,31 @@ pub const KEYS: &[Key] = &[
         show: |s| quoted(&seconds(s.policy.holdback_block)),
     },
     Key {
+        name: "users.weights",
+        help: "weights of users, such as \"alice = 2\"; the weight of all others is 1, and \"- = 0.5\" is that of jobs without a user",
+        set: |s, v| weights(&v.list()?).map(|weights| s.users.weights = weights),
+        show: |s| listed(s.users.weights.iter().map(|(user, weight)| format!("{user} = {weight}"))),
+    },
+    Key {
+        name: "users.rules",
+        help: "whose containers without the label flowcon.user are, by image or Compose project: \"image vision/* = alice\", \
+               \"project nlp = bob\"; the first that fits decides",
+        set: |s, v| rules(&v.list()?).map(|rules| s.users.rules = rules),
+        show: |s| listed(s.users.rules.iter().map(ToString::to_string)),
+    },
+    Key {
+        name: "users.half-life",
+        help: "time after which CPU that a user used counts half; \"off\" = use is not remembered",
+        set: |s, v| {
+            let expected = "expected \"off\", or a time from 60s to 31622400s, such as \"1d\"";
+            let (least, most) = (Millis::from_secs(60), Millis::from_secs(366 * 86_400));
+            let is_off = matches!(v, Value::Text(text) if text == "off");
+            let half_life = if is_off { Ok(None) } else { v.duration(least, most).map(Some) };
+            half_life.map(|time| s.users.half_life = time).map_err(|_| expected.to_owned())
+        },
+        show: |s| quoted(&s.users.half_life.map_or("off".to_owned(), days)),
+    },
+    Key {
         name: "engine.address",
         help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", or an address such as unix:///run/podman/podman.sock",
         set: |s, v| {
@@ -218,7 +251,7 @@ pub const KEYS: &[Key] = &[
         name: "api.admins",
         help: "users other than root that may pause, resume, restore, reload and change the policy",
         set: |s, v| v.list().map(|users| s.admins = users),
-        show: |s| format!("[{}]", s.admins.iter().map(|user| quoted(user)).collect::<Vec<_>>().join(", ")),
+        show: |s| listed(s.admins.iter().cloned()),
     },
     Key {
         name: "gpu.library",
@@ -281,6 +314,10 @@ fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str 
 
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.map(|item| quoted(&item)).collect::<Vec<_>>().join(", "))
 }
 
 fn toml_float(number: f64) -> String {

@@ -2,7 +2,7 @@
 //! untrusted.
 
 use super::load::nearest;
-use super::value::bytes;
+use super::value::{WEIGHTS, bytes, user_name};
 use model::time::duration;
 use model::{Bounds, Direction, Directives, Group, InvalidPattern, Millis, Pattern, ProgressUnit, Share};
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ pub struct Label {
 pub const LABELS: &[Label] = &[
     Label { name: "enable", example: "true", help: "govern this container; no other label is needed" },
     Label { name: "weight", example: "2", help: "importance relative to other jobs, 0.01 to 100" },
+    Label { name: "user", example: "alice", help: "user to whom it belongs, with policy.fair-between = \"users\"" },
     Label { name: "min-share", example: "25%", help: "never give it less than this part of the node, 0.25 or 25%" },
     Label { name: "max-share", example: "50%", help: "never give it more than this part of the node, at least 1%" },
     Label {
@@ -64,7 +65,6 @@ const VALUE_LONGEST: usize = 1024;
 const PROBLEMS_AT_MOST: usize = 8;
 /// Allowed deadlines, in seconds: at most one year.
 const DEADLINES_S: std::ops::RangeInclusive<f64> = 1.0..=31_536_000.0;
-const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
 /// A problem with one label, or with two labels together.
 struct Problem {
@@ -104,11 +104,11 @@ pub fn meant(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Rejects labels that could take resources from others, for users who are neither root nor admins.
+/// Rejects labels that could take resources from others, for users who are neither root nor admins. `own` is the user's name.
 ///
 /// # Errors
 /// The label, and what is allowed.
-pub fn for_everybody(labels: &BTreeMap<String, String>) -> Result<(), String> {
+pub fn for_everybody(labels: &BTreeMap<String, String>, own: &str) -> Result<(), String> {
     let (parsed, _) = read(labels);
     if parsed.weight > 1.0 {
         return Err(
@@ -117,6 +117,9 @@ pub fn for_everybody(labels: &BTreeMap<String, String>) -> Result<(), String> {
     }
     if parsed.bounds.min > Share::NONE {
         return Err("label flowcon.min-share: only root and api.admins may set it".to_owned());
+    }
+    if let Some(user) = parsed.user.filter(|user| user != own) {
+        return Err(format!("label flowcon.user: it is {own}; only root and api.admins may name {user}"));
     }
     Ok(())
 }
@@ -162,6 +165,10 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
             parsed.weight = finite(value)
                 .filter(|weight| WEIGHTS.contains(weight))
                 .ok_or_else(|| format!("expected a number from {} to {}", WEIGHTS.start(), WEIGHTS.end()))?;
+        }
+        "user" => {
+            let expected = "expected a name of letters, digits and . _ - @, at most 64 bytes";
+            parsed.user = Some(user_name(value).ok_or(expected)?.to_owned());
         }
         "log" => {
             let fits = value.starts_with('/') && !value.contains('\0');
@@ -304,6 +311,7 @@ mod tests {
             ("flowcon.log", "relative/path"),
             ("flowcon.direction", "sideways"),
             ("flowcon.wieght", "2"),
+            ("flowcon.user", "-"),
         ]);
         assert_eq!(parsed, Directives::default());
         assert_eq!(problems.len(), 8, "{problems:#?}");
@@ -342,9 +350,12 @@ mod tests {
 
     #[test]
     fn labels_that_could_take_resources_from_others_are_reserved_for_admins() {
-        let given = |label: &str, value: &str| for_everybody(&[(label.to_owned(), value.to_owned())].into());
+        let given = |label: &str, value: &str| for_everybody(&[(label.to_owned(), value.to_owned())].into(), "bob");
         assert!(given("flowcon.weight", "1.01").is_err() && given("flowcon.min-share", "1%").is_err());
         assert_eq!((given("flowcon.weight", "0.5"), given("flowcon.max-share", "50%")), (Ok(()), Ok(())));
+        let refused = "label flowcon.user: it is bob; only root and api.admins may name alice";
+        assert_eq!(given("flowcon.user", "alice"), Err(refused.to_owned()));
+        assert_eq!(given("flowcon.user", "bob"), Ok(()));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod keys;
 pub mod labels;
 mod load;
 mod settings;
+mod users;
 mod value;
 
 pub use entry::{ConfigError, Entry, Origin};
@@ -15,4 +16,5 @@ pub use keys::{KEYS, Key, shown};
 pub use labels::{LABEL_PREFIX, LABELS, Label, check_labels, directives, pattern};
 pub use load::{Sources, from_text, load, load_valid};
 pub use settings::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
+pub use users::{UserRule, UserSettings};
 pub use value::bytes;

@@ -5,6 +5,7 @@ use super::entry::{ConfigError, Entry, Origin};
 use super::keys::{KEYS, Key};
 use super::settings::Settings;
 use super::value::Value;
+use model::FairBetween;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 /// Maximum size of a configuration file, in bytes.
 const FILE_LONGEST: u64 = 1 << 20;
+
+const FAIR_BETWEEN: &str = "policy.fair-between";
 
 /// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +75,10 @@ pub fn load_valid(sources: &Sources) -> (Settings, Vec<ConfigError>) {
         if let Err(error) = apply(&mut settings, entry) {
             errors.push(error);
         }
+    }
+    if let Some(error) = contradiction(&settings, &entries) {
+        settings.policy.fair_between = FairBetween::Jobs;
+        errors.push(error);
     }
     // Raising only the interval is allowed; there is then no back-off.
     settings.policy.max_interval = settings.policy.max_interval.max(settings.policy.interval);
@@ -153,6 +160,14 @@ fn apply(settings: &mut Settings, entry: &Entry) -> Result<(), ConfigError> {
         origin: entry.origin.clone(),
         key: entry.key.clone(),
         expected,
+    })
+}
+
+/// The paper's policies have no entitlements that could be divided between users.
+fn contradiction(settings: &Settings, entries: &[Entry]) -> Option<ConfigError> {
+    settings.policy.can_be_fair_between_users().err().and_then(|expected| {
+        let entry = entries.iter().rev().find(|entry| entry.key == FAIR_BETWEEN)?;
+        Some(ConfigError::BadValue { origin: entry.origin.clone(), key: entry.key.clone(), expected })
     })
 }
 
@@ -278,6 +293,32 @@ mod tests {
                 "{mistake}"
             );
         }
+    }
+
+    #[test]
+    fn only_the_default_policy_can_divide_the_node_between_users() {
+        let errors = loaded("[policy]\nname = \"flowcon\"\nfair-between = \"users\"\n").unwrap_err();
+        let expected = "/flowcond.toml:3: `policy.fair-between`: \"users\" works only with policy.name = \"balanced\", and it is \
+                        \"flowcon\"; set policy.name = \"balanced\" or policy.fair-between = \"jobs\"";
+        assert_eq!(errors, [expected]);
+        for name in ["balanced", "fair"] {
+            let text = format!("policy.fair-between = \"users\"\npolicy.name = \"{name}\"\n");
+            assert_eq!(loaded(&text).map(|settings| settings.policy.fair_between), Ok(FairBetween::Users));
+        }
+    }
+
+    #[test]
+    fn users_have_weights_rules_and_a_half_life() {
+        let text = "[users]\nweights = [\"alice = 2\"]\nrules = [\"image vision/* = alice\"]\nhalf-life = \"36h\"\n";
+        let settings = loaded(text).unwrap();
+        assert_eq!((settings.users.weight_of("alice"), settings.users.weight_of("bob")), (2.0, 1.0));
+        assert_eq!(settings.users.user_of("vision/train", None), Some("alice"));
+        assert_eq!(settings.users.half_life, Some(Millis::from_secs(36 * 3600)));
+        assert_eq!(loaded(&shown(&settings)), Ok(settings));
+        let off = loaded("users.half-life = \"off\"\n").unwrap();
+        assert_eq!((off.users.half_life, loaded(&shown(&off))), (None, Ok(off)));
+        let wrong = loaded("users.half-life = \"0\"\n").unwrap_err();
+        assert!(wrong[0].ends_with("expected \"off\", or a time from 60s to 31622400s, such as \"1d\""), "{wrong:?}");
     }
 
     #[test]

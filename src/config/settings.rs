@@ -1,5 +1,6 @@
 //! Settings of the daemon. Every value is valid; it was parsed and checked before.
 
+use super::users::UserSettings;
 use model::{Bytes, Millis, PolicySettings};
 use std::path::PathBuf;
 
@@ -62,6 +63,8 @@ pub struct Settings {
     pub on_exit: OnExit,
     /// Settings of the policy.
     pub policy: PolicySettings,
+    /// Users between whom the node can be divided.
+    pub users: UserSettings,
     /// The engine.
     pub engine: EngineChoice,
     /// Label of governed containers, `key=value`.
@@ -113,6 +116,7 @@ impl Default for Settings {
             state_dir: "/var/lib/flowcon".into(),
             on_exit: OnExit::Restore,
             policy: PolicySettings::default(),
+            users: UserSettings::default(),
             engine: EngineChoice::Auto,
             label: "flowcon.enable=true".to_owned(),
             scopes: true,

@@ -4,6 +4,9 @@ use model::time::duration;
 use model::{Bytes, Millis};
 use std::str::FromStr;
 
+/// Allowed weights of jobs and users.
+pub(super) const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+
 /// A value as written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
@@ -91,6 +94,14 @@ impl Value {
         let text = self.text().map_err(|_| expected())?;
         words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(expected)
     }
+}
+
+/// The name of a user, trimmed, if it is one.
+pub(super) fn user_name(text: &str) -> Option<&str> {
+    let name = text.trim();
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
+    let fits = (1..=64).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_fit);
+    fits.then_some(name)
 }
 
 /// Formats seconds: `20s`, `0.5s`.

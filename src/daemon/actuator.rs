@@ -20,7 +20,7 @@ use model::{ContainerId, TrainingId};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
-use store::{Freezable, ReadPosition};
+use store::{Freezable, ReadPosition, UserUse};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::Instant;
@@ -37,6 +37,8 @@ pub(super) enum Request {
     SavePositions(Vec<(ContainerId, ReadPosition)>),
     /// Save the curve of a completed training.
     SavePriorRun(TrainingId, String),
+    /// Save what users have used.
+    SaveUses(Vec<UserUse>),
     /// Drop the log positions of all other containers.
     KeepPositions(Vec<ContainerId>),
     /// Record durably that a job may be frozen, or that its engine has paused it.
@@ -109,6 +111,10 @@ impl Task {
                 }
                 Request::SavePriorRun(training, curve) => {
                     block_in_place(|| journal.save_prior_run(training, &curve));
+                    None
+                }
+                Request::SaveUses(uses) => {
+                    block_in_place(|| journal.save_uses(&uses));
                     None
                 }
                 Request::KeepPositions(kept) => {

@@ -43,7 +43,7 @@ impl ClaimReader {
     /// Starts a reading. Returns whether it could be started.
     fn begin(&self, job: &Job) -> bool {
         let Some(members) = job.target.cgroup().members() else { return false };
-        let (id, run, owner) = (job.id().clone(), job.run, job.owner);
+        let (id, run, owner) = (job.id().clone(), job.run, job.owner.uid);
         let (events, reading) = (self.events.clone(), self.readings.clone());
         let read = move || {
             let claims = claims_of(&members, owner);

@@ -35,6 +35,9 @@ impl Governing {
                 let mut settings = self.settings.policy;
                 settings.policy = policy;
                 settings.objective = objective.map_or(settings.objective, |λ| Objective(λ.clamp(0.0, 1.0)));
+                if let Err(why) = settings.can_be_fair_between_users() {
+                    return self.answer(waiter, None, Err(Refusal::Refused(format!("policy.fair-between: {why}"))));
+                }
                 self.reconfigure(settings);
                 (None, Ok(policy_set(&self.settings.policy)))
             }
@@ -103,11 +106,15 @@ impl Governing {
                 self.reconfigure(settings.policy);
                 self.settings = config::Settings {
                     on_exit: settings.on_exit,
+                    users: settings.users,
                     history: settings.history,
                     gpu_control: settings.gpu_control,
                     freeze_at_most: settings.freeze_at_most,
                     ..self.settings.clone()
                 };
+                for job in self.jobs.values_mut() {
+                    job.owner.assign(&job.directives, &self.settings.users);
+                }
                 self.publisher.reconfigured(&self.settings);
                 self.publisher.health(Component::Configuration, None);
                 if fixed.is_empty() {

@@ -136,6 +136,7 @@ mod tests {
         let mut container = EngineContainer {
             id: id(1),
             name: "job".to_owned(),
+            image: "python".to_owned(),
             labels: BTreeMap::new(),
             pid: 1,
             started_unix_ms: 0,

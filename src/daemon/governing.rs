@@ -20,6 +20,7 @@ use super::publish::Publisher;
 use super::pulse::SILENT_AT_MOST;
 use super::record::Recorders;
 use super::subject::Subject;
+use super::uses::Uses;
 use api::{Command, RecordingRequest, Request};
 use config::{ConfigError, EngineChoice, Settings};
 use docker::{Engine, EngineInfo};
@@ -88,6 +89,7 @@ pub(super) struct Governing {
     /// Where an earlier daemon stopped reading each log.
     pub(super) positions: BTreeMap<ContainerId, ReadPosition>,
     pub(super) library: Library,
+    pub(super) uses: Uses,
     pub(super) draining: Draining,
     pub(super) ended: Ended,
     /// Learning records of jobs that move between nodes.
@@ -158,6 +160,7 @@ impl Governing {
             lost_at_unix_ms: remembered.lost_at_unix_ms,
             positions: remembered.positions,
             library: Library::of(remembered.prior_runs),
+            uses: Uses::of(remembered.uses),
             draining: Draining::default(),
             ended: Ended::default(),
             carried: Carried::default(),

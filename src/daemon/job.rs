@@ -5,6 +5,7 @@ use super::ending::Ending;
 use super::event::Output;
 use super::find::unit_of_container;
 use super::logs::feed::{LogFeed, is_closed_to_us};
+use super::owner::Owner;
 use super::publish::notice;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit_of_scope};
@@ -66,8 +67,8 @@ pub(super) struct Job {
     /// CPU-seconds per progress unit on the node from which the job moved, and as last forecast here.
     carried_cost_per_unit: Option<f64>,
     pub cost_per_unit: Option<f64>,
-    /// User who owns the command; `None` for a container.
-    pub owner: Option<u32>,
+    /// Whose it is.
+    pub owner: Owner,
     /// CPUs and memory nodes on which it may run.
     pub runs_on: Arc<Place>,
     /// Log position up to which the tracker has read.
@@ -123,6 +124,7 @@ impl Job {
         let mut job = Job::new(target, Some(container.limits), &labels);
         job.created_unix_ms = container.created_unix_ms;
         job.adopted = adopted.cloned();
+        job.owner = Owner::of_container(container);
         job.training = Some(container.training);
         job.parameters = container.parameters.as_slice().into();
         job.group = job.group_of(None);
@@ -154,7 +156,7 @@ impl Job {
         target.unit = scope.directories.iter().find_map(|directory| unit_of_scope(directory));
         let mut job = Job::new(target, None, &scope.labels);
         job.started = started;
-        job.owner = Some(scope.uid);
+        job.owner = Owner::of_scope(scope);
         job.training = scope.training.as_deref().and_then(|text| text.parse().ok());
         job.parameters = scope.parameters.as_slice().into();
         job.group = job.group_of(Some(scope.uid));
@@ -226,7 +228,7 @@ impl Job {
             service: None,
             carried_cost_per_unit: None,
             cost_per_unit: None,
-            owner: None,
+            owner: Owner::default(),
             tracker,
             health: HealthMeter::default(),
             reported: None,

@@ -9,7 +9,7 @@ use model::{Adoption, ContainerId, Setting, TrainingId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::{Freezable, LogPlace, Original, ReadPosition, Store, StoreError};
+use store::{Freezable, LogPlace, Original, ReadPosition, Store, StoreError, UserUse};
 use tail::Position;
 
 /// The journal, or why there is none.
@@ -28,6 +28,8 @@ pub(super) struct Remembered {
     pub positions: BTreeMap<ContainerId, ReadPosition>,
     /// Curves of completed trainings, oldest first.
     pub prior_runs: Vec<(TrainingId, String)>,
+    /// What users had used.
+    pub uses: Vec<UserUse>,
     /// Whether jobs may be frozen.
     pub may_be_frozen: bool,
     /// Problems that an operator must know.
@@ -163,6 +165,14 @@ impl Journal {
         }
     }
 
+    /// Saves what users have used; after a failure, the next daemon knows what was saved before.
+    pub(crate) fn save_uses(&mut self, uses: &[UserUse]) {
+        let Ok(store) = self.store.as_mut() else { return };
+        if let Err(error) = store.save_uses(uses) {
+            tracing::warn!(%error, "what users have used is not saved");
+        }
+    }
+
     /// Removes the log positions of all other containers.
     pub(crate) fn keep_positions(&mut self, kept: &[ContainerId]) {
         let Ok(store) = self.store.as_mut() else { return };
@@ -204,6 +214,7 @@ fn recall(store: &Store, remembered: &mut Remembered) -> Result<(), StoreError> 
     remembered.lost_at_unix_ms = store.lost_at()?;
     remembered.positions = store.positions()?;
     remembered.prior_runs = store.prior_runs()?;
+    remembered.uses = store.uses()?;
     remembered.may_be_frozen = !store.freezable()?.is_empty();
     Ok(())
 }

@@ -49,6 +49,7 @@ mod logs;
 mod notices_tests;
 mod observe;
 mod operation;
+mod owner;
 mod pin;
 mod positions;
 mod publish;
@@ -66,6 +67,7 @@ mod target;
 mod testing;
 mod thaw;
 mod unknown_limits;
+mod uses;
 mod writer;
 #[cfg(test)]
 mod writer_tests;

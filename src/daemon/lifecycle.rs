@@ -54,6 +54,7 @@ impl Governing {
             }
             None => self.resume_moved(&mut job),
         };
+        job.owner.assign(&job.directives, &self.settings.users);
         job.place = job.place.or(self.draining.place(id));
         job.tracker.use_prior_runs(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
         if let Some(feed) = feed {
@@ -191,6 +192,9 @@ impl Governing {
         }
         let actuator = &self.actuator;
         positions::save_due(&mut self.jobs, now, |batch| actuator.request(Request::SavePositions(batch)));
+        if let Some(uses) = self.uses.due(now) {
+            self.actuator.request(Request::SaveUses(uses)); // if the queue is full, the next ones include these
+        }
         self.claims.ask(&mut self.jobs, now);
         for (id, silence) in self.logs.silent() {
             if let Some(job) = self.jobs.get_mut(&id) {

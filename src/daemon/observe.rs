@@ -64,7 +64,7 @@ pub(super) fn observe(
     // Snapshots do not show it.
     let idle = if close { node::idle() } else { Vec::new() };
     let pressure = cgroup::node_pressure();
-    NodeObservation { now, cores, idle, memory, pressure, holdback: None, gpus, containers }
+    NodeObservation { now, cores, idle, memory, pressure, holdback: None, gpus, users: Vec::new(), containers }
 }
 
 /// The groups with several jobs, those that ended lately included.
@@ -80,6 +80,7 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         id: job.id().clone(),
         name: job.target.name.clone(),
         runtime: job.target.runtime,
+        user: job.owner.user.clone(),
         started: job.started,
         state: job.state,
         place: Arc::clone(&job.runs_on),

@@ -11,7 +11,8 @@ use api::wire::{Container, ContainerList};
 use cgroup::{Cgroup, MemoryRecord};
 use config::Settings;
 use model::{ContainerId, LogOrigin, NodeStatus, Parameter, TrainingId};
-use rules::{Refusal, Rules, bytes_of, name_of, user_name, users_of};
+use node::users;
+use rules::{Refusal, Rules, bytes_of, name_of, users_of};
 use scope::protocol::{Answer, Registration};
 use scope::{Asked, Call, Caller, Incoming, Pidfd, ScopeName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,7 +137,7 @@ impl Registry {
         process: &Pidfd,
         output: File,
     ) -> Result<String, Answer> {
-        self.rules.check_labels(caller.uid, &registration.labels).map_err(refused)?;
+        self.rules.check_labels(caller.uid, caller.account, &registration.labels).map_err(refused)?;
         let made = self.make_cgroup(caller, &registration, process).await?;
         let record = match self.verify(caller, registration.clone(), process) {
             Ok(record) => record,
@@ -228,7 +229,7 @@ impl Registry {
         if self.is_privileged(uid) {
             (ContainerId::new(&format!("scope:{name}")), name.to_string())
         } else {
-            (ContainerId::new(&format!("scope:{name}@{uid}")), format!("{name}@{}", user_name(uid)))
+            (ContainerId::new(&format!("scope:{name}@{uid}")), format!("{name}@{}", users::name_or_number(uid)))
         }
     }
 

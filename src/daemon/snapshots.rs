@@ -28,7 +28,9 @@ impl Governing {
         self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();
-        NodeObservation { holdback, ..observed }
+        self.uses.charge(&mut self.jobs, &self.settings.users, unix_ms());
+        let users = self.uses.observed(&self.jobs, &self.settings.users);
+        NodeObservation { holdback, users, ..observed }
     }
 
     /// Warns jobs whose GPU is nearly full, before an allocation fails.
@@ -61,7 +63,7 @@ impl Governing {
     }
 
     pub(super) fn publish_observed(&mut self, observation: NodeObservation) {
-        let NodeObservation { now, cores, pressure, holdback, gpus, containers, .. } = observation;
+        let NodeObservation { now, cores, pressure, holdback, gpus, users, containers, .. } = observation;
         let (all, limits, governor) = (&mut self.jobs, &self.limits, &self.governor);
         let with_job = |observed: ContainerObservation| {
             let drifts = limits.ledger(&observed.id)?.drifts();
@@ -89,6 +91,7 @@ impl Governing {
             released: self.limits.is_everything_released(),
             holdback,
             runtimes: std::iter::once(self.engine_state.clone()).chain(scopes).collect(),
+            users,
             jobs,
             ended: self.ended.jobs(now),
             ends: self.ended.ends().clone(),

@@ -22,6 +22,7 @@ impl Governing {
         self.learn_from_drained(Millis(u64::MAX));
         let mut requests: Vec<Request> = vec![Request::Thaw];
         requests.extend(positions::unsaved(&self.jobs).into_iter().map(Request::SavePositions));
+        requests.push(Request::SaveUses(self.uses.all()));
         let mut stopped = false;
         let restore = self.settings.on_exit == OnExit::Restore;
         for effect in self.limits.handle(machine::Event::Stop { restore }, moment()) {

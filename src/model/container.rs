@@ -171,6 +171,8 @@ pub struct Directives {
     pub hints: Hints,
     /// `flowcon.memory-floor`: memory is never squeezed below this.
     pub memory_floor: Option<Bytes>,
+    /// `flowcon.user`: the user to whom the job belongs.
+    pub user: Option<String>,
     /// `flowcon.deadline`: time after its start by which the job should be done, a soft hint.
     pub deadline: Option<Millis>,
     /// `flowcon.group`: the sweep of which it is a trial.
@@ -197,6 +199,7 @@ impl Default for Directives {
             log: None,
             hints: Hints::default(),
             memory_floor: None,
+            user: None,
             deadline: None,
             group: Group::default(),
         }

@@ -27,6 +27,9 @@ pub struct NodeObservation {
     /// GPUs by index; empty = there are none, or the driver does not respond.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<Gpu>,
+    /// The users that are known, ordered by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UserObservation>,
     /// The governed containers, ordered by id.
     pub containers: Vec<ContainerObservation>,
 }
@@ -36,6 +39,20 @@ impl NodeObservation {
     pub fn is_plain(&self) -> bool {
         self.holdback.is_some_and(|block| block.plain)
     }
+}
+
+/// Name of the user to whom all jobs without a user belong.
+pub const NOBODY: &str = "-";
+
+/// A person or group that has jobs, named by [`ContainerObservation::user`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UserObservation {
+    /// The name; [`NOBODY`] for jobs without a user.
+    pub name: String,
+    /// The weight set in the configuration, 1 by default.
+    pub weight: f64,
+    /// CPU-seconds used, of which earlier ones count less.
+    pub used: f64,
 }
 
 /// Pressure stall information: share of the last ten seconds in which some task waited, 0 ..= 1.
@@ -58,6 +75,9 @@ pub struct ContainerObservation {
     pub name: String,
     /// Its runtime.
     pub runtime: Runtime,
+    /// The user to whom it belongs; jobs of nobody count as those of one user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Arc<str>>,
     /// Start of the container, on the observer's clock.
     pub started: Millis,
     /// Whether its processes can run.
@@ -104,6 +124,7 @@ impl ContainerObservation {
             id: ContainerId::new(id),
             name: id.to_owned(),
             runtime: Runtime::Docker,
+            user: None,
             started: Millis(0),
             state: RunState::Running,
             place: Arc::default(),

@@ -53,6 +53,17 @@ impl FromStr for PolicyName {
     }
 }
 
+/// Between whom the default policy divides the node first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FairBetween {
+    /// Every job has a part of its own.
+    #[default]
+    Jobs,
+    /// Every user with running jobs has a part, which these jobs divide.
+    Users,
+}
+
 /// The mechanism that enforces a CPU share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -168,6 +179,9 @@ pub struct FlowconSettings {
 pub struct PolicySettings {
     /// The policy.
     pub policy: PolicyName,
+    /// Between whom the default policy divides the node first.
+    #[serde(default)]
+    pub fair_between: FairBetween,
     /// How shares are enforced.
     pub enforcement: Enforcement,
     /// Whether memory may be protected and squeezed.
@@ -210,6 +224,27 @@ const fn default_block() -> Millis {
 }
 
 impl PolicySettings {
+    /// Checks that the policy can divide the node as [`Self::fair_between`] says; a dry run need not.
+    ///
+    /// # Errors
+    /// What is wrong, and what to set.
+    pub fn can_be_fair_between_users(&self) -> Result<(), String> {
+        let of_the_paper = matches!(self.policy, PolicyName::Flowcon | PolicyName::Flowcon2019);
+        if self.fair_between == FairBetween::Users && of_the_paper {
+            return Err(format!(
+                "\"users\" works only with policy.name = \"balanced\", and it is \"{}\"; \
+                 set policy.name = \"balanced\" or policy.fair-between = \"jobs\"",
+                self.policy
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the node is divided between users first.
+    pub fn divides_between_users(&self) -> bool {
+        self.policy == PolicyName::Balanced && self.fair_between == FairBetween::Users
+    }
+
     /// Returns α per node-CPU-second.
     pub fn growth_threshold(&self) -> f64 {
         self.flowcon.growth_threshold.per_second(self.interval)
@@ -220,6 +255,7 @@ impl Default for PolicySettings {
     fn default() -> Self {
         PolicySettings {
             policy: PolicyName::Balanced,
+            fair_between: FairBetween::Jobs,
             enforcement: Enforcement::Weight,
             govern_memory: true,
             govern_io: true,

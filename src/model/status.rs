@@ -2,7 +2,7 @@
 
 use super::{
     Adoption, ContainerObservation, ContainerPlan, Directives, Estimate, Gpu, HoldbackBlock, JobEnd, Millis, Parameter,
-    PolicySettings, Pressure, Restarts, Share, WorkForecast,
+    PolicySettings, Pressure, Restarts, Share, UserObservation, WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +38,8 @@ pub struct NodeStatus {
     pub holdback: Option<HoldbackBlock>,
     /// Connection state of each runtime: `docker: connected (28.2.2)`.
     pub runtimes: Vec<String>,
+    /// The users who have jobs or used CPU lately, ordered by name.
+    pub users: Vec<UserObservation>,
     /// The governed containers, ordered by start.
     pub jobs: Vec<JobStatus>,
     /// The jobs that ended within [`ENDS_WITHIN`](super::ENDS_WITHIN) and do not run again, latest end first, limited in number.

@@ -92,6 +92,8 @@ pub struct JobPlan {
     pub parent: Option<String>,
     /// The original `cpu.weight`.
     pub cpu_weight: CpuWeight,
+    /// The user to whom it belongs.
+    pub user: Option<String>,
     /// The owner's weight.
     pub weight: f64,
     /// The owner's bounds.

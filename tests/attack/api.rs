@@ -556,7 +556,9 @@ fn the_openapi_description_lists_all_routes() {
             assert!(!matches!(status, 404 | 405), "{method} {path}: {status}");
         }
     }
-    for schema in ["Status", "Container", "ContainerDetail", "Explanation", "Event", "Gap", "Problem", "Policy"] {
+    for schema in
+        ["Status", "Container", "ContainerDetail", "Explanation", "Event", "Gap", "Problem", "Policy", "UserList"]
+    {
         assert!(description["components"]["schemas"][schema].is_object(), "{schema} is not described");
     }
 }

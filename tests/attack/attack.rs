@@ -307,7 +307,7 @@ fn an_output_descriptor_that_is_replaced_by_a_fifo_blocks_nothing() {
 fn a_user_cannot_take_shares_from_others() {
     let arena = Arena::new("shares", &["scopes.per-user=3", "scopes.label-bytes=5000"]);
     let before = arena.weights();
-    for label in ["flowcon.min-share=99%", "flowcon.weight=100", "flowcon.weight=1.5"] {
+    for label in ["flowcon.min-share=99%", "flowcon.weight=100", "flowcon.weight=1.5", "flowcon.user=root"] {
         let out = arena.their_flowctl(&["run", "-l", label, "--", "true"]).output().unwrap();
         assert_eq!(out.status.code(), Some(6), "{}", text_of(&out));
         assert!(text_of(&out).contains("api.admins"), "{}", text_of(&out));

@@ -509,6 +509,7 @@ fn help_completion_and_doctor_work() {
     assert!(machine.run_ok("flowctl help limits", &[]).contains("cpu.weight"));
     assert!(machine.run_ok("flowctl help operations", &[]).contains("TROUBLESHOOTING"));
     assert!(machine.run_ok("flowctl help threads", &[]).contains("flowcon-runtime"));
+    assert!(machine.run_ok("flowctl help users", &[]).contains("WHOSE A JOB IS"));
     assert!(machine.run_ok("flowctl man PAGE", &[("PAGE", "labels")]).contains("flowcon.weight=2"));
     assert!(machine.run_ok("flowctl env", &[]).contains("export OMP_WAIT_POLICY=passive"));
     assert!(machine.run_ok("flowctl env --docker", &[]).contains("-e OMP_WAIT_POLICY=passive"));

@@ -33,6 +33,26 @@ fn a_command_is_preferred_by_its_labels() {
 }
 
 #[test]
+fn the_machine_is_divided_between_users() {
+    let rules = "users.rules=image nothing/* = bob, image * = carol";
+    let machine = Machine::start(&["policy.fair-between=users", rules]);
+    machine.engine.run(RunSpec { name: "ruled", labels: &[GOVERNED], script: GROWING, ..RunSpec::default() });
+    machine.daemon.wait_for_job("ruled", "is carol's by its image", SOON, |job| job["user"] == "carol");
+    let _one = machine.spawn(
+        "docker run --label flowcon.enable=true --label flowcon.user=alice IMAGE python train.py",
+        &[("IMAGE", &format!("--name one {IMAGE}")), ("python train.py", "sleep 600")],
+    );
+    let _other = machine.spawn("flowctl run --label flowcon.weight=2 -- python train.py", &[]);
+    machine.daemon.wait_for_job("one", "is alice's", SOON, |job| job["user"] == "alice" && job["share"].is_number());
+    let explained = machine.run_ok("flowctl explain JOB", &[("JOB", "one")]);
+    assert!(explained.contains("alice's part"), "{explained}");
+    let users = machine.run_ok("flowctl users", &[]);
+    assert!(users.contains("divided between users") && users.contains("alice"), "{users}");
+    let wide = machine.run_ok("flowctl ps -o wide", &[]);
+    assert!(wide.contains("USER") && wide.contains("alice"), "{wide}");
+}
+
+#[test]
 fn trials_of_a_sweep_run_two_at_a_time_or_all_together() {
     let machine = Machine::start(&[]);
     let names = || {

@@ -26,3 +26,4 @@ mod sweeps;
 mod top;
 mod uninstall;
 mod unprivileged;
+mod users;

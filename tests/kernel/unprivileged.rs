@@ -127,6 +127,22 @@ fn a_daemon_makes_the_cgroup_governs_the_command_and_removes_it() {
 }
 
 #[test]
+fn a_command_belongs_to_its_user_who_may_not_name_another() {
+    let daemon = Daemon::start("off", &["policy.fair-between=users"]);
+    let user = User::at(12_365, &daemon);
+    let out = user.output(&["--label", "flowcon.user=alice"], "echo ran");
+    let stderr = text(&out.stderr);
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(6), ""), "{stderr}");
+    assert!(stderr.contains("it is 12365; only root and api.admins may name alice"), "{stderr}");
+    assert!(stderr.contains("next: leave it out"), "{stderr}");
+    let out = user.output(&["--label", "flowcon.user=12365"], "echo ran");
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(0), "ran\n"), "{}", text(&out.stderr));
+    let _running = Running::start(&user, "own");
+    let job = daemon.wait_for_job("own@12365", "it is governed", SOON, |_| true);
+    assert_eq!(job["user"], "12365");
+}
+
+#[test]
 fn the_number_of_cgroups_that_a_user_gets_is_bounded_and_labels_are_checked_first() {
     let daemon = Daemon::start("off", &["scopes.per-user=1"]);
     let user = User::at(12_364, &daemon);

@@ -312,7 +312,8 @@ fn a_database_of_a_later_version_is_rejected_and_kept() {
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
     let later_columns = "ALTER TABLE original DROP COLUMN engine_id; ALTER TABLE original DROP COLUMN engine_socket; \
                          ALTER TABLE position DROP COLUMN started_unix_ms";
-    let later_tables = "DROP TABLE adopted; DROP TABLE precedent; DROP TABLE freezable; DROP TABLE loss";
+    let later_tables =
+        "DROP TABLE adopted; DROP TABLE precedent; DROP TABLE freezable; DROP TABLE loss; DROP TABLE used";
     sql(dir.path(), &format!("{later_columns}; {later_tables}; PRAGMA user_version = 1"));
     let unmarked = Original { mark: None, ..original("a") };
     assert_eq!(open(dir.path()).originals().unwrap().readable, [unmarked]);

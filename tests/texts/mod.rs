@@ -44,8 +44,8 @@ const COMMENTED: [&str; 9] = [
     "config/bench",
 ];
 
-const TOPICS: [&str; 9] =
-    ["labels", "status", "policy", "limits", "operations", "threads", "gpu", "cluster", "security"];
+const TOPICS: [&str; 10] =
+    ["labels", "status", "policy", "limits", "operations", "users", "threads", "gpu", "cluster", "security"];
 
 /// All commands in all texts; placeholders are in capitals.
 pub fn commands() -> BTreeSet<String> {

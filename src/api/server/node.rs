@@ -8,6 +8,7 @@ use super::snapshot::{Snapshot, json};
 use crate::Command;
 use crate::wire::{
     AdoptionRequest, Configuration, ContainerDetail, ContainerList, Done, Policy, PolicyChange, Problem, Status,
+    UserList,
 };
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
@@ -44,6 +45,12 @@ pub(super) async fn containers(State(api): State<Arc<Api>>) -> Response {
     responses((status = 200, body = ContainerDetail), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(super) async fn container(State(api): State<Arc<Api>>, name: Name) -> Result<Response, Fault> {
     latest(&api).container_json(&readable(name)?).map(json_response)
+}
+
+/// The users of the node, with what their jobs have together.
+#[utoipa::path(get, path = "/v1/users", responses((status = 200, body = UserList), (status = 403, body = Problem)))]
+pub(super) async fn users(State(api): State<Arc<Api>>) -> Response {
+    json_response(json(&UserList::of(&latest(&api).status)))
 }
 
 /// The current policy.

@@ -25,6 +25,7 @@ use utoipa::OpenApi;
         node::unpin_container,
         node::adopt_container,
         node::disown_container,
+        node::users,
         node::release,
         node::govern,
         node::restore,

@@ -20,6 +20,7 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/containers/{name}/unpin", post(node::unpin_container))
         .route("/v1/containers/{name}/adopt", post(node::adopt_container))
         .route("/v1/containers/{name}/disown", post(node::disown_container))
+        .route("/v1/users", get(node::users))
         .route("/v1/release", post(node::release))
         .route("/v1/govern", post(node::govern))
         .route("/v1/restore", post(node::restore))

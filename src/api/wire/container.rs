@@ -24,6 +24,9 @@ pub struct Container {
     pub name: String,
     /// `docker` or `scope`.
     pub runtime: String,
+    /// The user to whom it belongs; omitted if nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// `running`, `paused` or `ended`.
     pub state: String,
     /// Time since it started, or from its start to its end.
@@ -111,6 +114,7 @@ impl Container {
             short_id: observed.id.short().to_owned(),
             name: observed.name.clone(),
             runtime: word(observed.runtime),
+            user: observed.user.as_deref().map(str::to_owned),
             state: word(observed.state),
             uptime_s: status.now.since(observed.started).as_secs_f64(),
             health: Some(Health::of(job, status.now)),

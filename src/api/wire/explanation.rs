@@ -1,7 +1,7 @@
 //! `/v1/containers/{id}`: one container with all numbers behind its decision.
 
 use super::rule::spelled;
-use super::{Container, Limits, Pressure, Reading, finite, finite_option};
+use super::{Container, Limits, Pressure, Reading, User, finite, finite_option};
 use model::{EndedJob, JobStatus, NodeStatus, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -62,6 +62,9 @@ pub struct Explanation {
     pub max_share: f64,
     /// Relative importance (`flowcon.weight`).
     pub weight: f64,
+    /// Its user, whose part it shares; omitted unless the node is divided between users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
     /// Memory below which it is never squeezed (`flowcon.memory-floor`).
     pub memory_floor_bytes: Option<u64>,
     /// Seconds to its deadline (`flowcon.deadline`); zero if it has passed.
@@ -100,6 +103,7 @@ impl Explanation {
             min_share: job.directives.bounds.min.fraction(),
             max_share: job.directives.bounds.max.fraction(),
             weight: finite(observed.weight).unwrap_or(1.0),
+            user: User::of_job(job, status).filter(|_| status.settings.divides_between_users()),
             memory_floor_bytes: observed.memory_floor.map(|bytes| bytes.0),
             deadline_in_s: observed.deadline.map(|deadline| deadline.since(status.now).as_secs_f64()),
             no_room: NoRoom::of(job, status),

@@ -15,6 +15,7 @@ mod learning;
 mod notice;
 mod rule;
 mod status;
+mod users;
 
 pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
 pub use container::{Container, ContainerList, Hold, Limit, Limits, Parameter, Trial};
@@ -30,6 +31,7 @@ pub use history::{
 pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use notice::Notice;
 pub use status::{Configuration, Node, Policy, PolicyChange, Pressure, Status};
+pub use users::{User, UserList};
 
 use model::word;
 use serde::{Deserialize, Serialize};

@@ -116,6 +116,9 @@ impl Pressure {
 pub struct Policy {
     /// `flowcon`, `fair` or `balanced`.
     pub policy: String,
+    /// Between whom the policy `balanced` divides the node first: `jobs` or `users`.
+    #[serde(default)]
+    pub fair_between: String,
     /// How shares are enforced: `weight` or `quota`.
     pub enforcement: String,
     /// Fraction of the credit that the default policy gives to completion; the rest goes to quality.
@@ -151,6 +154,7 @@ impl Policy {
     pub fn of(settings: &PolicySettings) -> Policy {
         Policy {
             policy: word(settings.policy),
+            fair_between: word(settings.fair_between),
             enforcement: word(settings.enforcement),
             objective: settings.objective.0,
             interval_s: settings.interval.as_secs_f64(),

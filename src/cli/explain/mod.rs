@@ -8,6 +8,7 @@ mod gpu;
 mod health;
 mod limits;
 
+use super::users;
 use api::wire::{Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Trend};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
@@ -93,6 +94,9 @@ fn decision(page: &mut Page<'_>, container: &Container, explanation: &Explanatio
             if limit >= 1.0 { "free competition" } else { "soft: unused CPU of other jobs comes on top" }
         );
         page.line("share", &words);
+    }
+    if let Some(user) = &explanation.user {
+        page.line("shares", &users::shared_part(user));
     }
     if let Some(domain) = explanation.domain.as_ref().filter(|domain| domain.containers > 0) {
         page.line("competes", &competition(domain));

@@ -17,6 +17,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowcon-policy", "7"),
     ("flowcon-limits", "7"),
     ("flowcon-operations", "7"),
+    ("flowcon-users", "7"),
     ("flowcon-threads", "7"),
     ("flowcon-security", "7"),
     ("flowcon-cluster", "7"),

@@ -11,6 +11,7 @@ pub(super) fn all() -> Vec<Topic> {
         parse("limits", include_str!("topics/limits.txt")),
         parse("operations", include_str!("topics/operations.txt")),
         parse("gpu", include_str!("topics/gpu.txt")),
+        parse("users", include_str!("topics/users.txt")),
         parse("threads", include_str!("topics/threads.txt")),
         parse("cluster", include_str!("topics/cluster.txt")),
         parse("security", include_str!("topics/security.txt")),

@@ -21,8 +21,8 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Checks that a user may use these labels.
-    pub(super) fn check_labels(&self, uid: u32, given: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    /// Checks that a user, who has this account, may use these labels.
+    pub(super) fn check_labels(&self, uid: u32, account: u32, given: &BTreeMap<String, String>) -> Result<(), Refusal> {
         let bytes = bytes_of(given);
         if bytes > LABEL_BYTES {
             let message = format!("the labels of the command have {bytes} bytes; the maximum is {LABEL_BYTES}");
@@ -31,7 +31,7 @@ impl Rules {
         if self.trusted.contains(&uid) {
             return Ok(());
         }
-        labels::for_everybody(given)
+        labels::for_everybody(given, &users::name_or_number(account))
             .map_err(|message| (message, "leave it out, or ask to be added to api.admins in flowcond.toml".to_owned()))
     }
 }
@@ -57,10 +57,4 @@ pub(super) fn users_of(pid: u32) -> Option<[u32; 4]> {
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let users: Vec<u32> = users.split_ascii_whitespace().filter_map(|user| user.parse().ok()).collect();
     users.try_into().ok()
-}
-
-/// Returns the name in `/etc/passwd` if it is safe for a terminal, otherwise the number.
-pub(super) fn user_name(uid: u32) -> String {
-    let fits = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
-    users::name_of(uid).filter(fits).unwrap_or_else(|| uid.to_string())
 }

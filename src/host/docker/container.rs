@@ -22,6 +22,8 @@ pub struct EngineContainer {
     pub id: ContainerId,
     /// Name without the leading slash.
     pub name: String,
+    /// Image, as its user named it.
+    pub image: String,
     /// All labels.
     pub labels: BTreeMap<String, String>,
     /// First process, in the PID namespace of this machine.
@@ -148,6 +150,7 @@ impl EngineContainer {
         let check = config.healthcheck.and_then(|check| check.test).unwrap_or_default();
         Ok(EngineContainer {
             parameters,
+            image: config.image.unwrap_or_default(),
             name: plain_name(found.name.as_deref().unwrap_or(&id)),
             labels: config.labels.unwrap_or_default().into_iter().collect(),
             pid,

@@ -40,6 +40,12 @@ pub fn name_of(uid: u32) -> Option<String> {
     line.split(':').next().map(str::to_owned)
 }
 
+/// Returns the name in `/etc/passwd` if it is safe for a terminal, otherwise the number.
+pub fn name_or_number(uid: u32) -> String {
+    let fits = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    name_of(uid).filter(fits).unwrap_or_else(|| uid.to_string())
+}
+
 /// Returns the account that a user belongs to. A user in a range of `/etc/subuid` belongs to the owner of the range, who can become that
 /// user at will.
 pub fn account_of(uid: u32) -> u32 {

@@ -1,5 +1,5 @@
-//! Persistent state of the daemon: one SQLite file with the journal of originals and of freezable jobs, the adopted containers, and the
-//! read positions of logs; and records of the governed commands of `flowctl run`.
+//! Persistent state of the daemon: one SQLite file with the journal of originals and of freezable jobs, the adopted containers, what
+//! users have used, and the read positions of logs; and records of the governed commands of `flowctl run`.
 //!
 //! Guarantees: one process at a time; data about limits is on disk before the call returns; a damaged file is set aside, never deleted;
 //! data that is read is validated. Calls block on the disk: do not make them on the daemon's event loop.
@@ -15,6 +15,7 @@ mod positions;
 mod prior_runs;
 mod schema;
 mod scopes;
+mod uses;
 
 pub use error::StoreError;
 pub use freezable::Freezable;
@@ -22,6 +23,7 @@ pub use originals::{Original, Originals};
 pub use positions::{ApiMark, LogPlace, ReadPosition};
 pub use prior_runs::{PRIOR_RUNS_KEPT, RUNS_KEPT};
 pub use scopes::{ScopeRecord, ScopeRecords};
+pub use uses::{USERS_KEPT, UserUse};
 
 use lock::Lock;
 use rusqlite::{Connection, Row};

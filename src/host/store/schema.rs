@@ -1,7 +1,7 @@
 //! The tables of the database, by version.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 7] = [
+pub(super) const STEPS: [&str; 8] = [
     "
     CREATE TABLE original (
         id                 TEXT PRIMARY KEY,
@@ -94,5 +94,13 @@ pub(super) const STEPS: [&str; 7] = [
     CREATE TABLE loss (unix_ms INTEGER NOT NULL) STRICT;
     -- When the run began that the checkpoint belongs to; NULL: written by an earlier version.
     ALTER TABLE position ADD COLUMN started_unix_ms INTEGER;
+",
+    "
+    -- CPU-seconds that each user had used at a time; those of the past count less.
+    CREATE TABLE used (
+        user    TEXT PRIMARY KEY,
+        cpu_s   REAL NOT NULL,
+        unix_ms INTEGER NOT NULL
+    ) STRICT;
 ",
 ];

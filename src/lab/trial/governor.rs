@@ -5,7 +5,7 @@ use super::temp_dir::TempDir;
 use anyhow::{Context, Result, bail};
 use api::client::Client;
 use api::wire::Status;
-use config::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
+use config::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings, UserSettings};
 use daemon::{Control, DaemonError};
 use model::{Bytes, Millis, PolicySettings};
 use std::path::PathBuf;
@@ -107,6 +107,7 @@ fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, back
         state_dir,
         on_exit: OnExit::Restore,
         policy: writable(policy, rustix::process::geteuid().is_root()),
+        users: UserSettings::default(),
         engine: match backend {
             Backend::Docker(docker) => EngineChoice::At(format!("unix://{}", docker.socket().display())),
             Backend::Scope(_) => EngineChoice::Off,

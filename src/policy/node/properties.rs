@@ -5,8 +5,8 @@ use super::testing::{container, node};
 use super::{Governor, check, diff};
 use model::{
     Bounds, Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Curve, Direction, Enforcement, Estimate,
-    Gain, GrowthThreshold, Hold, HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName, PolicySettings,
-    Pressure, PrintedMean, Progress, ProgressUnit, Quota, RunState, Share, Trial,
+    FairBetween, Gain, GrowthThreshold, Hold, HoldbackBlock, Millis, NodeObservation, Phase, Place, PolicyName,
+    PolicySettings, Pressure, PrintedMean, Progress, ProgressUnit, Quota, RunState, Share, Trial,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -85,6 +85,7 @@ prop_compose! {
         c.hold = hold;
         c.state = if paused { RunState::Paused } else { RunState::Running };
         c.weight = weight;
+        c.user = Some(["alice", "bob"][id as usize % 2]).filter(|_| !id.is_multiple_of(3)).map(Arc::from);
         c.bounds = Bounds { min: Share::clamped(min - 0.3), max: Share::clamped(max) };
         c.place = place;
         c.original.cpu_weight = Some(CpuWeight::clamped(original));
@@ -115,9 +116,11 @@ prop_compose! {
 
 fn any_settings() -> impl Strategy<Value = PolicySettings> {
     let policy = prop::sample::select(PolicyName::ALL.as_slice());
-    (policy, any::<bool>(), 0.0..0.3f64, 0.0..0.9f64, 1..60u64).prop_map(|(policy, quota, threshold, floor, secs)| {
+    let drawn = (policy, any::<[bool; 2]>(), 0.0..0.3f64, 0.0..0.9f64, 1..60u64);
+    drawn.prop_map(|(policy, [quota, by_user], threshold, floor, secs)| {
         let mut settings = PolicySettings {
             policy,
+            fair_between: if by_user { FairBetween::Users } else { FairBetween::Jobs },
             enforcement: if quota { Enforcement::Quota } else { Enforcement::Weight },
             interval: Millis::from_secs(secs),
             floor: Share::clamped(floor),

@@ -17,6 +17,7 @@ pub(super) fn node(containers: Vec<ContainerObservation>) -> NodeObservation {
         pressure: Pressure { cpu: Some(0.0), memory: Some(0.0), io: Some(0.0) },
         holdback: None,
         gpus: Vec::new(),
+        users: Vec::new(),
         containers,
     }
 }

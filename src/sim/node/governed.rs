@@ -212,6 +212,7 @@ impl Governed {
             },
             holdback: self.holdback.map(|blocks| blocks.block_at(at.0, at)),
             gpus: busy.into_iter().map(|(device, busy)| gpu(device, busy)).collect(),
+            users: super::users::observed(jobs, states),
             containers,
         }
     }
@@ -285,6 +286,7 @@ impl Container {
         learning.prior_cost_per_unit = learning.prior_cost_per_unit.or(self.cost_per_unit);
         let mut observed = ContainerObservation {
             name: plan.name.clone(),
+            user: plan.user.as_deref().map(Arc::from),
             started: millis_from(state.started_at),
             place: Arc::clone(&self.place),
             bounds: plan.bounds,

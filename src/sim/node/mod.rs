@@ -19,6 +19,7 @@ mod speed;
 mod state;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub(super) use carried::{Carried, Resident};
 pub(super) use machine::SimulatedNode;

@@ -159,6 +159,7 @@ pub(crate) fn job(
         cpus: None,
         parent: None,
         cpu_weight: CpuWeight::DEFAULT,
+        user: None,
         weight: 1.0,
         bounds: Bounds::default(),
         deadline_s: Some(4.0 * size_node_s),

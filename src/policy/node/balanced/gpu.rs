@@ -13,7 +13,7 @@
 use super::milestone::{self, Prospect};
 use super::reliability::Reliability;
 use super::work::{Work, WorkMeter};
-use super::{Candidate, Entry, LOOK_AGAIN, pool};
+use super::{Candidate, Entry, LOOK_AGAIN, Users, pool};
 use crate::node::gpu_time::GpuUsed;
 use crate::node::importance;
 use model::{ContainerObservation, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share};
@@ -86,23 +86,31 @@ pub(super) struct Contest {
 }
 
 /// Divides the time of each GPU among the running containers on it.
-pub(super) fn contests(node: &NodeObservation, entries: &[Entry<'_>], settings: &PolicySettings) -> Vec<Contest> {
-    let mut users: BTreeMap<(u32, Option<u32>), Vec<usize>> = BTreeMap::new();
+pub(super) fn contests(
+    node: &NodeObservation,
+    users: &Users,
+    entries: &[Entry<'_>],
+    settings: &PolicySettings,
+) -> Vec<Contest> {
+    let mut on_gpus: BTreeMap<(u32, Option<u32>), Vec<usize>> = BTreeMap::new();
     for (index, container) in node.containers.iter().enumerate().filter(|(_, c)| c.state == RunState::Running) {
         for part in &container.gpus {
-            users.entry((part.gpu, part.instance)).or_default().push(index);
+            on_gpus.entry((part.gpu, part.instance)).or_default().push(index);
         }
     }
     let contest = |((gpu, instance), members): ((u32, Option<u32>), Vec<usize>)| {
         let weights: Vec<f64> = members.iter().map(|&index| importance(&node.containers[index])).collect();
         let all: f64 = weights.iter().sum();
-        let entitled: Vec<f64> = weights.iter().map(|weight| weight / all).collect();
+        let mut entitled: Vec<f64> = weights.iter().map(|weight| weight / all).collect();
+        let floor = settings.floor.fraction();
+        users.divide(node, &members, &mut entitled, (floor, |_| false));
         let candidates: Vec<Option<&Candidate>> = members.iter().map(|&index| entries[index].on_gpu.as_ref()).collect();
         let usable = vec![1.0; members.len()];
-        let given = pool::divide_among(&candidates, &entitled, (settings.floor.fraction(), pool::SHARPNESS), &usable);
+        let of_users = (users, members.as_slice());
+        let given = pool::divide_by_user(of_users, &candidates, &entitled, (floor, pool::SHARPNESS), &usable);
         Contest { gpu, instance, members, given }
     };
-    users.into_iter().map(contest).collect()
+    on_gpus.into_iter().map(contest).collect()
 }
 
 impl Contest {

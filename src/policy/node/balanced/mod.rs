@@ -22,7 +22,7 @@
 //! A deadline (`flowcon.deadline`) is a soft hint: while a job needs more than an equal share to meet it, the credit of its completion is
 //! multiplied by the number of equal shares that it needs. Once the whole node would not suffice, the job is ranked like the others.
 //!
-//! The index becomes cores, separately in each contention domain ([`super::domain`], [`pool`]):
+//! The index becomes cores, separately in each contention domain ([`super::domain`], [`pool`]), for the jobs of each user ([`users`]):
 //!
 //! ```text
 //! entitled     = cores · weight / Σ weights                       cores/n where all weights are equal
@@ -92,6 +92,7 @@ mod reliability;
 mod sweep;
 #[cfg(test)]
 mod testing;
+mod users;
 mod waste;
 mod work;
 
@@ -111,6 +112,7 @@ use reliability::Reliability;
 use serde::{Deserialize, Serialize};
 use sweep::Standing;
 pub(super) use sweep::Sweeps;
+use users::Users;
 use waste::Waste;
 use work::WorkMeter;
 
@@ -177,7 +179,7 @@ struct Contest<'a> {
     candidates: Vec<Option<Candidate>>,
     /// The indices of the ranked members, best first.
     order: Vec<f64>,
-    /// Cores for each member under plain sharing.
+    /// Cores for each member under plain sharing, within its user's part.
     entitled: Vec<f64>,
     /// Cores given to each member.
     given: Vec<f64>,
@@ -194,10 +196,11 @@ pub(super) fn decide(
     if settings.sweeps {
         sweeps.standings(node).into_iter().for_each(|(index, standing)| entries[index].standing = Some(standing));
     }
+    let users = Users::of(node, settings);
     let contests: Vec<Contest<'_>> =
-        domains.iter().map(|domain| Contest::new(node, domain, entries, settings)).collect();
+        domains.iter().map(|domain| Contest::new(node, domain, &users, entries, settings)).collect();
     offer(node, domains, &contests, entries);
-    let on_gpus = gpu::contests(node, entries, settings);
+    let on_gpus = gpu::contests(node, &users, entries, settings);
     let wait = if contests.iter().any(|contest| contest.awaits_cost_per_unit(node, entries, settings.interval)) {
         soonest(settings.interval)
     } else {
@@ -288,16 +291,15 @@ impl Memory {
 }
 
 impl<'a> Contest<'a> {
-    fn new(node: &NodeObservation, domain: &'a Domain, entries: &mut [Entry<'_>], settings: &PolicySettings) -> Self {
-        let mut plain = domain.plain_sharing(node);
+    fn new(
+        node: &NodeObservation,
+        domain: &'a Domain,
+        users: &Users,
+        entries: &mut [Entry<'_>],
+        settings: &PolicySettings,
+    ) -> Self {
         let floor = settings.floor.fraction();
-        for (atom, cores) in domain.atoms.iter().zip(&mut plain) {
-            pool::leave_the_floor(cores, floor, |at| is_broken(&node.containers[domain.members[atom.members[at]]]));
-        }
-        let mut entitled = vec![0.0; domain.members.len()];
-        for (atom, given) in domain.atoms.iter().zip(&plain) {
-            atom.members.iter().zip(given).for_each(|(&member, cores)| entitled[member] += cores);
-        }
+        let (plain, entitled) = users.entitle(node, domain, (floor, |index| is_broken(&node.containers[index])));
         let mut newcomers: Vec<Option<Candidate>> = domain.members.iter().map(|_| None).collect();
         let mut candidates: Vec<Option<Candidate>> = domain
             .members
@@ -333,7 +335,7 @@ impl<'a> Contest<'a> {
             candidates.iter_mut().zip(newcomers).filter(|(ranked, _)| ranked.is_none()).for_each(|(c, new)| *c = new);
         }
         sweep::hand_out(&mut candidates, sharpness);
-        let given = pool::divide(domain, &candidates, &plain, (floor, sharpness));
+        let given = pool::divide((domain, users), &candidates, &plain, (floor, sharpness));
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));
         Contest { domain, candidates, order, entitled, given }

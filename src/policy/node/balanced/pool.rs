@@ -1,9 +1,9 @@
 //! From ranks to cores: the contribution of each job to a common pool, and what it draws from it.
 //!
 //! Each atom of a domain (processors that the same jobs may use) is divided separately, the least contended first: what a job gets there it
-//! need not draw from the others.
+//! need not draw from the others. The jobs of each user have a pool of their own.
 
-use super::Candidate;
+use super::{Candidate, Users};
 use crate::node::domain::{Atom, Domain};
 
 /// Exponent on the index: twice the index gets 2⁸ times the share.
@@ -18,36 +18,24 @@ const CRITICAL_CLAIM: f64 = 1e6;
 /// Returns the cores of each member of the domain. `plain` are the cores of each member of each atom under plain sharing; `floor` is the
 /// part of them that every member keeps, `sharpness` the exponent on the index.
 pub(super) fn divide(
-    domain: &Domain,
+    (domain, users): (&Domain, &Users),
     candidates: &[Option<Candidate>],
     plain: &[Vec<f64>],
     (floor, sharpness): (f64, f64),
 ) -> Vec<f64> {
     let mut given = vec![0.0; candidates.len()];
     for (atom, entitled) in domain.atoms.iter().zip(plain) {
-        let here = divide_atom(atom, candidates, entitled, (floor, sharpness), &given);
+        let indices: Vec<usize> = atom.members.iter().map(|&member| domain.members[member]).collect();
+        let here = divide_atom(atom, (users, &indices), candidates, entitled, (floor, sharpness), &given);
         atom.members.iter().zip(here).for_each(|(&member, cores)| given[member] += cores);
     }
     given
 }
 
-/// Leaves the floor of its part to each broken member; the others get the rest in proportion to their parts. Nothing changes if all are
-/// broken.
-pub(super) fn leave_the_floor(entitled: &mut [f64], floor: f64, is_broken: impl Fn(usize) -> bool) {
-    let whole: f64 = entitled.iter().sum();
-    let of_others: f64 = entitled.iter().enumerate().filter(|(at, _)| !is_broken(*at)).map(|(_, cores)| cores).sum();
-    if of_others <= 0.0 || of_others >= whole {
-        return;
-    }
-    let left = whole - floor * (whole - of_others);
-    for (at, cores) in entitled.iter_mut().enumerate() {
-        *cores *= if is_broken(at) { floor } else { left / of_others };
-    }
-}
-
-/// Returns the cores of one atom for each of its members; `given` are their cores in other atoms.
+/// Returns the cores of one atom for each of its members, which are at `indices` in the observation; `given` are their cores in other atoms.
 fn divide_atom(
     atom: &Atom,
+    (users, indices): (&Users, &[usize]),
     candidates: &[Option<Candidate>],
     entitled: &[f64],
     (floor, sharpness): (f64, f64),
@@ -59,11 +47,32 @@ fn divide_atom(
         .zip(&atom.members)
         .map(|(candidate, &member)| candidate.map_or(0.0, |candidate| candidate.usable - given[member]))
         .collect();
-    divide_among(&members, entitled, (floor, sharpness), &usable)
+    divide_by_user((users, indices), &members, entitled, (floor, sharpness), &usable)
+}
+
+/// Divides a resource among the jobs of each user, within the user's part; otherwise like [`divide_among`].
+pub(super) fn divide_by_user(
+    (users, indices): (&Users, &[usize]),
+    members: &[Option<&Candidate>],
+    entitled: &[f64],
+    (floor, sharpness): (f64, f64),
+    usable: &[f64],
+) -> Vec<f64> {
+    if users.is_one() {
+        return divide_among(members, entitled, (floor, sharpness), usable);
+    }
+    let mut cores = vec![0.0; members.len()];
+    for group in users.groups(indices) {
+        let of = |all: &[f64]| group.iter().map(|&at| all[at]).collect::<Vec<f64>>();
+        let ranked: Vec<Option<&Candidate>> = group.iter().map(|&at| members[at]).collect();
+        let given = divide_among(&ranked, &of(entitled), (floor, sharpness), &of(usable));
+        group.iter().zip(given).for_each(|(&at, given)| cores[at] = given);
+    }
+    cores
 }
 
 /// Divides a resource: `entitled` are the members' parts under plain sharing, `usable` the parts that they can use.
-pub(super) fn divide_among(
+fn divide_among(
     members: &[Option<&Candidate>],
     entitled: &[f64],
     (floor, sharpness): (f64, f64),

@@ -152,7 +152,7 @@ struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// What it has in common with the trials that it can be compared with, and its progress: they belong to the same group, print the
+    /// What it has in common with the trials that it can be compared with, and its progress: they belong to the same group and user, print the
     /// same metric, and count the same units up to the same total. `None` if it cannot be compared.
     fn of(container: &'a ContainerObservation) -> Option<(String, Contender<'a>)> {
         let (trial, learning) = (container.trial.as_ref()?, &container.learning);
@@ -163,7 +163,8 @@ impl<'a> Contender<'a> {
         let expected = learning.units_to_completion.map(|left| progress.current + left.likely);
         let total = progress.total.or(expected).filter(|total| total.is_finite() && *total > 0.0);
         let end = total.map_or(String::new(), |total| format!("{total:.0}"));
-        let in_common = format!("{} {:?} {direction:?} {end} {metric}", trial.group, progress.unit);
+        let user = container.user.as_deref().unwrap_or_default();
+        let in_common = format!("{} {user} {:?} {direction:?} {end} {metric}", trial.group, progress.unit);
         Some((in_common, Contender { container, curve: &trial.curve, direction, units: progress.current, total }))
     }
 

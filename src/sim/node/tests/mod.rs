@@ -19,6 +19,7 @@ fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
         cpus: None,
         parent: None,
         cpu_weight: CpuWeight::DEFAULT,
+        user: None,
         weight: 1.0,
         bounds: Bounds::default(),
         deadline_s: None,
@@ -319,3 +320,4 @@ fn the_same_seed_gives_the_same_run_to_the_last_bit() {
 }
 
 mod gpu;
+mod users;

@@ -52,6 +52,7 @@ pub(super) struct JobText {
     pub parent: Option<String>,
     #[serde(default = "hundred")]
     pub cpu_weight: Spanned<Number>,
+    pub user: Option<String>,
     #[serde(default = "one")]
     pub weight: Spanned<Number>,
     #[serde(default = "zero")]
