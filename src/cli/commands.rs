@@ -1,11 +1,9 @@
 //! The commands that query or control the daemon.
 
 use super::top::jobs::{self, Order, SortKey};
-use super::{explain, history, ps, status, sweep, users};
+use super::{explain, history, ps, status, sweep};
 use api::client::{Client, ClientError, segment};
-use api::wire::{
-    AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status, UserList,
-};
+use api::wire::{AdoptionRequest, Container, ContainerDetail, ContainerList, JobRecord, Policy, PolicyChange, Status};
 use clap::{Args, ValueEnum};
 use hyper::Method;
 use model::Objective;
@@ -216,15 +214,6 @@ fn is_denied(error: &ClientError) -> bool {
 async fn own_jobs(socket: &Path) -> Option<ContainerList> {
     let mut session = Session::open(&socket_of(socket)).await.ok()?;
     serde_json::from_value(session.jobs().await.ok()?).ok()
-}
-
-/// `flowctl users`.
-pub(crate) async fn users(client: &Client, every: Repeat, screen: &Screen) -> Result<(), Failure> {
-    repeat(every.watch, screen, async || {
-        let list: UserList = client.get("/v1/users").await?;
-        screen.rendered(&list, &list.users, |look| users::page(&list, look))
-    })
-    .await
 }
 
 /// `flowctl explain`.

@@ -264,7 +264,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
         Verb::Top(args) => block_on(top::top(&client, &args, &screen))?,
         Verb::Sweep(args) => block_on(sweep::sweep(&client, &args, &screen))?,
         Verb::Ps(args) => block_on(commands::ps(&client, &args, &screen))?,
-        Verb::Users(every) => block_on(commands::users(&client, every, &screen))?,
+        Verb::Users(every) => block_on(users::users(&client, every, &screen))?,
         Verb::Explain { job, at: Some(at), .. } => block_on(explain::at_time::explain(&client, &job, at, &screen))?,
         Verb::Report(args) => block_on(report::report(&client, &args))?,
         Verb::History(args) => block_on(history::history(&client, &args, &screen))?,

@@ -1,15 +1,27 @@
-//! `flowctl users`: one line per user. Pure.
+//! `flowctl users`: one line per user.
 
+use super::commands::{Repeat, repeat};
+use api::client::Client;
 use api::wire::{User, UserList};
 use model::NOBODY;
-use term::screen::Look;
+use term::exit::Failure;
+use term::screen::{Look, Screen};
 use term::table::{Cell, Column, table};
 use term::text;
 
 const HOUR_S: f64 = 3600.0;
 
+/// `flowctl users`.
+pub(crate) async fn users(client: &Client, every: Repeat, screen: &Screen) -> Result<(), Failure> {
+    repeat(every.watch, screen, async || {
+        let list: UserList = client.get("/v1/users").await?;
+        screen.rendered(&list, &list.users, |look| page(&list, look))
+    })
+    .await
+}
+
 /// Formats the page.
-pub(crate) fn page(list: &UserList, look: &Look) -> String {
+fn page(list: &UserList, look: &Look) -> String {
     let rule = match list.fair_between.as_str() {
         "users" => "The node is divided between users, then between the jobs of each.\n",
         _ => {

@@ -6,7 +6,6 @@ use super::event::Output;
 use super::find::unit_of_container;
 use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::owner::Owner;
-use super::publish::notice;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit_of_scope};
 use ::health::HealthMeter;
@@ -14,9 +13,8 @@ use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
-    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Group, Learning,
-    LogOrigin, Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, TrainingId, Trial,
-    Usage,
+    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin,
+    Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, TrainingId, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +24,6 @@ use swarm::SERVICE_LABEL;
 use tail::{ContainerFile, Source};
 use traininglog::{LearningRecord, Tracker};
 
-const NOTICES_AT_MOST: usize = 16;
 /// Minimum time between two readings of the counters.
 const FRESH: Millis = Millis(50);
 /// All counters are read this often, even between ticks.
@@ -96,7 +93,7 @@ pub(super) struct Job {
     /// Whether its engine runs health checks in it, which must not find it frozen: a check that keeps failing can end it.
     pub has_health_check: bool,
     /// Texts of the notices that hold at present, by subject.
-    current_notices: BTreeMap<Subject, String>,
+    pub(super) current_notices: BTreeMap<Subject, String>,
     /// Identifies the run of the container.
     pub run: Run,
     /// Whether it was in a published snapshot.
@@ -166,21 +163,6 @@ impl Job {
             job.log_source = "none: its `flowctl run` has ended".to_owned();
         }
         Ok((job, feed))
-    }
-
-    /// Identifies the sweep that it may be a trial of. A user cannot name another user's; root's and those of containers are one.
-    fn group_of(&self, user: Option<u32>) -> Option<Arc<str>> {
-        match (&self.directives.group, user) {
-            (Group::Single, _) => None,
-            (Group::Named(name), None | Some(0)) => Some(name.as_str().into()),
-            (Group::Named(name), Some(user)) => Some(format!("{user}:{name}").into()),
-            (Group::SameTraining, _) => self.training.map(|training| training.to_string().into()),
-        }
-    }
-
-    /// What is known of it as a trial of this sweep.
-    pub(crate) fn as_trial_of(&self, group: Arc<str>) -> Trial {
-        Trial { group, curve: self.tracker.curve().into() }
     }
 
     /// Returns the log that the owner handed over: the command's output, or the file of `flowcon.log`, opened by the owner's `flowctl`.
@@ -276,37 +258,6 @@ impl Job {
 
     pub(crate) fn id(&self) -> &ContainerId {
         &self.target.id
-    }
-
-    /// Adds a notice, once per text.
-    pub(crate) fn add_notice(&mut self, level: NoticeLevel, text: &str) {
-        if self.notices.iter().any(|notice| notice.text == text) {
-            return;
-        }
-        tracing::warn!(container = %self.target.id, name = self.target.name, "{text}");
-        if self.notices.len() == NOTICES_AT_MOST {
-            self.notices.remove(0);
-        }
-        self.notices.push(notice(level, text));
-    }
-
-    /// Replaces the notice about a subject; `None` removes it.
-    pub(crate) fn set_notice(&mut self, subject: Subject, text: Option<String>) {
-        let before = self.current_notices.remove(&subject);
-        if let Some(before) = before.filter(|before| text.as_ref() != Some(before)) {
-            self.notices.retain(|notice| notice.text != before);
-        }
-        if let Some(text) = text {
-            self.add_notice(subject.level(), &text);
-            self.current_notices.insert(subject, text);
-        }
-    }
-
-    /// Removes the notice that its log does not answer, because it answers.
-    pub(crate) fn log_answers(&mut self, silence: &str) {
-        if self.current_notices.get(&Subject::Log).is_some_and(|problem| problem == silence) {
-            self.set_notice(Subject::Log, None);
-        }
     }
 
     /// Continues from where an earlier daemon stopped reading its log.

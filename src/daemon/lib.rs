@@ -45,6 +45,7 @@ mod lifecycle;
 #[cfg(test)]
 mod limits_tests;
 mod logs;
+mod notices;
 #[cfg(test)]
 mod notices_tests;
 mod observe;
@@ -66,6 +67,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod thaw;
+mod trial;
 mod unknown_limits;
 mod uses;
 mod writer;

@@ -3,10 +3,15 @@
 use super::curve::LearningCurve;
 use super::fault::{Fault, FaultKind, HANGS_S, Hang, LOST_BY_OVERFITTING};
 use super::random::Stream;
-use model::{Bounds, Bytes, CpuWeight, Direction, Numbers, ProgressUnit};
+use model::{Bounds, Bytes, ClaimOrigin, CpuWeight, Direction, Numbers, ProgressUnit, Trial};
+use traininglog::Tracker;
+use traininglog::claim::Claim;
 
 /// The quality to be reached, as a part of the final improvement of the true curve.
 pub const QUALITY: f64 = 0.95;
+
+/// Confidence in a claim from an option of that name.
+const CLAIM_CONFIDENCE: f64 = 0.9;
 
 /// Contents and delay of a job's log.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,6 +141,19 @@ impl JobPlan {
     pub fn direction(&self) -> Direction {
         let shown = || self.shown.as_ref().unwrap_or(&self.curve).direction();
         self.sweep.as_ref().map_or_else(shown, |sweep| sweep.direction)
+    }
+
+    /// The total that its command claims.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let total = (self.units as f64 * self.reports.claimed?).round().max(1.0);
+        let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
+        Some(Claim { total, unit: Some(self.reports.unit), near: false, key, origin, confidence: CLAIM_CONFIDENCE })
+    }
+
+    /// What is known of it as a trial of a sweep.
+    pub(super) fn trial(&self, tracker: &Tracker) -> Option<Trial> {
+        let group = self.sweep.as_ref()?.name.as_str().into();
+        Some(Trial { group, curve: tracker.curve().into() })
     }
 
     /// Makes it a job on cores that are `times` as fast.

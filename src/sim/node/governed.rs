@@ -10,20 +10,16 @@ use crate::scenario::NodeShape;
 use health::{HealthMeter, Prospects};
 use model::sharing::Claim;
 use model::{
-    Bytes, ClaimOrigin, ContainerId, ContainerObservation, CpuTime, Evaluation, Gpu, GpuUse, Hints, LimitChange,
-    Limits, Millis, NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, Trial, Usage,
-    WorkForecast,
+    Bytes, ContainerId, ContainerObservation, CpuTime, Evaluation, Gpu, GpuUse, Hints, LimitChange, Limits, Millis,
+    NodeObservation, Place, PolicySettings, Pressure, Progress, RecordedTick, Usage, WorkForecast,
 };
 use policy::{Governor, GpuJob, Holdback, diff};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use traininglog::{PriorRun, Tracker, claim};
+use traininglog::{PriorRun, Tracker};
 
 /// Bytes that a job reads per second of an I/O wait.
 const DISK_BYTES_PER_SECOND: f64 = 100e6;
-
-/// Confidence in a claim from an option of that name.
-const CLAIM_CONFIDENCE: f64 = 0.9;
 
 /// Interval of the daemon's checks between ticks.
 const CHECK_EVERY: Millis = Millis::from_secs(1);
@@ -250,7 +246,7 @@ impl Container {
         let Learned { tracker, cost_per_unit } = learned.unwrap_or_else(|| {
             let mut tracker = Tracker::new(&hints);
             tracker.use_prior_runs(prior_run(&hints, job).into_iter().collect());
-            tracker.claims(claimed(job).into_iter().collect());
+            tracker.claims(job.plan.claim().into_iter().collect());
             Learned { tracker, cost_per_unit: None }
         });
         let original = Limits { cpu_weight: Some(job.plan.cpu_weight), ..Limits::KERNEL_DEFAULTS };
@@ -297,10 +293,7 @@ impl Container {
             limits: self.limits,
             original: self.original,
             learning,
-            trial: plan
-                .sweep
-                .as_ref()
-                .map(|sweep| Trial { group: sweep.name.as_str().into(), curve: self.tracker.curve().into() }),
+            trial: plan.trial(&self.tracker),
             ..ContainerObservation::new(self.id.as_str())
         };
         let due_cores = self.share.map(|share| share * cores);
@@ -367,14 +360,6 @@ fn pass_line(tracker: &mut Tracker, job: &Job, unit: usize, value: f64, at: Mill
     if reports.metric {
         tracker.evaluate(Evaluation { at, value, current, total });
     }
-}
-
-/// The total that the job's command claims.
-fn claimed(job: &Job) -> Option<claim::Claim> {
-    let unit = job.plan.reports.unit;
-    let total = (job.plan.units as f64 * job.plan.reports.claimed?).round().max(1.0);
-    let (key, origin) = ("--epochs".to_owned(), ClaimOrigin::Command);
-    Some(claim::Claim { total, unit: Some(unit), near: false, key, origin, confidence: CLAIM_CONFIDENCE })
 }
 
 /// What the governor kept from the earlier run of this training.

@@ -12,8 +12,9 @@
 
 use super::milestone::{self, Prospect};
 use super::reliability::Reliability;
+use super::wait::LOOK_AGAIN;
 use super::work::{Work, WorkMeter};
-use super::{Candidate, Entry, LOOK_AGAIN, Users, pool};
+use super::{Candidate, Entry, Users, pool};
 use crate::node::gpu_time::GpuUsed;
 use crate::node::importance;
 use model::{ContainerObservation, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share};

@@ -93,6 +93,7 @@ mod sweep;
 #[cfg(test)]
 mod testing;
 mod users;
+mod wait;
 mod waste;
 mod work;
 
@@ -113,14 +114,9 @@ use serde::{Deserialize, Serialize};
 use sweep::Standing;
 pub(super) use sweep::Sweeps;
 use users::Users;
+use wait::soonest;
 use waste::Waste;
 use work::WorkMeter;
-
-/// The next tick comes after this part of the time to the favoured job's milestone.
-const LOOK_AGAIN: f64 = 0.5;
-
-/// Maximum number of ticks per interval.
-const TICKS_AN_INTERVAL: u64 = 10;
 
 /// State of one container, kept between ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -345,36 +341,6 @@ impl<'a> Contest<'a> {
         self.given[member] > self.entitled[member]
     }
 
-    /// Whether a job that started less than an interval ago has no measured cost per unit yet. Ticks are frequent meanwhile, so that its
-    /// first reports take effect soon.
-    fn awaits_cost_per_unit(&self, node: &NodeObservation, entries: &[Entry<'_>], interval: Millis) -> bool {
-        self.domain.members.iter().zip(&self.candidates).any(|(&index, candidate)| {
-            let container = &node.containers[index];
-            container.state == RunState::Running
-                && entries[index].on_gpu.is_none()
-                && node.now.since(container.started) < interval
-                && candidate.as_ref().is_none_or(|candidate| !candidate.is_measured)
-        })
-    }
-
-    /// Time until the first favoured job should be half way to its milestone, or its parallelism can be measured.
-    fn wait(&self, now: Millis, entries: &[Entry<'_>], interval: Millis) -> Millis {
-        let favoured = || (0..self.given.len()).filter(|&member| self.is_favoured(member));
-        let seconds = favoured()
-            .filter_map(|member| Some(self.candidates[member].as_ref()?.work_ahead / self.given[member]))
-            .fold(f64::INFINITY, f64::min);
-        // The parallelism of a job that is favoured for the first time is unknown until it can be measured.
-        let measured_soon =
-            |member: usize| entries[self.domain.members[member]].memory.parallelism.is_about_to_be_measured(now);
-        let first_measurement = if favoured().any(measured_soon) {
-            soonest(interval).max(parallelism::LEAST_INTERVAL)
-        } else {
-            Millis(u64::MAX)
-        };
-        let half_way = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, u64::MAX as f64) as u64;
-        Millis(half_way).max(soonest(interval)).min(first_measurement)
-    }
-
     fn decide(&self, member: usize, container: &ContainerObservation, entry: &Entry<'_>, decision: &mut Decision) {
         let candidate = self.candidates[member].as_ref();
         let is_favoured = candidate.is_some() && self.given[member] >= self.entitled[member];
@@ -400,10 +366,6 @@ impl<'a> Contest<'a> {
 
 fn is_broken(container: &ContainerObservation) -> bool {
     container.health.condition.is_broken()
-}
-
-fn soonest(interval: Millis) -> Millis {
-    Millis((interval.0 / TICKS_AN_INTERVAL).max(1))
 }
 
 #[cfg(test)]
