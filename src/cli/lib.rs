@@ -24,6 +24,7 @@ mod logs;
 mod metrics;
 mod ps;
 mod record;
+mod repeat;
 mod report;
 mod run;
 mod service;
@@ -35,8 +36,9 @@ mod users;
 
 use api::client::{Client, segment};
 use clap::{FromArgMatches, Parser, Subcommand};
-use commands::{PolicyArgs, Repeat, Target, seconds};
+use commands::{PolicyArgs, Target};
 use lab::{bench, demo, train};
+use repeat::{Repeat, seconds};
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, Write};

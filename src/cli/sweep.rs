@@ -2,7 +2,7 @@
 
 mod page;
 
-use super::commands::{Repeat, repeat};
+use super::repeat::{Repeat, repeat};
 use api::client::Client;
 use api::wire::{Container, Progress, Status};
 use clap::Args;

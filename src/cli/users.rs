@@ -1,6 +1,6 @@
 //! `flowctl users`: one line per user.
 
-use super::commands::{Repeat, repeat};
+use super::repeat::{Repeat, repeat};
 use api::client::Client;
 use api::wire::{User, UserList};
 use model::NOBODY;

@@ -7,8 +7,9 @@ mod pages;
 mod submit;
 
 use super::Common;
-use super::commands::{Repeat, post, print, repeat};
+use super::commands::{post, print};
 use super::completion::{CLUSTER_JOB, NODE};
+use super::repeat::{Repeat, repeat};
 use api::client::{Client, segment};
 use api::wire::{Cluster, ClusterJob};
 use clap::{Args, Subcommand};

@@ -1,7 +1,7 @@
 //! A container that competes for its domain's cores or for its GPU.
 
 use super::milestone::Milestone;
-use super::sweep::{Place, Standing};
+use super::standing::{Place, Standing};
 
 /// A ranked container.
 pub(super) struct Candidate {

@@ -14,7 +14,7 @@ use super::milestone::{self, Prospect};
 use super::reliability::Reliability;
 use super::wait::LOOK_AGAIN;
 use super::work::{Work, WorkMeter};
-use super::{Candidate, Entry, Users, pool};
+use super::{Candidate, Entry, Users, pool, sweep};
 use crate::node::gpu_time::GpuUsed;
 use crate::node::importance;
 use model::{ContainerObservation, GpuPlan, GpuUse, Millis, NodeObservation, PolicySettings, Reason, RunState, Share};
@@ -86,6 +86,17 @@ pub(super) struct Contest {
     given: Vec<f64>,
 }
 
+/// Hands out the indices of each sweep on each GPU by the results of its trials.
+pub(super) fn hand_out_sweeps(node: &NodeObservation, entries: &mut [Entry<'_>]) {
+    let mut by_gpu: BTreeMap<(u32, Option<u32>), Vec<&mut Candidate>> = BTreeMap::new();
+    for (entry, container) in entries.iter_mut().zip(&node.containers) {
+        if let (Some(candidate), Some(part)) = (entry.on_gpu.as_mut(), container.gpus.first()) {
+            by_gpu.entry((part.gpu, part.instance)).or_default().push(candidate);
+        }
+    }
+    by_gpu.into_values().for_each(|candidates| sweep::hand_out(candidates, pool::SHARPNESS));
+}
+
 /// Divides the time of each GPU among the running containers on it.
 pub(super) fn contests(
     node: &NodeObservation,
@@ -152,7 +163,7 @@ pub(super) fn reason(candidate: &Candidate, plans: &[GpuPlan]) -> Reason {
 #[cfg(test)]
 mod tests {
     use crate::node::balanced::testing::{Bench, job};
-    use model::{ContainerObservation, CpuTime, GpuUse, Millis, Reason};
+    use model::{ContainerObservation, CpuTime, Direction, GpuUse, Millis, Reason, Trial};
 
     /// A job that uses nine tenths of a GPU's time and does 20 units per interval.
     fn on_gpu(id: &str, done: f64, total: f64, gpu: u32) -> ContainerObservation {
@@ -166,7 +177,10 @@ mod tests {
         let done = before.learning.progress.map_or(0.0, |progress| progress.current);
         let mut later = job(before.name.as_str(), done + 20.0, Some(total), None);
         later.usage.cpu = before.usage.cpu.map(|cpu| CpuTime(cpu.0 + (cpu_s * 1e6) as u64));
-        ContainerObservation { id: before.id.clone(), gpus: before.gpus.clone(), deadline: before.deadline, ..later }
+        let (id, gpus, trial) = (before.id.clone(), before.gpus.clone(), before.trial.clone());
+        later.learning.metric.clone_from(&before.learning.metric);
+        later.learning.direction = before.learning.direction;
+        ContainerObservation { id, gpus, trial, deadline: before.deadline, ..later }
     }
 
     /// The GPU, the rank on it, and the number of ranked jobs.
@@ -197,6 +211,19 @@ mod tests {
         let (ranks, shares) = ranks(&jobs);
         assert_eq!(ranks, [Some((0, 2, 2)), Some((0, 1, 2)), Some((1, 1, 1))]);
         assert_eq!(shares, [0.33, 0.33, 0.33]);
+    }
+
+    #[test]
+    fn trials_of_a_sweep_are_ranked_on_their_gpu_by_their_results() {
+        let trial = |id: &str, total: f64, loss: f64| {
+            let mut job = on_gpu(id, 100.0, total, 0);
+            (job.learning.metric, job.learning.direction) = (Some("loss".to_owned()), Some(Direction::Down));
+            let curve = [(1.0, 1.0), (100.0, loss), (200.0, loss)];
+            job.trial = Some(Trial { group: "sweep".into(), curve: curve.into() });
+            (job, total, 2.0)
+        };
+        let jobs = [trial("a", 900.0, 0.3), trial("b", 900.0, 0.1), trial("c", 900.0, 0.2)];
+        assert_eq!(ranks(&jobs).0, [Some((0, 3, 3)), Some((0, 1, 3)), Some((0, 2, 3))]);
     }
 
     #[test]

@@ -89,6 +89,7 @@ mod newcomer;
 mod parallelism;
 mod pool;
 mod reliability;
+mod standing;
 mod sweep;
 #[cfg(test)]
 mod testing;
@@ -111,7 +112,7 @@ use newcomer::Newcomer;
 use parallelism::Parallelism;
 use reliability::Reliability;
 use serde::{Deserialize, Serialize};
-use sweep::Standing;
+use standing::Standing;
 pub(super) use sweep::Sweeps;
 use users::Users;
 use wait::soonest;
@@ -196,6 +197,7 @@ pub(super) fn decide(
     let contests: Vec<Contest<'_>> =
         domains.iter().map(|domain| Contest::new(node, domain, &users, entries, settings)).collect();
     offer(node, domains, &contests, entries);
+    gpu::hand_out_sweeps(node, entries);
     let on_gpus = gpu::contests(node, &users, entries, settings);
     let wait = if contests.iter().any(|contest| contest.awaits_cost_per_unit(node, entries, settings.interval)) {
         soonest(settings.interval)
@@ -330,7 +332,7 @@ impl<'a> Contest<'a> {
         if candidates.iter().flatten().any(|candidate| candidate.is_wasteful) {
             candidates.iter_mut().zip(newcomers).filter(|(ranked, _)| ranked.is_none()).for_each(|(c, new)| *c = new);
         }
-        sweep::hand_out(&mut candidates, sharpness);
+        sweep::hand_out(candidates.iter_mut().flatten(), sharpness);
         let given = pool::divide((domain, users), &candidates, &plain, (floor, sharpness));
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));

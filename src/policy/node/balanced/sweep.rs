@@ -16,7 +16,8 @@
 
 use super::candidate::Candidate;
 use super::milestone::Milestone;
-use model::{ContainerId, ContainerObservation, Direction, Millis, NodeObservation, Reason, RunState, TrialStanding};
+use super::standing::{Place, Standing};
+use model::{ContainerId, ContainerObservation, Direction, Millis, NodeObservation, RunState, TrialStanding};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -63,49 +64,6 @@ struct Sweep {
     scores: BTreeMap<ContainerId, Vec<Option<f64>>>,
     /// When a trial of it was last observed.
     at: Millis,
-}
-
-/// How a trial stands in its sweep.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Standing {
-    place: Place,
-    /// Number of trials that run.
-    of: u16,
-    standing: TrialStanding,
-    /// Units of the last rung that it has reached, or of the first one.
-    rung: f64,
-    /// Units left to the next rung, if there is one.
-    to_next_rung: Option<f64>,
-}
-
-/// The place of a trial in the order of its sweep.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place {
-    /// Distinguishes the sweeps of one tick.
-    sweep: u16,
-    /// From 0; trials that have not reached the first rung share one.
-    at: u16,
-}
-
-impl Standing {
-    /// Its place, if there are other trials.
-    pub(super) fn place(&self) -> Option<Place> {
-        (self.of > 1).then_some(self.place)
-    }
-
-    /// CPU-seconds of work to the next rung at this cost of a unit, if there is one.
-    pub(super) fn work_to_next_rung(&self, per_unit: f64) -> Option<f64> {
-        self.to_next_rung.map(|units| units * per_unit)
-    }
-
-    pub(super) fn reason(&self) -> Reason {
-        Reason::Trial {
-            standing: self.standing,
-            units: self.rung,
-            rank: usize::from(self.place.at) + 1,
-            of: self.of.into(),
-        }
-    }
 }
 
 impl Sweeps {
@@ -320,9 +278,9 @@ fn parts_of(whole: f64) -> Vec<f64> {
 }
 
 /// Hands out the indices of each sweep by its order. In sum the trials draw as much as before: `sharpness` is the exponent on the index.
-pub(super) fn hand_out(candidates: &mut [Option<Candidate>], sharpness: f64) {
+pub(super) fn hand_out<'a>(candidates: impl IntoIterator<Item = &'a mut Candidate>, sharpness: f64) {
     let mut sweeps: BTreeMap<u16, Vec<(u16, &mut Milestone)>> = BTreeMap::new();
-    for candidate in candidates.iter_mut().flatten().filter(|candidate| !candidate.is_critical) {
+    for candidate in candidates.into_iter().filter(|candidate| !candidate.is_critical) {
         if let Some(Place { sweep, at }) = candidate.place {
             sweeps.entry(sweep).or_default().push((at, &mut candidate.milestone));
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::balanced::testing::{Bench, job};
-use model::{Condition, NodePlan, Share, Trial};
+use model::{Condition, NodePlan, Reason, Share, Trial};
 
 const TOTAL: f64 = 270.0; // rungs at 10, 30 and 90 units
 
