@@ -35,8 +35,8 @@ pub(super) enum Ranked {
 impl Candidate {
     /// Makes it a trial of a sweep; `per_unit` is the cost of a unit.
     pub(super) fn in_sweep(self, standing: Option<Standing>, per_unit: f64) -> Candidate {
-        let to_next_rung = standing.and_then(|standing| standing.work_to_next_rung(per_unit));
-        let work_ahead = to_next_rung.map_or(self.work_ahead, |work| self.work_ahead.min(work));
+        let to_next_rung = standing.map_or(f64::INFINITY, |standing| standing.work_to_next_rung(per_unit));
+        let work_ahead = self.work_ahead.min(to_next_rung);
         Candidate { place: standing.and_then(|standing| standing.place()), work_ahead, ..self }
     }
 

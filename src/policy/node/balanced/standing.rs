@@ -11,8 +11,8 @@ pub(super) struct Standing {
     pub(super) standing: TrialStanding,
     /// Units of the last rung that it has reached, or of the first one.
     pub(super) rung: f64,
-    /// Units left to the next rung, if there is one.
-    pub(super) to_next_rung: Option<f64>,
+    /// Units left to the next rung; infinite if there is none.
+    pub(super) to_next_rung: f64,
 }
 
 /// The place of a trial in the order of its sweep.
@@ -30,9 +30,9 @@ impl Standing {
         (self.of > 1).then_some(self.place)
     }
 
-    /// CPU-seconds of work to the next rung at this cost of a unit, if there is one.
-    pub(super) fn work_to_next_rung(&self, per_unit: f64) -> Option<f64> {
-        self.to_next_rung.map(|units| units * per_unit)
+    /// CPU-seconds of work to the next rung at this cost of a unit; infinite if there is none.
+    pub(super) fn work_to_next_rung(&self, per_unit: f64) -> f64 {
+        self.to_next_rung * per_unit
     }
 
     pub(super) fn reason(&self) -> Reason {

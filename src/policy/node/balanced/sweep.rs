@@ -196,7 +196,7 @@ impl Sweep {
         let standing = |(index, rank): &(usize, Rank)| {
             let next = rank.reached.map_or(0, |reached| reached + 1);
             let units = trials.iter().find(|(of, _)| of == index).map_or(0.0, |(_, contender)| contender.units);
-            let to_next_rung = self.rungs.get(next).map(|rung| (rung - units).max(0.0));
+            let to_next_rung = self.rungs.get(next).map_or(f64::INFINITY, |rung| (rung - units).max(0.0));
             let rung = self.rungs.get(rank.reached.unwrap_or(0)).copied().unwrap_or(0.0);
             let place = Place { sweep: counted(sweep), at: counted(first_like(rank)) };
             (*index, Standing { place, of, standing: rank.standing, rung, to_next_rung })
