@@ -132,6 +132,42 @@ pub struct JobPlan {
 }
 
 impl JobPlan {
+    /// A job that uses all cores: its start in seconds, and its work in seconds of all cores.
+    pub(super) fn on_all_cores(
+        name: &str,
+        cores: f64,
+        (start_s, size_node_s): (f64, f64),
+        units: usize,
+        curve: LearningCurve,
+    ) -> JobPlan {
+        JobPlan {
+            name: name.to_owned(),
+            start_s,
+            work: size_node_s * cores,
+            parallelism: cores,
+            cpus: None,
+            parent: None,
+            cpu_weight: CpuWeight::DEFAULT,
+            user: None,
+            weight: 1.0,
+            bounds: Bounds::default(),
+            deadline_s: Some(4.0 * size_node_s),
+            memory: Bytes(1 << 30),
+            startup_work: 0.0,
+            startup_s: 0.0,
+            waits: None,
+            gpu: None,
+            units,
+            unit_spread: 0.03,
+            curve,
+            shown: None,
+            before: None,
+            fault: None,
+            sweep: None,
+            reports: Reports::default(),
+        }
+    }
+
     /// The deadline in seconds after the start, if the governor knows it.
     pub fn known_deadline_s(&self) -> Option<f64> {
         self.deadline_s.filter(|_| self.reports.deadline)

@@ -10,9 +10,9 @@
 use super::{NodeShape, sweep};
 use crate::curve::{LearningCurve, RateStage, Shape};
 use crate::fault::{Fault, FaultKind};
-use crate::job::{GpuLoad, JobPlan, Reports, Waits};
+use crate::job::{GpuLoad, JobPlan, Waits};
 use crate::random::Stream;
-use model::{Bounds, Bytes, CpuWeight, ProgressUnit};
+use model::{Bytes, ProgressUnit};
 
 /// The schedules.
 pub const BUILT_IN: [&str; 7] =
@@ -151,32 +151,7 @@ pub(crate) fn job(
     units: usize,
     curve: LearningCurve,
 ) -> JobPlan {
-    JobPlan {
-        name: name.to_owned(),
-        start_s,
-        work: size_node_s * node.cores,
-        parallelism: node.cores,
-        cpus: None,
-        parent: None,
-        cpu_weight: CpuWeight::DEFAULT,
-        user: None,
-        weight: 1.0,
-        bounds: Bounds::default(),
-        deadline_s: Some(4.0 * size_node_s),
-        memory: Bytes(1 << 30),
-        startup_work: 0.0,
-        startup_s: 0.0,
-        waits: None,
-        gpu: None,
-        units,
-        unit_spread: 0.03,
-        curve,
-        shown: None,
-        before: None,
-        fault: None,
-        sweep: None,
-        reports: Reports::default(),
-    }
+    JobPlan::on_all_cores(name, node.cores, (start_s, size_node_s), units, curve)
 }
 
 pub(crate) fn exponential(from: f64, to: f64, rate: f64, noise: f64) -> LearningCurve {

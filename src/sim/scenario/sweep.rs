@@ -2,7 +2,6 @@
 //! one of the sweeps, with other starts and other costs of the trials.
 
 use super::NodeShape;
-use super::builtin::job;
 use crate::curve::{LearningCurve, Shape};
 use crate::job::{JobPlan, SweepPlan};
 use crate::random::Stream;
@@ -31,7 +30,7 @@ pub(super) fn trials(unseen: bool, node: &NodeShape, seed: u64, draws: &mut Stre
             let size = SIZE_NODE_S * draws.log_uniform(1.0 / SPREAD, SPREAD);
             let start_s = draws.uniform(0.0, START_WITHIN_S);
             let name = format!("trial-{}", number + 1);
-            let plan = job(&name, node, start_s, size, values.len(), through(&values));
+            let plan = JobPlan::on_all_cores(&name, node.cores, (start_s, size), values.len(), through(&values));
             JobPlan { sweep: Some(SweepPlan { name: format!("sweep-{wanted}"), direction }), ..plan }
         })
         .collect()

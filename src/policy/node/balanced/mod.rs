@@ -115,7 +115,6 @@ use serde::{Deserialize, Serialize};
 use standing::Standing;
 pub(super) use sweep::Sweeps;
 use users::Users;
-use wait::soonest;
 use waste::Waste;
 use work::WorkMeter;
 
@@ -200,10 +199,10 @@ pub(super) fn decide(
     gpu::hand_out_sweeps(node, entries);
     let on_gpus = gpu::contests(node, &users, entries, settings);
     let wait = if contests.iter().any(|contest| contest.awaits_cost_per_unit(node, entries, settings.interval)) {
-        soonest(settings.interval)
+        wait::soonest(settings.interval)
     } else {
         let each = contests.iter().map(|contest| contest.wait(node.now, entries, settings.interval));
-        let on_gpus = on_gpus.iter().map(|contest| contest.wait(entries).max(soonest(settings.interval)));
+        let on_gpus = on_gpus.iter().map(|contest| contest.wait(entries).max(wait::soonest(settings.interval)));
         each.chain(on_gpus).min().unwrap_or(settings.max_interval.max(settings.interval))
     };
     let mut decisions: Vec<Decision> = entries.iter().map(|entry| Decision::listed(entry.list)).collect();
