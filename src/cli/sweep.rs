@@ -100,7 +100,8 @@ impl<'a> Sweep<'a> {
             limit: sum(|trial| trial.limit),
             cpu_used: sum(|trial| trial.cpu_used),
             cpu_time_s: sum(|trial| trial.cpu_time_s),
-            why: format!("likely best: {}; `flowctl sweep {}`", clean(&best.name), self.name),
+            rule: Some("sweep".to_owned()),
+            why: format!("best is {}: `flowctl sweep {}`", clean(&best.name), self.name),
             ..Container::default()
         }
     }

@@ -36,7 +36,7 @@ impl TrainingId {
 /// A number in a command: what distinguishes one run of a training from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// The option that it belongs to, `lr` for `--lr=0.1` and `--lr 0.1`; or its place among the numbers: `#2`.
+    /// The option that it belongs to, `lr` for `--lr=0.1`, `--lr 0.1` and `optimizer.lr=0.1`; or its place among the numbers: `#2`.
     pub name: String,
     /// The number as written.
     pub value: String,
@@ -58,7 +58,8 @@ impl Parameter {
                 None => (option, word),
             };
             option = (word.starts_with('-') && !word.contains('=')).then_some(word);
-            let named = name.map(|name| name.trim_start_matches('-')).filter(|name| is_option(name));
+            let named =
+                name.and_then(|name| name.trim_start_matches('-').rsplit('.').next()).filter(|name| is_option(name));
             for number in numbers(value) {
                 let name = named.map_or_else(|| format!("#{}", parameters.len() + 1), str::to_owned);
                 parameters.push(Parameter { name, value: number.to_owned() });
@@ -157,7 +158,7 @@ mod tests {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
         let line = "python train.py --lr=1e-4 --seed 7 -n -3 model.depth=18 --amp out/run-12 --data set";
-        let pairs = [("lr", "1e-4"), ("seed", "7"), ("n", "-3"), ("model.depth", "18"), ("amp", "12")];
+        let pairs = [("lr", "1e-4"), ("seed", "7"), ("n", "-3"), ("depth", "18"), ("amp", "12")];
         assert_eq!(parameters(line), expected(&pairs));
         assert_eq!(parameters("train.py --name resnet18 0.5"), expected(&[("name", "18"), ("#2", "0.5")]));
     }

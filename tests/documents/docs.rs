@@ -540,6 +540,7 @@ fn lists_and_scenarios_run() {
     machine.run_ok("flowsim replay FILE", &[("FILE", &recording)]);
     let policies = |page: &str| ["fair", "flowcon", "balanced"].iter().all(|policy| page.contains(policy));
     assert!(policies(&machine.run_ok("flowsim run random-10 --policy fair,flowcon,balanced", &[])));
+    assert!(machine.run_ok("flowsim run sweep-unseen-16", &[]).contains("best trial"));
     assert!(policies(
         &machine.run_ok("flowsim run config/scenarios/example.toml --policy fair,flowcon,balanced --seeds 5", &[])
     ));

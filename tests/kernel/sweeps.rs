@@ -60,17 +60,19 @@ fn the_best_trial_is_complete_first_and_the_others_keep_the_floor() {
         .collect();
     let best = name(3);
 
-    daemon.wait_for_job(&best, "is promoted", WITHIN, |job| {
-        job["rule"] == "trial"
-            && job["why"].as_str().is_some_and(|why| why.contains("promoted"))
-            && job["share"].as_f64() > Some(0.5)
+    eventually("the best one is promoted and has most of the processor", WITHIN, || {
+        let jobs = daemon.jobs();
+        let share = |job: &Value| job["share"].as_f64().unwrap_or(0.0);
+        let found = jobs.iter().find(|job| job["name"] == best.as_str())?;
+        let is_promoted = found["rule"] == "trial" && found["why"].as_str()?.contains("promoted");
+        (is_promoted && share(found) > 0.6 * jobs.iter().map(share).sum::<f64>()).then_some(())
     });
     let page = daemon.stdout_of(&["explain", &best]);
     assert!(page.contains("one of 6 trials of the same training"), "{page}");
     let page = daemon.stdout_of(&["sweep", &name(0), "-o", "wide"]);
     assert!(page.contains(&format!("sweep {prefix}: 6 trials")) && page.contains("loss, smaller is better"), "{page}");
     assert!(page.contains("rate=0.5") && !page.contains("epochs="), "only what differs: {page}");
-    let grouped = daemon.stdout_of(&["status", "--group"]);
+    let grouped = daemon.stdout_of(&["status", "--group", "-o", "wide"]);
     assert!(grouped.contains(&format!("{prefix} (6 trials)")), "{grouped}");
 
     let trials = eventually("the best trial is complete", WITHIN, || {

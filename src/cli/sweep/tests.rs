@@ -60,7 +60,7 @@ fn a_group_is_one_row_with_what_its_trials_have_together() {
     let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["lr (2 trials)", "vae"]);
     assert_eq!((rows[0].share, rows[0].metric.as_ref().and_then(|metric| metric.value)), (Some(0.5), Some(0.4)));
-    assert_eq!(rows[0].why, "likely best: lr-2; `flowctl sweep lr`");
+    assert_eq!(rows[0].why, "best is lr-2: `flowctl sweep lr`");
 }
 
 #[test]

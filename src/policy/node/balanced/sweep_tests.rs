@@ -180,6 +180,17 @@ fn absurd_curves_decide_nothing() {
 }
 
 #[test]
+fn trials_of_one_unit_are_ranked_by_their_work() {
+    let mut trials: Vec<_> = (0..3).map(|n| falling_to(&format!("t{n}"), 25.0, 0.1 * f64::from(n + 1))).collect();
+    for trial in &mut trials {
+        let progress = trial.learning.progress.as_mut().expect("a job reports");
+        (progress.current, progress.total) = (0.5, Some(1.0));
+    }
+    let plan = sweep_of(trials).tick();
+    assert!(plan.containers.iter().all(|planned| !matches!(planned.reason, Reason::Trial { .. })));
+}
+
+#[test]
 fn two_runs_of_one_training_are_no_sweep() {
     let plan = sweep_of(vec![falling_to("a", 40.0, 0.5), falling_to("b", 40.0, 0.1)]).tick();
     assert!(plan.containers.iter().all(|planned| matches!(planned.reason, Reason::Ranked { .. })));
