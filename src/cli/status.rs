@@ -200,7 +200,7 @@ fn metric_name(metric: Option<&Metric>) -> Cell {
     Cell::or_dash(metric.map(|metric| text::fit(&clean(metric.name.as_deref().unwrap_or("value")), 24)))
 }
 
-fn metric_value(metric: Option<&Metric>) -> Cell {
+pub(super) fn metric_value(metric: Option<&Metric>) -> Cell {
     let Some(metric) = metric else { return Cell::or_dash(None) };
     let (tone, mark) = health::trend(metric);
     Cell::new(tone, &format!("{} {mark}", text::value(metric.value)))
@@ -223,7 +223,7 @@ fn floored_percent(fraction: f64) -> String {
     format!("{:.0}%", (fraction * 100.0).floor())
 }
 
-fn remaining(container: &Container) -> Option<String> {
+pub(super) fn remaining(container: &Container) -> Option<String> {
     let remaining = container.progress.as_ref()?.remaining_s?;
     Some(format!("~{}", text::duration(remaining.likely)))
 }
@@ -251,7 +251,7 @@ fn gpu_memory(parts: &[GpuUse]) -> Option<String> {
     (!known.is_empty()).then(|| text::bytes(known.iter().sum()))
 }
 
-fn share(container: &Container) -> Cell {
+pub(super) fn share(container: &Container) -> Cell {
     Cell::or_dash(container.share.map(text::percent))
 }
 

@@ -4,7 +4,7 @@ mod page;
 
 use super::repeat::{Repeat, repeat};
 use api::client::Client;
-use api::wire::{Container, Progress, Status};
+use api::wire::{Container, Estimate, Progress, Status};
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -114,15 +114,11 @@ impl<'a> Sweep<'a> {
 
 /// The jobs with one row for each sweep instead of its trials, at the place of the first of them.
 pub(crate) fn collapsed(running: &[Container]) -> Vec<Container> {
-    let sweeps = sweeps(running, &[]);
-    let of = |container: &Container| container.trial.as_ref().map(|trial| trial.group.clone());
+    let mut sweeps = sweeps(running, &[]).into_iter();
     let mut shown = BTreeSet::new();
-    let row = |container: &Container| match of(container) {
-        Some(group) if !shown.insert(group.clone()) => None,
-        Some(group) => {
-            let sweep = sweeps.iter().find(|sweep| sweep.trials.iter().any(|trial| of(trial).as_ref() == Some(&group)));
-            Some(sweep.map_or_else(|| container.clone(), Sweep::as_row))
-        }
+    let row = |container: &Container| match &container.trial {
+        Some(trial) if shown.insert(trial.group.clone()) => sweeps.next().map(|sweep| sweep.as_row()),
+        Some(_) => None,
         None => Some(container.clone()),
     };
     running.iter().filter_map(row).collect()
@@ -131,10 +127,13 @@ pub(crate) fn collapsed(running: &[Container]) -> Vec<Container> {
 /// Sorts trials by what is expected of them at their end, the best first; those of which nothing is known come last.
 pub(crate) fn goal(trial: &Container) -> f64 {
     let Some(metric) = &trial.metric else { return f64::INFINITY };
-    let has_ended = trial.ended.is_some();
-    let expected = trial.trial.as_ref().and_then(|trial| trial.expected.as_ref()).filter(|_| !has_ended);
-    let value = expected.map(|expected| expected.likely).or(metric.value).unwrap_or(f64::INFINITY);
+    let value = expected(trial).map(|expected| expected.likely).or(metric.value).unwrap_or(f64::INFINITY);
     if metric.direction.as_deref() == Some("up") && value.is_finite() { -value } else { value }
+}
+
+/// The value that is expected at its end, while it runs.
+fn expected(trial: &Container) -> Option<&Estimate> {
+    trial.trial.as_ref()?.expected.as_ref().filter(|_| trial.ended.is_none())
 }
 
 /// The name given by a label; or the beginning that the names of all trials have in common; or the first of them.

@@ -53,7 +53,7 @@ pub(super) fn observe(
     let seen = |job: &mut Box<Job>| {
         let observed = observe_job(job, limits.ledger(job.id())?, limits, now, close);
         let group = job.group.clone().filter(|group| sweeps.contains(group));
-        Some(ContainerObservation { trial: group.map(|group| job.as_trial_of(group)), ..observed })
+        Some(ContainerObservation { trial: group.map(|group| job.as_trial_of(group, close)), ..observed })
     };
     let with_gpus = |mut seen: ContainerObservation| {
         seen.gpus = uses.remove(&seen.id).unwrap_or_default();

@@ -15,8 +15,9 @@ impl Job {
         }
     }
 
-    /// What is known of it as a trial of this sweep.
-    pub(crate) fn as_trial_of(&self, group: Arc<str>) -> Trial {
-        Trial { group, curve: self.tracker.curve().into() }
+    /// What is known of it as a trial of this sweep. Only decisions need its curve; snapshots do not show it.
+    pub(crate) fn as_trial_of(&self, group: Arc<str>, is_tick: bool) -> Trial {
+        let curve = if is_tick { self.tracker.curve() } else { Vec::new() };
+        Trial { group, curve: curve.into() }
     }
 }

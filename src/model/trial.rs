@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Trial {
     /// Identifies the sweep on this node.
     pub group: Arc<str>,
-    /// Its evaluations so far, thinned, oldest first: progress units and value.
+    /// Its evaluations so far, thinned, oldest first: progress units and value; empty between ticks.
     pub curve: Arc<[(f64, f64)]>,
 }
 

@@ -207,8 +207,6 @@ pub struct Trial {
     pub parameters: Vec<Parameter>,
     /// The value of its metric that is expected at its end.
     pub expected: Option<Estimate>,
-    /// Its evaluations so far, thinned, oldest first: progress units and value.
-    pub curve: Vec<[f64; 2]>,
 }
 
 /// A number in a command.
@@ -233,7 +231,6 @@ impl Trial {
             },
             parameters: job.parameters.iter().map(parameter).collect(),
             expected: job.expected_final.and_then(|expected| Estimate::of(expected, 1.0)),
-            curve: trial.curve.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).map(|(x, y)| [*x, *y]).collect(),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The page of `flowctl sweep`. Pure.
 
-use super::Sweep;
-use crate::{health, status};
+use super::{Sweep, expected};
+use crate::status;
 use api::wire::{Container, Estimate, Parameter};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
@@ -61,15 +61,12 @@ fn title(sweep: &Sweep<'_>) -> String {
 /// The trial of which the best result is expected, and when it will be complete.
 fn favourite(sweep: &Sweep<'_>) -> Option<String> {
     let best = sweep.trials.first().filter(|best| best.metric.is_some())?;
-    let name = clean(&best.name);
+    let (name, latest) = (clean(&best.name), text::value(best.metric.as_ref()?.value));
     if best.ended.is_some() {
-        return Some(format!("best: {name} with {}; it has ended", text::value(best.metric.as_ref()?.value)));
+        return Some(format!("best: {name} with {latest}; it has ended"));
     }
-    let expected = best.trial.as_ref()?.expected.as_ref();
-    let value =
-        expected.map_or_else(|| text::value(best.metric.as_ref()?.value).into(), |expected| Some(likely(expected)))?;
-    let left = best.progress.as_ref().and_then(|progress| progress.remaining_s.as_ref());
-    let when = left.map_or_else(String::new, |left| format!(", complete in ~{}", text::duration(left.likely)));
+    let value = expected(best).map_or(latest, likely);
+    let when = status::remaining(best).map_or_else(String::new, |left| format!(", complete in {left}"));
     Some(format!("likely best: {name} with {value}{when}"))
 }
 
@@ -83,17 +80,13 @@ fn likely(expected: &Estimate) -> String {
 }
 
 fn row(trial: &Container, differing: &[usize], is_wide: bool) -> Vec<Cell> {
-    let has_ended = trial.ended.is_some();
-    let (tone, value) = match &trial.metric {
-        Some(metric) if has_ended => (Tone::Dim, text::value(metric.value)),
-        Some(metric) => {
-            let (tone, mark) = health::trend(metric);
-            (tone, format!("{} {mark}", text::value(metric.value)))
-        }
-        None => (Tone::Dim, "-".to_owned()),
+    let metric = trial.metric.as_ref();
+    let value = match metric.filter(|_| trial.ended.is_some()) {
+        Some(last) => Cell::new(Tone::Dim, &text::value(last.value)),
+        None => status::metric_value(metric),
     };
-    let expected = trial.trial.as_ref().and_then(|trial| trial.expected.as_ref()).filter(|_| !has_ended);
-    let mut row = vec![status::name(trial), Cell::new(tone, &value), Cell::or_dash(expected.map(likely))];
+    let expected = expected(trial);
+    let mut row = vec![status::name(trial), value, Cell::or_dash(expected.map(likely))];
     if is_wide {
         let range = |expected: &Estimate| {
             let high = expected.high.map_or_else(|| "?".to_owned(), text::number_text);
@@ -101,12 +94,7 @@ fn row(trial: &Container, differing: &[usize], is_wide: bool) -> Vec<Cell> {
         };
         row.push(Cell::or_dash(expected.map(range)));
     }
-    let left = trial.progress.as_ref().and_then(|progress| progress.remaining_s.as_ref());
-    row.extend([
-        status::progress(trial),
-        Cell::or_dash(left.map(|left| format!("~{}", text::duration(left.likely)))),
-        Cell::or_dash(trial.share.map(text::percent)),
-    ]);
+    row.extend([status::progress(trial), Cell::or_dash(status::remaining(trial)), status::share(trial)]);
     if is_wide {
         row.push(Cell::or_dash(trial.cpu_time_s.map(text::duration)));
     }

@@ -7,36 +7,14 @@ use crate::outcome::{JobOutcome, Outcome};
 use crate::random::Stream;
 use crate::scenario::{NodeShape, Scenario};
 use crate::variant::Variant;
-use model::{Bounds, Bytes, ContainerId, CpuWeight, Limits, Millis, PolicySettings, RecordedTick, Share};
+use model::{Bytes, ContainerId, Limits, Millis, PolicySettings, RecordedTick, Share};
 use proptest::prelude::*;
 
 fn job(start_s: f64, work: f64, parallelism: f64) -> JobPlan {
-    JobPlan {
-        name: format!("job at {start_s}"),
-        start_s,
-        work,
-        parallelism,
-        cpus: None,
-        parent: None,
-        cpu_weight: CpuWeight::DEFAULT,
-        user: None,
-        weight: 1.0,
-        bounds: Bounds::default(),
-        deadline_s: None,
-        memory: Bytes(1 << 20),
-        startup_work: 0.0,
-        startup_s: 0.0,
-        waits: None,
-        gpu: None,
-        units: 10,
-        unit_spread: 0.0,
-        curve: LearningCurve { from: 1.0, to: 0.0, noise: 0.0, shape: Shape::Exponential { rate: 5.0 } },
-        shown: None,
-        before: None,
-        fault: None,
-        sweep: None,
-        reports: Reports::default(),
-    }
+    let curve = LearningCurve { from: 1.0, to: 0.0, noise: 0.0, shape: Shape::Exponential { rate: 5.0 } };
+    let name = format!("job at {start_s}");
+    let plan = JobPlan::on_all_cores(&name, parallelism, (start_s, work / parallelism), 10, curve);
+    JobPlan { work, deadline_s: None, memory: Bytes(1 << 20), unit_spread: 0.0, ..plan }
 }
 
 fn drawn(plans: Vec<JobPlan>) -> Vec<Job> {
