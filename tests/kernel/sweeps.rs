@@ -67,8 +67,10 @@ fn the_best_trial_is_complete_first_and_the_others_keep_the_floor() {
         let is_promoted = found["rule"] == "trial" && found["why"].as_str()?.contains("promoted");
         (is_promoted && share(found) > 0.6 * jobs.iter().map(share).sum::<f64>()).then_some(())
     });
-    let page = daemon.stdout_of(&["explain", &best]);
-    assert!(page.contains("one of 6 trials of the same training"), "{page}");
+    // On a busy machine the last of the six may print its first values later.
+    eventually("it is explained as one of six", WITHIN, || {
+        daemon.stdout_of(&["explain", &best]).contains("one of 6 trials of the same training").then_some(())
+    });
     let page = daemon.stdout_of(&["sweep", &name(0), "-o", "wide"]);
     assert!(page.contains(&format!("sweep {prefix}: 6 trials")) && page.contains("loss, smaller is better"), "{page}");
     assert!(page.contains("rate=0.5") && !page.contains("epochs="), "only what differs: {page}");
