@@ -3,6 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 const LOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/train.log");
 
@@ -36,6 +38,8 @@ fn a_growing_log_is_followed() {
     let mut file = OpenOptions::new().append(true).open(&path).expect("it exists");
     let mut line = String::new();
     for epoch in rest.lines().filter(|line| line.contains("Epoch")) {
+        // An epoch takes time: without any, nothing is known of how much is left.
+        thread::sleep(Duration::from_millis(5));
         // In one write: a part of a line could be printed as a change of its own.
         file.write_all(format!("{epoch}\n").as_bytes()).expect("appended");
         line = lines.next().expect("it printed the change");
