@@ -208,6 +208,18 @@ fn a_value_that_is_missing_or_not_a_number_does_not_hide_the_next_name() {
 }
 
 #[test]
+fn a_loss_that_never_was_a_number_is_still_the_metric() {
+    for line in
+        ["epoch {n}/30 loss nan", "Epoch {n}/30 train_loss: nan val_loss: nan acc: 0.1", "step {n} loss=inf lr=0.1"]
+    {
+        let printed = reading(&log(line, |number| number));
+        assert!(printed.confidence > 0.7, "{line}: {} of {:?}", printed.confidence, printed.metric);
+    }
+    let setting = reading(&log("epoch {n}/30 loss 3", |number| number));
+    assert!(setting.confidence < 0.5, "a constant may be a setting: {}", setting.confidence);
+}
+
+#[test]
 fn spreads_and_uncertainties_are_no_part_of_a_value() {
     let plain = reading(&log("Epoch {n}/30 loss: {L} acc: 0.5", |number| number));
     for spread in ["±0.0123", " ± 0.0123", "+/-0.0123", " +/- 0.0123", "+-0.0123", "(12)", " (0.6123)"] {

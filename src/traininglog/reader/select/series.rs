@@ -213,13 +213,13 @@ impl Series {
         self.place == named.place && self.split == named.split && self.name == named.name
     }
 
-    /// Adds a value.
     /// Whether a progress bar is drawn again with the validation of the epoch before: on the same line, and no epoch has begun since.
     pub(crate) fn is_redrawn(&self, value: f64, line: u64, pace: u32) -> bool {
         let is_same = value == self.last && line == self.last_line;
         is_same && self.split == Split::Valid && self.paces.is_some_and(|(_, last)| last == pace)
     }
 
+    /// Adds a value.
     pub(crate) fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
         if self.count == 0 {
@@ -256,7 +256,9 @@ impl Series {
         let moves = if self.contradicts() { 0.75 } else { 1.0 };
         // Settings and counts have such names too; an evaluation has a counter, and its values are not whole.
         let is_constant = self.low >= self.high && (self.whole || self.count >= 3);
-        let varies = if self.whole && self.count < 3 || is_constant { 0.5 } else { 1.0 };
+        // No setting and no count is NaN or infinite.
+        let is_finite = self.low <= self.high;
+        let varies = if is_finite && (self.whole && self.count < 3 || is_constant) { 0.5 } else { 1.0 };
         let counts = match (self.is_printed_with_progress(), self.count) {
             (true, _) => 1.0,
             (_, 8..) if (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5, // printed for each sample
