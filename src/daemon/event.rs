@@ -66,6 +66,8 @@ pub(super) enum Component {
     Restore,
     /// Whether all containers can be governed.
     Capacity,
+    /// Whether CPU weights have an effect.
+    Weights,
 }
 
 /// Bytes from a job's log.

@@ -3,6 +3,7 @@
 use super::actuator::Actuator;
 use super::claims::ClaimReader;
 use super::draining::Draining;
+use super::effect::Effect;
 use super::ended::Ended;
 use super::error::DaemonError;
 use super::event::{Component, Event};
@@ -104,6 +105,7 @@ pub(super) struct Governing {
     pub(super) claims: ClaimReader,
     pub(super) gpus: Gpus,
     pub(super) duty: Duty,
+    pub(super) effect: Effect,
     pub(super) engine: Option<EngineInfo>,
     /// State of the engine, in words.
     pub(super) engine_state: String,
@@ -172,6 +174,7 @@ impl Governing {
             claims,
             gpus,
             duty: Duty::default(),
+            effect: Effect::default(),
             engine: None,
             engine_state: engine_state.to_owned(),
             lost: None,

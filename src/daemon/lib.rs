@@ -17,6 +17,7 @@ mod commands;
 #[cfg(test)]
 mod disasters;
 mod draining;
+mod effect;
 mod effects;
 mod ended;
 #[cfg(test)]

@@ -25,6 +25,7 @@ impl Governing {
         let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
         self.gpus.means.add(uses, now, close);
         self.judge(&mut observed);
+        self.look_for_effect(&observed);
         self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();
@@ -83,6 +84,7 @@ impl Governing {
             since: self.since,
             cores,
             pressure,
+            weights_effect: self.effect.meter.effect(),
             gpus,
             settings: self.settings.policy,
             interval: self.interval,

@@ -14,6 +14,9 @@
 
 mod change;
 mod drift;
+mod effect;
+#[cfg(test)]
+mod effect_tests;
 mod equal;
 mod holds;
 mod ledger;
@@ -25,6 +28,7 @@ mod step;
 
 pub use change::Change;
 pub use drift::Verdict;
+pub use effect::{EffectMeter, NoEffect, Received};
 pub use equal::{has_value, same};
 pub use holds::Holds;
 pub use ledger::{LastRun, Ledger};

@@ -22,6 +22,8 @@ pub struct NodeStatus {
     pub cores: f64,
     /// Node-wide pressure.
     pub pressure: Pressure,
+    /// The effect of CPU weights on who runs: about 1 where they decide, 0 where they do not; `None` while unknown.
+    pub weights_effect: Option<f64>,
     /// GPUs by index; empty = there are none, or the driver does not respond.
     pub gpus: Vec<Gpu>,
     /// The settings in force.

@@ -281,6 +281,8 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // No test takes the weights out of force: in any of them the warning would be false.
+        assert!(std::thread::panicking() || !self.log().contains("CPU weights have no effect"), "{}", self.log());
         // Diagnostics of a failed test. Not `stdout_of`: a second panic would abort the process.
         if std::thread::panicking() && self.child.is_some() {
             let status = self.flowctl(&["status", "-o", "json"]).stdout;

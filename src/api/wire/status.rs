@@ -47,6 +47,9 @@ pub struct Node {
     pub cores: f64,
     /// Pressure of the last ten seconds.
     pub pressure: Pressure,
+    /// Effect of CPU weights on who runs, as measured: about 1 where they decide, 0 where they do not; null while unknown.
+    #[serde(default)]
+    pub weights_effect: Option<f64>,
     /// The current policy.
     pub policy: Policy,
     /// Current interval between decisions; longer than the configured interval while backing off.
@@ -77,6 +80,7 @@ impl Node {
             uptime_s: status.now.since(status.since).as_secs_f64(),
             cores: status.cores,
             pressure: Pressure::of(&status.pressure),
+            weights_effect: finite_option(status.weights_effect),
             policy: Policy::of(&status.settings),
             interval_s: status.interval.as_secs_f64(),
             next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),

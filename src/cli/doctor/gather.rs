@@ -36,6 +36,8 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
         checks.push(judge::mps(&gpu::mps::Mps::of_environment()));
     }
     checks.extend(cgroups());
+    let effect = daemon.as_ref().ok().and_then(|status| status.node.weights_effect);
+    checks.extend(judge::weights(node::loaded_scheduler().as_deref(), effect));
     if settings.policy.policy != PolicyName::Fair {
         checks.extend(weak_limits(&settings.policy, &domains(client, daemon.as_ref().ok()).await));
     }

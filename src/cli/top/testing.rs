@@ -113,6 +113,7 @@ pub(super) fn status(containers: Vec<Container>) -> Status {
             unix_ms: NOW,
             uptime_s: 900.0,
             cores: 4.0,
+            weights_effect: None,
             pressure: Pressure { cpu: Some(0.12), memory: Some(0.0), io: Some(0.031) },
             policy: Policy::of(&policy),
             interval_s: 40.0,

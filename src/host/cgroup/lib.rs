@@ -41,7 +41,7 @@ pub use residence::{ProcessCgroup, ProcessCgroups};
 use controller::Controller;
 use directory::{Directories, Directory};
 use hierarchy::{Elsewhere, Hierarchies};
-use model::{Activity, Limits, Place, Setting, Usage};
+use model::{Activity, CpuTime, Limits, Place, Setting, Usage};
 use network::Network;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -205,6 +205,16 @@ impl Cgroup {
     /// Returns what keeps its processes from running: stopped, or waiting for a disk; `None` if neither.
     pub fn hindrance(&self) -> Option<Activity> {
         process::hindrance(&place::processes(&self.directories, self.pid))
+    }
+
+    /// Returns the time for which its threads waited for CPU so far; `None` if the kernel does not count it. Reads a file for each thread.
+    pub fn waited(&self) -> Option<CpuTime> {
+        process::waited(&place::processes(&self.directories, self.pid), place::THREADS_AT_MOST)
+    }
+
+    /// Whether one of its processes has real-time priority: it takes no part in the division by weight.
+    pub fn is_real_time(&self) -> bool {
+        process::is_real_time(&place::processes(&self.directories, self.pid))
     }
 
     /// Returns the exact CPU weight of version 1, of which [`Cgroup::limits`] has the rounded one.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 const PROCESSES_AT_MOST: usize = 64;
 
 /// Maximum number of threads inspected per container, divided equally among its computing processes.
-const THREADS_AT_MOST: usize = 256;
+pub(super) const THREADS_AT_MOST: usize = 256;
 
 /// A process that has used less than this fraction of the CPU time of the busiest one does not count as computing.
 const COMPUTES: f64 = 0.1;

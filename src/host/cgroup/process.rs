@@ -2,7 +2,7 @@
 
 use super::CgroupError;
 use super::directory::read_generated;
-use model::Activity;
+use model::{Activity, CpuTime};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -45,6 +45,27 @@ pub(super) fn cpu_ticks(pid: u32) -> Option<u64> {
 pub(super) fn threads(pid: u32) -> impl Iterator<Item = u32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Returns the time for which the threads of these processes waited for CPU, those that ended left out; at most `at_most` threads are read.
+/// `None` if the kernel does not count it.
+pub(super) fn waited(processes: &[u32], at_most: usize) -> Option<CpuTime> {
+    let threads = processes.iter().flat_map(|pid| threads(*pid).map(move |thread| (*pid, thread)));
+    let waited = |(pid, thread): (u32, u32)| {
+        // Nanoseconds on a processor, nanoseconds of waiting for one, times on one.
+        let counted = read_generated(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+        counted.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    threads.take(at_most).filter_map(waited).reduce(u64::saturating_add).map(|nanos| CpuTime(nanos / 1000))
+}
+
+/// Whether one of these processes, or of their first threads, has real-time priority, before which no weight counts.
+pub(super) fn is_real_time(processes: &[u32]) -> bool {
+    const FIFO: u64 = 1;
+    const ROUND_ROBIN: u64 = 2;
+    const DEADLINE: u64 = 6;
+    let policy = |pid: &u32| field(&read_generated(format!("/proc/{pid}/stat")).ok()?, 41);
+    processes.iter().filter_map(policy).any(|policy| [FIFO, ROUND_ROBIN, DEADLINE].contains(&policy))
 }
 
 /// Returns why none of these processes can run: all are stopped, or all that are not wait in the kernel for a disk or a file system.
@@ -116,6 +137,34 @@ mod tests {
         assert_eq!(hindrance(&[pid, std::process::id()]), None, "another one runs");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn waiting_for_a_processor_is_counted_over_all_threads() {
+        let me = std::process::id();
+        let one = waited(&[me], 1).expect("the kernel counts it");
+        assert!(waited(&[me], usize::MAX).is_some_and(|all| all >= one));
+        assert_eq!(waited(&[], usize::MAX), None);
+    }
+
+    #[test]
+    fn a_process_with_real_time_priority_is_told() {
+        let started = |words: &[&str]| std::process::Command::new(words[0]).args(&words[1..]).spawn().unwrap();
+        let mut usual = started(&["sleep", "60"]);
+        let mut urgent = started(&["chrt", "-r", "1", "sleep", "60"]);
+        let name = || std::fs::read_to_string(format!("/proc/{}/comm", urgent.id())).unwrap();
+        // chrt ends at once where this user may not set the priority.
+        while name().trim() == "chrt" && !matches!(state(urgent.id()), None | Some('Z')) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        if name().trim() == "sleep" {
+            assert!(is_real_time(&[usual.id(), urgent.id()]));
+        }
+        assert!(!is_real_time(&[usual.id()]));
+        for child in [&mut usual, &mut urgent] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

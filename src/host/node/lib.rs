@@ -6,6 +6,7 @@ use model::{Bytes, CpuTime, Millis, Numbers, Quota};
 use rustix::process::Resource;
 use rustix::time::ClockId;
 use std::fs;
+use std::path::Path;
 
 /// The effective cpuset of the root cgroup, on version 2 and on version 1.
 const ROOT_CPUSETS: [&str; 2] = ["/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuset.effective_cpus"];
@@ -68,6 +69,17 @@ pub fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
 
+/// Returns the name of the `sched_ext` scheduler that is loaded in place of the kernel's own; most ignore the weights of cgroups.
+pub fn loaded_scheduler() -> Option<String> {
+    scheduler_in(Path::new("/sys/kernel/sched_ext"))
+}
+
+fn scheduler_in(folder: &Path) -> Option<String> {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let is_loaded = read("state").is_some_and(|state| matches!(state.trim(), "enabled" | "enabling"));
+    is_loaded.then(|| read("root/ops").map_or_else(|| "of unknown name".to_owned(), |name| name.trim().to_owned()))
+}
+
 /// Whether systemd is the init system.
 pub fn systemd_is_init() -> bool {
     sd_notify::booted().unwrap_or(false)
@@ -122,6 +134,20 @@ mod tests {
         fs::write(&some, "0-2,5\n").unwrap();
         assert_eq!(processors(&[&*missing, &*empty, &*some]).unwrap().to_string(), "0-2,5");
         assert_eq!(processors(&[&*missing, &*empty]), None);
+    }
+
+    #[test]
+    fn a_loaded_scheduler_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(scheduler_in(&dir.path().join("missing")), None);
+        let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
+        write("state", "disabled\n");
+        assert_eq!(scheduler_in(dir.path()), None);
+        write("state", "enabled\n");
+        assert_eq!(scheduler_in(dir.path()).as_deref(), Some("of unknown name"));
+        fs::create_dir(dir.path().join("root")).unwrap();
+        write("root/ops", "rusty_1.0.8\n");
+        assert_eq!(scheduler_in(dir.path()).as_deref(), Some("rusty_1.0.8"));
     }
 
     #[test]

@@ -84,6 +84,13 @@ fn node(status: &NodeStatus, out: &mut DescriptorEncoder<'_>) -> Result<(), Erro
         "Fraction of the last ten seconds in which some task waited",
         pressures(&status.pressure),
     )?;
+    single(
+        out,
+        Kind::Gauge,
+        "flowcon_weights_effect_ratio",
+        "Effect of CPU weights on who runs: about 1 where they decide, 0 where they do not",
+        status.weights_effect,
+    )?;
     family(
         out,
         Kind::Counter,

@@ -15,6 +15,9 @@ const INSTANCES_AT_LEAST: u64 = 128;
 
 const CGROUPS: &str = "cgroups";
 
+/// Below this effect of CPU weights the daemon warns.
+const WEIGHTS_DECIDE: f64 = 0.35;
+
 pub(in crate::doctor) fn cgroups(version: Version) -> Check {
     match version {
         Version::V2 => Check::ok(CGROUPS, "version 2: every limit is available"),
@@ -71,6 +74,36 @@ pub(in crate::doctor) fn read_only_cgroups() -> Check {
         "mounted read-only: limits cannot be written from here",
         "run the daemon on the host, or in a container with `--privileged --cgroupns=host`",
     )
+}
+
+/// Checks whether CPU weights decide who runs: `loaded` is the `sched_ext` scheduler, `effect` the daemon's measurement. `None` if nothing
+/// speaks against it and nothing was measured.
+pub(in crate::doctor) fn weights(loaded: Option<&str>, effect: Option<f64>) -> Option<Check> {
+    const NAME: &str = "weights";
+    const FIX: &str = "stop it (`systemctl stop scx`), or load one that honours the weights of cgroups";
+    let has_none = effect.is_some_and(|effect| effect < WEIGHTS_DECIDE);
+    let measured = effect.map(|effect| format!("measured effect {effect:.2}, where 1 is full and 0 is none"));
+    match (loaded, measured) {
+        (Some(name), Some(measured)) if has_none => Some(Check::fail(
+            NAME,
+            format!("the sched_ext scheduler {name} replaces the kernel's and ignores CPU weights: {measured}"),
+            FIX,
+        )),
+        (None, Some(measured)) if has_none => Some(Check::fail(
+            NAME,
+            format!("CPU weights have no effect on who runs: {measured}"),
+            "`flowctl status` names the jobs and the most likely cause; a job with real-time priority, or a fault of the kernel?",
+        )),
+        (Some(name), None) => Some(Check::warn(
+            NAME,
+            format!(
+                "the sched_ext scheduler {name} replaces the kernel's; most ignore CPU weights, and its effect was not measured yet"
+            ),
+            FIX,
+        )),
+        (_, Some(measured)) => Some(Check::ok(NAME, format!("CPU weights decide who runs: {measured}"))),
+        (None, None) => None,
+    }
 }
 
 /// Names jobs that use the same processors below different cgroups; `None` if there are none.
@@ -256,6 +289,18 @@ mod tests {
         assert!(found(PolicyName::Flowcon, true).contains("never squeezed"));
         assert!(!found(PolicyName::Flowcon, false).contains("squeezed"));
         assert!(!found(PolicyName::Balanced, true).contains("squeezed"));
+    }
+
+    #[test]
+    fn a_loaded_scheduler_is_a_failure_once_weights_were_seen_to_have_no_effect() {
+        let verdict = |loaded, effect| weights(loaded, effect).map(|check| check.verdict);
+        assert_eq!(verdict(None, None), None);
+        assert_eq!(verdict(None, Some(0.97)), Some(Verdict::Ok));
+        assert_eq!(verdict(None, Some(0.02)), Some(Verdict::Fail));
+        assert_eq!(verdict(Some("rusty_1.0"), None), Some(Verdict::Warn));
+        assert_eq!(verdict(Some("flatcg"), Some(0.9)), Some(Verdict::Ok), "it honours them");
+        let failure = weights(Some("rusty_1.0"), Some(-0.1)).unwrap();
+        assert!(failure.verdict == Verdict::Fail && failure.found.contains("rusty_1.0"), "{failure:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, labels, log
 pub(super) use gpu::{Driver, driver_of_gpus, mps};
 pub(super) use kernel::{
     Disk, Inotify, cgroups, controllers, inotify, io_weights, memory_low, parents, pressure, read_only_cgroups,
-    user_controllers,
+    user_controllers, weights,
 };
 
 use super::super::text;
