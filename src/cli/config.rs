@@ -1,6 +1,6 @@
 //! `flowctl config`: shows the daemon's configuration, or checks a file before the daemon loads it.
 
-use super::block_on;
+use super::{block_on, own};
 use api::client::Client;
 use api::wire::Configuration;
 use clap::{Args, Subcommand};
@@ -58,6 +58,7 @@ pub(crate) fn run(args: &ConfigArgs, client: &Client, screen: &Screen) -> Result
 /// Loads the settings as a daemon would.
 pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
     config::load(&Sources {
+        defaults: own::defaults(),
         file: named.unwrap_or(Path::new(DEFAULT_FILE)).to_owned(),
         must_exist: named.is_some(),
         // Names and values that are not UTF-8 cannot be settings.

@@ -1,6 +1,7 @@
 //! The command line of `flowcond`: runs the daemon, restores limits, checks the configuration.
 
 use super::config::no_mistakes;
+use super::own;
 use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use config::{ConfigError, OnExit, Settings, Sources};
@@ -122,6 +123,7 @@ fn sources(arguments: &Arguments) -> Sources {
         [path("socket", &arguments.socket), path(STATE_DIR, &arguments.state_dir)].into_iter().flatten().collect();
     flags.extend(arguments.set.iter().map(|(key, value)| (key.clone(), value.clone(), "--set".to_owned())));
     Sources {
+        defaults: own::defaults(),
         file: arguments.config.clone().unwrap_or_else(|| DEFAULT_FILE.into()),
         must_exist: arguments.config.is_some(),
         // Names and values that are not UTF-8 cannot be settings.
@@ -161,7 +163,9 @@ fn govern(sources: Sources, log: &str, settings: Settings) -> ExitCode {
     let logged: Vec<String> = logged.iter().filter_map(|name| Some(format!("{name} = {}", value(name)?))).collect();
     tracing::info!("flowcond {} starts: {}", env!("CARGO_PKG_VERSION"), logged.join(", "));
     if !rustix::process::geteuid().is_root() {
-        tracing::warn!("flowcond needs root: as another user, it can change only limits that this user may write");
+        tracing::warn!(
+            "not root: it sees and governs only what this user may, such as commands of `flowctl run` in the user's session"
+        );
     }
     let reread = Box::new(move || config::load(&sources));
     let ended = block_on(async move {

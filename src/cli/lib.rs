@@ -22,6 +22,7 @@ mod job_log;
 mod json;
 mod logs;
 mod metrics;
+mod own;
 mod ps;
 mod record;
 mod repeat;
@@ -87,7 +88,7 @@ struct Common {
 impl Common {
     fn socket(&self) -> PathBuf {
         let named = self.socket.clone().or_else(|| std::env::var_os("FLOWCON_SOCKET").map(PathBuf::from));
-        named.unwrap_or_else(|| PathBuf::from("/run/flowcon/flowcond.sock"))
+        named.unwrap_or_else(own::socket)
     }
 
     fn format(&self) -> Format {

@@ -19,6 +19,8 @@ const FAIR_BETWEEN: &str = "policy.fair-between";
 /// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    /// What applies without any of the others.
+    pub defaults: Settings,
     /// The main file. The `*.toml` files of the directory with the same name, ending in `.d` instead of `.toml`, are read after it, in
     /// order of names.
     pub file: PathBuf,
@@ -70,7 +72,7 @@ pub fn load_valid(sources: &Sources) -> (Settings, Vec<ConfigError>) {
         value: Value::Text(value.clone()),
         origin: Origin::Flag(flag.clone()),
     }));
-    let mut settings = Settings::default();
+    let mut settings = sources.defaults.clone();
     for entry in &entries {
         if let Err(error) = apply(&mut settings, entry) {
             errors.push(error);

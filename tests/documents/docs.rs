@@ -68,6 +68,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl cluster node-is-off JOB NODE", Test("tests/swarm/swarm.rs", "[\"node-is-off\", \"train\", ")),
     ("flowctl cluster status", Test("tests/support/swarm.rs", "[\"status\", \"--json\"]")),
     ("flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint /saved -- python train.py", Test("tests/swarm/swarm.rs", "\"submit\", \"--name\"")),
+    ("flowcond --set policy.name=fair", Test("tests/kernel/watching.rs", "[\"--set\", \"policy.name=fair\"")),
     ("flowcond restore --forget-missing", Test("tests/kernel/uninstall.rs", ".arg(\"--forget-missing\")")),
     ("docker run $(flowctl env --docker) IMAGE", Test("tests/engine/runtime.rs", "\"env\", \"--docker\"")),
     ("flowcon-runtime", Test("tests/engine/runtime.rs", "CARGO_BIN_EXE_flowcon-runtime")),

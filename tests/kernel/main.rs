@@ -27,3 +27,4 @@ mod top;
 mod uninstall;
 mod unprivileged;
 mod users;
+mod watching;

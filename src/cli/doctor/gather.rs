@@ -240,6 +240,7 @@ fn socket(settings: &Settings, daemon: &Result<Status, ClientError>) -> Socket {
     let user = rustix::process::geteuid();
     Socket {
         root: user.is_root(),
+        own: !user.is_root() && fs::metadata(&settings.socket).is_ok_and(|socket| socket.uid() == user.as_raw()),
         admin: settings.admins.iter().any(|admin| uid_of(admin).is_ok_and(|uid| uid == user.as_raw())),
         group: settings.group.clone(),
         group_exists: group.is_some(),

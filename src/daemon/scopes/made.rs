@@ -23,8 +23,14 @@ impl Registry {
         }
         let no_cgroup = |message: String, next: String| Answer::NoCgroup { message, next };
         if self.is_privileged(caller.uid) {
-            let next = "`flowctl doctor` shows what is missing".to_owned();
-            return Err(no_cgroup("the daemon makes no cgroups for root, who can".to_owned(), next));
+            let (message, next) = match caller.uid {
+                0 => ("the daemon makes no cgroups for root, who can", "`flowctl doctor` shows what is missing"),
+                _ => (
+                    "the daemon may make no cgroups as its user, who has no session",
+                    "start flowcond as root, or log in through systemd",
+                ),
+            };
+            return Err(no_cgroup(message.to_owned(), next.to_owned()));
         }
         if node::systemd_is_init() {
             let next = format!("sudo loginctl enable-linger {}", caller.uid);

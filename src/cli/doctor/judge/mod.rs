@@ -73,6 +73,8 @@ pub(super) fn daemon(asked: &Result<Status, ClientError>) -> Check {
 /// The user's rights to the daemon's socket.
 pub(super) struct Socket {
     pub(super) root: bool,
+    /// Whether the user, other than root, started the daemon.
+    pub(super) own: bool,
     /// Whether the user is in `api.admins`.
     pub(super) admin: bool,
     /// `api.group`; `None` = only root and admins have access.
@@ -87,6 +89,7 @@ pub(super) fn permissions(socket: &Socket) -> Check {
     const RESTART: &str =
         "`sudo systemctl restart flowcond`: the configuration or the group may be newer than the socket";
     match (socket, socket.group.as_deref()) {
+        (Socket { own: true, .. }, _) => Check::ok(NAME, "this user's own daemon: full control"),
         (Socket { group_exists: false, .. }, Some(group)) => Check::warn(
             NAME,
             format!("the group {group} (api.group) does not exist, so only root and api.admins have access"),
@@ -200,6 +203,7 @@ mod tests {
     #[test]
     fn a_user_is_told_the_configured_ways_to_get_access() {
         let outsider = || Socket {
+            own: false,
             root: false,
             admin: false,
             group: Some("ml".to_owned()),
@@ -216,6 +220,7 @@ mod tests {
         assert_eq!(verdict(Socket { admin: true, ..outsider() }), Verdict::Fail);
         assert_eq!(verdict(Socket { admin: true, permission_denied: false, ..outsider() }), Verdict::Ok);
         assert_eq!(verdict(Socket { member: true, permission_denied: false, ..outsider() }), Verdict::Ok);
+        assert_eq!(verdict(Socket { own: true, group_exists: false, ..outsider() }), Verdict::Ok);
         assert_eq!(verdict(Socket { root: true, permission_denied: false, ..outsider() }), Verdict::Ok);
     }
 }
