@@ -28,8 +28,15 @@ impl Governing {
         let (mut job, feed) = match found {
             Ok(found) => found,
             Err(why) => {
-                let has_ended = matches!(why, CgroupError::ProcessGone { .. });
-                self.publisher.readable(id, (!has_ended).then(|| format!("container {id} is not governed: {why}")));
+                let problem = match why {
+                    // Either it has ended, and its end follows, or it never was visible.
+                    CgroupError::ProcessGone { .. } if node::sees_all_processes() => None,
+                    CgroupError::ProcessGone { pid } => Some(format!(
+                        "its process {pid} is not visible; next: start flowcond with the processes of the machine (`docker run --pid host`)"
+                    )),
+                    why => Some(why.to_string()),
+                };
+                self.publisher.readable(id, problem.map(|why| format!("container {id} is not governed: {why}")));
                 return self.handle_limits(machine::Event::CannotGovern(id.clone()));
             }
         };

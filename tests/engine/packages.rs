@@ -84,4 +84,15 @@ fn the_image_governs_its_neighbours_and_their_originals_are_restored_when_it_sto
     wait_for_weight(&engine, "flat is limited again", &flat, |weight| weight < 100);
     docker(&engine, "stop flowcond");
     assert_eq!(engine.cpu_weight(&flat), 100);
+
+    // Without the processes of the machine it sees no job, and says why.
+    docker(&engine, "rm flowcond");
+    let blind = options.replace("--pid host ", "");
+    assert_ne!(blind, options);
+    docker(&engine, &format!("run --detach --name flowcond {blind} flowcond {policy}"));
+    eventually("it names the missing option", SOON, || {
+        let status = engine.try_docker(&["exec", "flowcond", "flowctl", "status"]).stdout;
+        String::from_utf8_lossy(&status).contains("--pid host").then_some(())
+    });
+    docker(&engine, "stop flowcond");
 }

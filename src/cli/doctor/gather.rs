@@ -2,6 +2,7 @@
 
 use super::Check;
 use super::judge::{self, Disk, Inotify, Obstacle, Socket, StateDir};
+use super::neighbours;
 use api::client::{Client, ClientError, segment};
 use api::wire::{Configuration, ContainerDetail, Domain, Status};
 use cgroup::{Version, node_pressure};
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Timeout of the GPU driver; a healthy driver responds within a second or two.
@@ -39,7 +40,11 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
     let effect = daemon.as_ref().ok().and_then(|status| status.node.weights_effect);
     checks.extend(judge::weights(node::loaded_scheduler().as_deref(), effect));
     if settings.policy.policy != PolicyName::Fair {
-        checks.extend(weak_limits(&settings.policy, &domains(client, daemon.as_ref().ok()).await));
+        let domains = domains(client, daemon.as_ref().ok()).await;
+        checks.extend(weak_limits(&settings.policy, &domains));
+        if let Ok(daemon) = &daemon {
+            checks.extend(neighbours_of(&domains, daemon).await);
+        }
     }
     checks.push(judge::pressure(&node_pressure(), &settings.policy));
     checks.push(judge::inotify(&inotify()));
@@ -165,6 +170,20 @@ async fn domains(client: &Client, daemon: Option<&Status>) -> Vec<Domain> {
         domains.extend(client.get::<ContainerDetail>(&path).await.ok().and_then(|job| job.explanation.domain));
     }
     domains
+}
+
+/// What takes CPU beside the jobs, below their parents and above.
+async fn neighbours_of(domains: &[Domain], daemon: &Status) -> Option<Check> {
+    let parents: BTreeSet<PathBuf> = domains.iter().filter_map(|domain| Some(domain.parent.as_ref()?.into())).collect();
+    let root = Path::new("/sys/fs/cgroup");
+    let hierarchy = match Version::of_host() {
+        Version::V2 => root.to_owned(),
+        // That of the cpu controller.
+        _ => root.join(parents.first()?.strip_prefix(root).ok()?.components().next()?),
+    };
+    let jobs = daemon.containers.iter().map(|job| job.id.clone());
+    let governed: Vec<String> = jobs.chain(["flowcon-".to_owned()]).collect();
+    neighbours::judge(neighbours::measure(&hierarchy, &parents, &governed).await, daemon.node.cores)
 }
 
 /// Limits that have less effect on this machine than their names promise.

@@ -4,6 +4,7 @@
 
 mod gather;
 mod judge;
+mod neighbours;
 
 use api::client::Client;
 use serde::Serialize;

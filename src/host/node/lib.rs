@@ -69,6 +69,13 @@ pub fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
 
+/// Whether the processes of the whole machine are visible here: not in a container with process ids of its own.
+pub fn sees_all_processes() -> bool {
+    /// The number of the first PID namespace (`PROC_PID_INIT_INO`).
+    const OF_MACHINE: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").map_or(true, |own| own == Path::new(OF_MACHINE))
+}
+
 /// Returns the name of the `sched_ext` scheduler that is loaded in place of the kernel's own; most ignore the weights of cgroups.
 pub fn loaded_scheduler() -> Option<String> {
     scheduler_in(Path::new("/sys/kernel/sched_ext"))
