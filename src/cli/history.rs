@@ -1,5 +1,6 @@
 //! `flowctl history`: past jobs, the progress and resources of one job over time, and past events.
 
+use super::cost;
 use super::event_line::event_line;
 use super::top::draw::curve;
 use api::client::{Client, segment};
@@ -251,6 +252,10 @@ fn job_page(history: &JobHistory, every_ms: u64, look: &Look) -> String {
         clean(&job.runtime),
         when::clock(job.started_unix_ms),
     );
+    if let Some(cost) = cost::in_words(job, samples) {
+        page.push_str(&look.wrapped(&cost, 0));
+        page.push('\n');
+    }
     page.push_str(&curve_of(job, samples, look));
     let gpus = samples.iter().any(|sample| sample.gpus.is_some() || sample.gpu_memory_bytes.is_some());
     let mut columns =

@@ -7,6 +7,7 @@ mod cluster;
 mod commands;
 mod completion;
 mod config;
+mod cost;
 mod doctor;
 mod ended;
 mod env;

@@ -1,0 +1,128 @@
+//! What a run cost, and how much of it after its best value, from its samples. Pure.
+
+use api::wire::{JobRecord, Sample};
+use term::text;
+
+/// CPU and GPU time of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spent {
+    cpu_s: f64,
+    /// `None` if it used no GPU.
+    gpu_s: Option<f64>,
+}
+
+/// At least this part after the best value is worth a word.
+const TOLD_FROM: f64 = 0.05;
+
+/// The cost of a run in words, such as `cost 2.1 CPU-hours; 38% of them after its best value, 0.3285 at epoch 15`; `None` if it is not known.
+/// `samples` are those of its whole time, in order.
+pub(super) fn in_words(job: &JobRecord, samples: &[Sample]) -> Option<String> {
+    let all = spent_from(0.0, samples)?;
+    let gpus = all.gpu_s.filter(|seconds| *seconds > 0.0).map(|seconds| format!(" and {}", time(seconds, "GPU")));
+    let cost = format!("cost {}{}", time(all.cpu_s, "CPU"), gpus.unwrap_or_default());
+    let Some((best, after)) = after_best(job, samples) else { return Some(cost) };
+    let part = match (all.gpu_s, after.gpu_s) {
+        (Some(all), Some(after)) if all > 0.0 => after / all,
+        _ => after.cpu_s / all.cpu_s,
+    };
+    if !(TOLD_FROM..=1.0).contains(&part) {
+        return Some(cost);
+    }
+    let at = best
+        .progress
+        .zip(job.unit.as_ref())
+        .map(|(progress, unit)| format!(" at {unit} {}", text::number_text(progress)));
+    let value = text::number_text(best.value?);
+    Some(format!("{cost}; {} of it after its best value, {value}{}", text::percent(part), at.unwrap_or_default()))
+}
+
+/// The sample with the best value, and what was spent from the first one with it on; `None` without a direction or values.
+fn after_best<'a>(job: &JobRecord, samples: &'a [Sample]) -> Option<(&'a Sample, Spent)> {
+    let sign = if job.direction.as_deref()? == "up" { 1.0 } else { -1.0 };
+    let score = |sample: &Sample| sample.value.filter(|value| value.is_finite()).map(|value| sign * value);
+    let mut best: Option<(usize, f64)> = None;
+    for (at, sample) in samples.iter().enumerate() {
+        if let Some(score) = score(sample).filter(|score| best.is_none_or(|(_, best)| *score > best)) {
+            best = Some((at, score));
+        }
+    }
+    let (at, _) = best?;
+    Some((&samples[at], spent_from(samples[at].cpu_s?, &samples[at..])?))
+}
+
+/// What was spent in these samples, each of which holds until the next. CPU counts from `cpu_s` on.
+fn spent_from(cpu_s: f64, samples: &[Sample]) -> Option<Spent> {
+    let last = samples.iter().rev().find_map(|sample| sample.cpu_s)?;
+    let seconds = |two: &[Sample]| two[1].unix_ms.saturating_sub(two[0].unix_ms) as f64 / 1000.0;
+    let gpu = samples.windows(2).filter_map(|two| Some(two[0].gpus? * seconds(two)));
+    Some(Spent { cpu_s: last - cpu_s, gpu_s: gpu.reduce(|one, other| one + other) })
+}
+
+fn time(seconds: f64, of: &str) -> String {
+    let (number, unit) = match seconds {
+        ..120.0 => (seconds, "second"),
+        120.0..7200.0 => (seconds / 60.0, "minute"),
+        _ => (seconds / 3600.0, "hour"),
+    };
+    let rounded = if number < 10.0 { (10.0 * number).round() / 10.0 } else { number.round() };
+    format!("{} {of}-{unit}{}", text::number_text(rounded), if rounded == 1.0 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job whose metric falls, with one value a minute, half a core and these GPUs.
+    fn run(values: &[f64], gpus: Option<f64>) -> (JobRecord, Vec<Sample>) {
+        let job = serde_json::json!({
+            "number": 1, "id": "a", "short_id": "a", "name": "a", "runtime": "docker", "started_unix_ms": 0, "first_unix_ms": 0,
+            "last_unix_ms": 0, "ended_unix_ms": null, "exit_code": null, "original_weight": null, "metric": "val_loss",
+            "direction": "down", "unit": "epoch", "total": null, "latest": null, "end": null,
+        });
+        let job = serde_json::from_value(job).expect("a record");
+        let sample = |(at, value): (usize, &f64)| Sample {
+            unix_ms: 60_000 * (at as u64 + 1),
+            cpu_s: Some(30.0 * (at + 1) as f64),
+            value: Some(*value).filter(|value| value.is_finite()),
+            progress: Some((at + 1) as f64),
+            gpus,
+            ..Sample::default()
+        };
+        (job, values.iter().enumerate().map(sample).collect())
+    }
+
+    fn words(values: &[f64], gpus: Option<f64>) -> Option<String> {
+        let (job, samples) = run(values, gpus);
+        in_words(&job, &samples)
+    }
+
+    #[test]
+    fn what_was_spent_after_the_best_value_is_named() {
+        let falling = [0.9, 0.5, 0.4, 0.3];
+        assert_eq!(words(&falling, None).as_deref(), Some("cost 2 CPU-minutes"));
+        let overfitted = [0.9, 0.3285, 0.4, 0.5, 0.6];
+        let of_cpu = "cost 2.5 CPU-minutes; 60% of it after its best value, 0.3285 at epoch 2";
+        assert_eq!(words(&overfitted, None).as_deref(), Some(of_cpu));
+        let of_gpu = "cost 2.5 CPU-minutes and 8 GPU-minutes; 75% of it after its best value, 0.3285 at epoch 2";
+        assert_eq!(words(&overfitted, Some(2.0)).as_deref(), Some(of_gpu));
+        let broken = [0.9, 0.5, f64::NAN, f64::NAN, f64::NAN, f64::NAN];
+        assert!(
+            words(&broken, None).is_some_and(|words| words.ends_with("67% of it after its best value, 0.5 at epoch 2"))
+        );
+    }
+
+    #[test]
+    fn without_values_or_a_direction_only_the_cost_is_told() {
+        assert_eq!(words(&[], None), None);
+        assert_eq!(words(&[f64::NAN; 9], None).as_deref(), Some("cost 4.5 CPU-minutes"));
+        let (job, samples) = run(&[0.9, 0.3, 0.4, 0.5], None);
+        let unknown = JobRecord { direction: None, ..job };
+        assert_eq!(in_words(&unknown, &samples).as_deref(), Some("cost 2 CPU-minutes"));
+    }
+
+    #[test]
+    fn times_have_the_unit_that_reads_best() {
+        let shown = [9.04, 60.0, 600.0, 3600.0, 80_000.0].map(|seconds| time(seconds, "CPU"));
+        assert_eq!(shown, ["9 CPU-seconds", "60 CPU-seconds", "10 CPU-minutes", "60 CPU-minutes", "22 CPU-hours"]);
+    }
+}
