@@ -12,6 +12,9 @@ pub struct WorkForecast {
     pub used: f64,
     /// CPU-seconds per progress unit.
     pub per_unit: f64,
+    /// Cores that the job can use, as measured; at most those that it may run on. `None` in forecasts of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usable: Option<f64>,
     /// CPU per progress unit beside other jobs, as a multiple of that in its own turn, when it had nearly the whole node; `None` until both
     /// are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod compare;
 pub mod curve;
 pub mod fault;
+pub mod forecasts;
 pub mod job;
 mod node;
 mod outcome;

@@ -30,6 +30,7 @@ mod scenarios;
 mod situation;
 #[cfg(test)]
 mod testing;
+mod time_left;
 mod wording;
 
 use model::{ContainerObservation, CpuWeight};

@@ -110,6 +110,7 @@ use milestone::Prospect;
 use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast};
 use newcomer::Newcomer;
 use parallelism::Parallelism;
+pub(super) use pool::SHARPNESS;
 use reliability::Reliability;
 use serde::{Deserialize, Serialize};
 use standing::Standing;
@@ -271,8 +272,13 @@ impl Memory {
             milestone.log_index += waste::LEAD_TO_TAKE_A_TURN.ln();
         }
         let waste = self.waste.factor();
-        self.forecast =
-            Some(WorkForecast { to_end: milestone.to_end, used: work.done, per_unit: work.per_unit, waste });
+        self.forecast = Some(WorkForecast {
+            to_end: milestone.to_end,
+            used: work.done,
+            per_unit: work.per_unit,
+            usable: Some(usable),
+            waste,
+        });
         // A job that waits for its GPU uses little CPU; this does not mean low parallelism, nor that neighbours which use the rest would not
         // leave it more.
         let cores = usable.max(1.0).min(equal / left);

@@ -1,0 +1,106 @@
+//! How right forecasts of the time left are: those of each tick of a simulated schedule, against the ends that followed.
+
+use super::compare::each_seed;
+use super::node::{Keep, simulate};
+use super::scenario::Scenario;
+use super::variant::{Decider, Variant};
+use policy::Governor;
+
+/// How right the forecasts of a scenario were.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Number of forecasts: one for each job and tick.
+    pub forecasts: usize,
+    /// Part of them with the end inside the range.
+    pub inside: f64,
+    /// Median of |forecast / time left − 1| within a twentieth of half of each job's time.
+    pub error_at_half: f64,
+    /// The same for what remained at the speed of that time: units left by units per second.
+    pub error_at_half_by_rate: f64,
+}
+
+/// A time left as forecast, and as it was.
+struct Forecast {
+    /// Part of the job's time that had passed.
+    at: f64,
+    is_inside: bool,
+    error: f64,
+    error_by_rate: f64,
+}
+
+/// Judges the forecasts of a variant on seeds `0 .. seeds`; `None` if it makes none.
+pub fn accuracy(scenario: &Scenario, variant: &Variant, seeds: u64) -> Option<Accuracy> {
+    let all: Vec<Forecast> =
+        each_seed(seeds, |seed| forecasts(scenario, variant, seed)).into_iter().flatten().collect();
+    let at_half = || all.iter().filter(|forecast| (0.45..0.55).contains(&forecast.at));
+    let inside = all.iter().filter(|forecast| forecast.is_inside).count();
+    Some(Accuracy {
+        forecasts: all.len(),
+        inside: inside as f64 / all.len() as f64,
+        error_at_half: median(at_half().map(|forecast| forecast.error).collect())?,
+        error_at_half_by_rate: median(at_half().map(|forecast| forecast.error_by_rate).collect())?,
+    })
+}
+
+/// The forecasts of all jobs at all ticks. The recorded ticks are repeated with a governor, whose forecasts are not in the recording.
+fn forecasts(scenario: &Scenario, variant: &Variant, seed: u64) -> Vec<Forecast> {
+    let Decider::Governor(settings) = variant.decider else { return Vec::new() };
+    let outcome = simulate(&scenario.node, &scenario.draw(seed), variant, Keep { recording: true, ..Keep::default() });
+    let mut governor = Governor::new(settings);
+    let mut found = Vec::new();
+    for tick in &outcome.recording {
+        let plan = governor.tick(&tick.observation);
+        let now = tick.observation.now.as_secs_f64();
+        for (container, forecast) in
+            tick.observation.containers.iter().zip(governor.times_left(&tick.observation, &plan))
+        {
+            let job = container.id.as_str().parse().ok().and_then(|number: usize| outcome.jobs.get(number));
+            let (Some(forecast), Some(job)) = (forecast, job) else { continue };
+            let (left, learning) = (job.end_s - now, &container.learning);
+            let by_rate =
+                learning.units_to_completion.zip(learning.units_per_second).map(|(units, rate)| units.likely / rate);
+            let (Some(by_rate), true) = (by_rate, left > 0.0) else { continue };
+            let error = |forecast: f64| (forecast / left - 1.0).abs();
+            found.push(Forecast {
+                at: (now - job.start_s) / job.completion_s(),
+                is_inside: (forecast.low..=forecast.high).contains(&left),
+                error: error(forecast.likely),
+                error_by_rate: error(by_rate),
+            });
+        }
+    }
+    found
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::PolicySettings;
+
+    fn judged(scenario: &str, seeds: u64) -> Accuracy {
+        let balanced = Variant::named("balanced", &PolicySettings::default()).unwrap();
+        accuracy(&Scenario::open(scenario).unwrap(), &balanced, seeds).expect("it forecasts")
+    }
+
+    #[test]
+    fn four_of_five_ends_are_in_the_range_and_the_rest_of_a_half_done_job_is_right_within_a_quarter() {
+        let unseen = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/scenarios/unseen.toml");
+        for scenario in ["random-5", "random-10", "random-10-threads", "random-10-mixed", unseen] {
+            let found = judged(scenario, 20);
+            assert!((0.75..=0.89).contains(&found.inside), "{scenario}: {found:?}");
+            assert!(found.error_at_half < 0.26, "{scenario}: {found:?}");
+            assert!(found.error_at_half < 0.25 * found.error_at_half_by_rate, "{scenario}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_forecast_of_jobs_that_state_no_end() {
+        let balanced = Variant::named("balanced", &PolicySettings::default()).unwrap();
+        assert_eq!(accuracy(&Scenario::open("random-10-unknown").unwrap(), &balanced, 3), None);
+    }
+}
