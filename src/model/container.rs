@@ -177,6 +177,8 @@ pub struct Directives {
     pub deadline: Option<Millis>,
     /// `flowcon.group`: the sweep of which it is a trial.
     pub group: Group,
+    /// `flowcon.group-stop`: number of the rung at which it is stopped if it has lost there, from 1.
+    pub group_stop: Option<u8>,
 }
 
 /// The sweep that a job belongs to, by `flowcon.group`.
@@ -202,6 +204,7 @@ impl Default for Directives {
             user: None,
             deadline: None,
             group: Group::default(),
+            group_stop: None,
         }
     }
 }
