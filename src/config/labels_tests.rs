@@ -53,10 +53,7 @@ fn invalid_labels_are_reported_and_ignored() {
     ]);
     assert_eq!(parsed, Directives::default());
     assert_eq!(problems.len(), 8, "{problems:#?}");
-    assert!(
-        problems.iter().any(|p| p.contains("flowcon.pattern") && p.contains("unclosed group")),
-        "{problems:#?}"
-    );
+    assert!(problems.iter().any(|p| p.contains("flowcon.pattern") && p.contains("unclosed group")), "{problems:#?}");
 }
 
 #[test]
@@ -66,10 +63,7 @@ fn invalid_labels_of_an_operator_are_rejected_with_what_is_expected() {
     };
     assert_eq!(refused("flowcon.weight", "much"), "label flowcon.weight: expected a number from 0.01 to 100");
     let bomb = refused("flowcon.pattern", "(?P<value>(?:(?:x?){50}){50})");
-    assert!(
-        bomb.ends_with("use smaller repetition counts, or name the metric with flowcon.metric instead"),
-        "{bomb}"
-    );
+    assert!(bomb.ends_with("use smaller repetition counts, or name the metric with flowcon.metric instead"), "{bomb}");
     assert!(refused("flowcon.unit", "furlong").starts_with("label flowcon.unit: expected epoch, step"));
     assert_eq!(refused("weight", "2"), "label weight: expected one that begins with flowcon.");
     assert!(refused("flowcon.wieght", "2").contains("did you mean flowcon.weight? see `flowctl help labels`"));
@@ -85,7 +79,10 @@ fn labels_of_a_command_are_checked() {
     assert!(refused("flowcon.total", "many").is_err());
     assert_eq!(refused("com.example.weight", "2"), Ok(()));
     let stop = refused("flowcon.group-stop", "rung 1").expect_err("no engine runs a command");
-    assert_eq!(stop, ["label flowcon.group-stop: only for containers, which an engine can stop; end a command yourself, with kill"]);
+    assert_eq!(
+        stop,
+        ["label flowcon.group-stop: only for containers, which an engine can stop; end a command yourself, with kill"]
+    );
 }
 
 #[test]

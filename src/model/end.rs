@@ -36,7 +36,8 @@ pub enum End {
 
 impl End {
     /// Names of the kinds, for the API and metrics. The history stores indexes into this list: add only at its end.
-    pub const KINDS: [&str; 7] = ["done", "failed", "killed-for-memory", "signalled", "stopped", "unknown", "group-stop"];
+    pub const KINDS: [&str; 7] =
+        ["done", "failed", "killed-for-memory", "signalled", "stopped", "unknown", "group-stop"];
 
     /// Returns the name of its kind, one of [`End::KINDS`].
     pub fn kind(self) -> &'static str {

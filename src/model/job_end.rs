@@ -199,7 +199,15 @@ mod tests {
 
     fn job_end(evidence: &EndEvidence, memory_limit: Option<Bytes>) -> JobEnd {
         let EndEvidence { exit_code, killed_by_engine, .. } = *evidence;
-        JobEnd { end: evidence.end(), unix_ms: 0, exit_code, killed_by_engine, memory_limit, memory_peak: None, group_stop: None }
+        JobEnd {
+            end: evidence.end(),
+            unix_ms: 0,
+            exit_code,
+            killed_by_engine,
+            memory_limit,
+            memory_peak: None,
+            group_stop: None,
+        }
     }
 
     #[test]

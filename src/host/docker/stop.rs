@@ -1,10 +1,11 @@
 //! Stops a container as its owner would: with the signal and the stop timeout that it was created with.
 
-use super::CALL_TIMEOUT_MOST;
 use super::engine::{Engine, checked_id};
 use super::error::EngineError;
 use hyper::{Method, StatusCode};
 use model::ContainerId;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 impl Engine {
     /// Stops a container, and returns when it has ended. After a timeout the engine goes on: the container's own stop timeout may be longer.
@@ -14,10 +15,10 @@ impl Engine {
     pub async fn stop(&self, id: &ContainerId) -> Result<(), EngineError> {
         let operation = format!("stop container {id}");
         checked_id(&operation, id)?;
-        // Without one of the permits: it may take as long as the container wants, and other calls need theirs meanwhile.
-        let patient = Engine { time_limit: CALL_TIMEOUT_MOST, ..self.clone() };
+        // With a permit of its own, because it takes as long as the container wants, and other calls need theirs meanwhile.
+        let patient = self.patient(Arc::new(Semaphore::new(1)));
         let exchange = self.exchange(Method::POST, &format!("/containers/{}/stop", id.as_str()), Vec::new());
-        let answered = patient.in_time(&operation, exchange).await?;
+        let answered = patient.in_turn(&operation, exchange).await?;
         let (status, body) = answered.map_err(|error| self.unreachable(&operation, &error))?;
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
             return Ok(()); // the latter: it had ended before

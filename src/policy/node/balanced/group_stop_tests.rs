@@ -2,7 +2,7 @@
 
 use super::super::testing::{Bench, TOTAL, falling_to, trial};
 use model::{
-    Bounds, Condition, ContainerId, ContainerObservation, Direction, GroupStop, HoldbackBlock, Hold, Millis, NodePlan,
+    Bounds, Condition, ContainerId, ContainerObservation, Direction, GroupStop, Hold, HoldbackBlock, Millis, NodePlan,
     PolicyName, PolicySettings, RunState, Share,
 };
 
@@ -44,7 +44,10 @@ fn those_that_are_not_among_the_best_third_are_stopped_and_no_others() {
 fn without_the_label_nobody_is_stopped_and_the_others_of_the_sweep_need_none() {
     assert_eq!(stopped_after(4, |trial| trial.trial.as_mut().expect("set").stop_at = None), ["t0", "t2", "t5"]);
     let mut all = trials(&SIX);
-    all.iter_mut().enumerate().filter(|(n, _)| *n != 4).for_each(|(_, t)| t.trial.as_mut().expect("set").stop_at = None);
+    all.iter_mut()
+        .enumerate()
+        .filter(|(n, _)| *n != 4)
+        .for_each(|(_, t)| t.trial.as_mut().expect("set").stop_at = None);
     assert_eq!(stopped(&Bench::new(1.0, all.clone()).tick()), ["t4"]);
     all[4].trial.as_mut().expect("set").stop_at = None;
     assert_eq!(stopped(&Bench::new(1.0, all).tick()), [""; 0]);
@@ -192,7 +195,8 @@ fn a_dry_run_a_control_period_and_another_policy_stop_nobody() {
     }
     let mut bench = Bench::new(1.0, trials(&SIX));
     let until = bench.node.now.after(Millis::from_secs(600));
-    bench.node.holdback = Some(HoldbackBlock { plain: true, from_unix_ms: 0, washed_unix_ms: 0, until_unix_ms: 0, until });
+    bench.node.holdback =
+        Some(HoldbackBlock { plain: true, from_unix_ms: 0, washed_unix_ms: 0, until_unix_ms: 0, until });
     assert_eq!(stopped(&bench.tick()), [""; 0], "a control period");
 }
 

@@ -219,7 +219,12 @@ impl Sweep {
     }
 
     /// The trials that have lost, of those whose labels ask to stop them then.
-    fn stops(&mut self, node: &NodeObservation, trials: &[(usize, Contender<'_>)], order: &[(usize, Standing)]) -> Vec<TrialStop> {
+    fn stops(
+        &mut self,
+        node: &NodeObservation,
+        trials: &[(usize, Contender<'_>)],
+        order: &[(usize, Standing)],
+    ) -> Vec<TrialStop> {
         let Some((_, one)) = trials.iter().find(|(_, contender)| contender.trial.stop_at.is_some()) else {
             return Vec::new();
         };

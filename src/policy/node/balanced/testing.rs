@@ -3,8 +3,8 @@
 use crate::node::testing::{container, node};
 use crate::{Governor, check};
 use model::{
-    ClaimOrigin, ContainerObservation, CpuTime, Curve, Direction, Estimate, Millis, NodeObservation, NodePlan, Objective,
-    Phase, PolicyName, PolicySettings, Progress, ProgressUnit, Reason, Share, TotalClaim, Trial,
+    ClaimOrigin, ContainerObservation, CpuTime, Curve, Direction, Estimate, Millis, NodeObservation, NodePlan,
+    Objective, Phase, PolicyName, PolicySettings, Progress, ProgressUnit, Reason, Share, TotalClaim, Trial,
 };
 
 pub(super) const INTERVAL: Millis = Millis::from_secs(20);
