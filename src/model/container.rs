@@ -193,6 +193,16 @@ pub enum Group {
     Single,
 }
 
+impl Group {
+    /// The name of the sweep, if its owner gave it one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Group::Named(name) => Some(name),
+            Group::SameTraining | Group::Single => None,
+        }
+    }
+}
+
 impl Default for Directives {
     fn default() -> Self {
         Directives {

@@ -46,7 +46,7 @@ pub use gpu_memory::{NoRoom, nearly_full, no_room};
 pub use health::{Activity, Condition, Evidence, Health};
 pub use history::{
     BlockRecord, BlockWork, DecisionRecord, HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, NodeSample, Sample,
-    Span,
+    Span, TrialRecord, UserRecord,
 };
 pub use holdback::HoldbackBlock;
 pub use job_end::{ENDS_WITHIN, JobEnd, Restarts};

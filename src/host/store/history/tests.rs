@@ -21,6 +21,8 @@ pub(super) fn job(number: u64, name: &str, first: u64) -> JobRecord {
         direction: Some(Direction::Down),
         unit: Some(ProgressUnit::Epoch),
         total: Some(10.0),
+        user: None,
+        trial: None,
     }
 }
 
