@@ -5,7 +5,8 @@
 //! - it is compared with others, reads its metric with confidence, has passed the rung that the label names, and is not complete;
 //! - at least η trials have a result at this rung, and so many of them are better that it is not among the best third, nor will be if all
 //!   that are on their way there do worse;
-//! - it has never been among the best third there, is not now at the highest rung that it has reached, and has not caught up since;
+//! - it has never been among the best third there, is not now at the highest rung that it has reached, and has not caught up
+//!   with those since;
 //! - it is not the best of those that run;
 //! - its limits are governed and its share is not fixed;
 //! - all trials of the sweep began after the daemon, which therefore knows all results.
@@ -13,7 +14,7 @@
 //! The others need no label to be compared with. A later run of a container that has lost is left alone.
 
 use super::standing::Standing;
-use model::{ContainerId, ContainerObservation, GroupStop, Millis, TrialStanding};
+use model::{ContainerId, ContainerObservation, GroupStop, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,6 +41,8 @@ enum Verdict {
 pub(super) struct Case<'a> {
     pub(super) container: &'a ContainerObservation,
     pub(super) standing: &'a Standing,
+    /// Whether it was not among the best third at the highest rung that it has reached, and has not caught up with those since.
+    pub(super) is_behind: bool,
     /// Number of the rung, from 1.
     pub(super) rung: u8,
     /// Whether it has passed the rung in this run, and has work left.
@@ -84,7 +87,7 @@ impl Case<'_> {
         let is_last = self.standing.place.at == 0 || self.standing.of < 2;
         let is_sure = self.container.learning.confidence >= LEAST_CONFIDENCE;
         let is_governed = self.container.hold.is_none() && self.container.bounds.fixed().is_none();
-        self.standing.standing == TrialStanding::Behind && self.is_on_its_way && !is_last && is_sure && is_governed
+        self.is_behind && self.is_on_its_way && !is_last && is_sure && is_governed
     }
 }
 

@@ -226,3 +226,18 @@ fn the_check_of_plans_rejects_a_stop_that_nobody_asked_for() {
     assert!(crate::drop_violating(&mut plan, &violations).is_some());
     assert_eq!(stopped(&plan), ["t2", "t4", "t5"]);
 }
+
+#[test]
+fn one_that_has_caught_up_with_losers_only_is_stopped() {
+    // All have gone on to the next rung, so that the third counts as caught up: it is better than half of all. The promoted ones are better.
+    let done = [45.0, 60.0, 45.0, 60.0, 60.0, 45.0];
+    let all = SIX.iter().zip(done).enumerate();
+    let all = all.map(|(n, (last, done))| asking(2, falling_to(&format!("t{n}"), done, *last)));
+    let mut bench = Bench::new(1.0, all.collect());
+    assert_eq!(stopped(&bench.tick()), ["t0", "t2", "t4", "t5"]);
+    let gone_on = |n: usize, last: f64| asking(1, falling_to(&format!("t{n}"), 95.0, last));
+    let mut all: Vec<_> = SIX.iter().enumerate().map(|(n, last)| gone_on(n, *last)).collect();
+    all[5] = asking(1, falling_to("t5", 60.0, 0.3));
+    let plan = Bench::new(1.0, all).tick();
+    assert!(stopped(&plan).contains(&"t5"), "{:?}", plan.stops);
+}

@@ -266,12 +266,20 @@ impl Sweep {
         Some(Case {
             container: contender.container,
             standing,
+            is_behind: self.is_behind_the_promoted(contender),
             rung: at,
             is_on_its_way: contender.units >= units && contender.total.is_none_or(|total| contender.units < total),
             score,
             results: self.scores.values().filter_map(result).collect(),
             coming: coming + silent,
         })
+    }
+
+    /// Whether it was not among the best third at the highest rung that it has reached, and has not caught up with those since.
+    fn is_behind_the_promoted(&self, contender: &Contender<'_>) -> bool {
+        let Some(Rank { standing, reached: Some(rung), .. }) = self.rank(contender) else { return false };
+        let is_promoted = |score| self.is_among_the_best(rung, score);
+        standing != TrialStanding::Promoted && !self.has_caught_up(contender, rung, is_promoted)
     }
 
     fn rank(&self, contender: &Contender<'_>) -> Option<Rank> {
@@ -282,7 +290,7 @@ impl Sweep {
         };
         let standing = if self.is_among_the_best(rung, score) {
             TrialStanding::Promoted
-        } else if self.has_caught_up(contender, rung) {
+        } else if self.has_caught_up(contender, rung, |_| true) {
             TrialStanding::CaughtUp
         } else {
             TrialStanding::Behind
@@ -297,8 +305,9 @@ impl Sweep {
         better < at_rung().count() / REDUCTION
     }
 
-    /// Whether it is now at least as good as half of those that have gone on from its rung to the next had been at its progress.
-    fn has_caught_up(&self, contender: &Contender<'_>, rung: usize) -> bool {
+    /// Whether it is now at least as good as half of those that have gone on from its rung to the next had been at its progress; `with`: only
+    /// those with such a score at the rung.
+    fn has_caught_up(&self, contender: &Contender<'_>, rung: usize, with: impl Fn(f64) -> bool) -> bool {
         let (Some(&from), Some(&to)) = (self.rungs.get(rung), self.rungs.get(rung + 1)) else { return false };
         let Some(score) = contender.trial.curve.last().and_then(|(units, _)| contender.promise_at(*units)) else {
             return false;
@@ -306,7 +315,7 @@ impl Sweep {
         let part = ((contender.units - from) / (to - from)).clamp(0.0, 1.0);
         let had = |scores: &Vec<Option<f64>>| {
             let (from, to) = ((*scores.get(rung)?)?, (*scores.get(rung + 1)?)?);
-            Some(from + part * (to - from))
+            with(from).then_some(from + part * (to - from))
         };
         let others: Vec<f64> = self.scores.values().filter_map(had).collect();
         let not_better = others.iter().filter(|other| **other <= score).count();
