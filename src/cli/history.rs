@@ -43,7 +43,7 @@ pub(crate) struct HistoryArgs {
     #[arg(long)]
     events: bool,
     /// Only the trials of this sweep: its name, or that of one of its jobs
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "events"], value_hint = super::completion::JOB)]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "events"])]
     group: Option<String>,
 }
 

@@ -54,7 +54,7 @@ impl<'a> Sweep<'a> {
                 let all: Vec<_> = self.trials.iter().map(|trial| parameters_of(&trial.job)).collect();
                 let parameters = shown(parameters_of(&best.job), &differing(&all));
                 let how = history::end(&best.job);
-                let best = format!("{} <small>{}</small>", safe(&name(best)), safe(&how));
+                let best = format!("{} <small>{}</small>", cut(&name(best)), safe(&how));
                 (format!("{} {}", safe(metric), text::number_text(value)), best, safe(&parameters))
             }
             None => ("–".to_owned(), "–".to_owned(), String::new()),
@@ -63,7 +63,7 @@ impl<'a> Sweep<'a> {
         format!(
             "<tr><th scope=\"row\">{}</th><td>{} <small>{detail}</small></td><td>{:.2}</td><td class=\"left\">{value}</td>\
              <td class=\"left name\">{best}</td><td class=\"wide\">{parameters}</td></tr>",
-            safe(&self.name),
+            cut(&self.name),
             self.trials.len(),
             self.cpu_s / 3600.0,
         )
@@ -76,7 +76,6 @@ impl<'a> Sweep<'a> {
         let unit = best.job.unit.as_deref().unwrap_or("progress");
         let picture = Picture { number, curves: curves.collect(), best: best_at, unit, is_up: is_up(best) };
         let picture = curves_of_sweep(&picture)?;
-        let cut = |text: &str| safe(&text::fit(text, NAME_LONGEST));
         let metric = best.job.metric.as_deref().unwrap_or("value");
         Some(format!(
             "<figure><figcaption><h3>{}: {}</h3><p>blue: {}, the best; grey: the other {}</p></figcaption>{picture}</figure>",
@@ -112,6 +111,10 @@ pub(super) fn section(data: &Data) -> Option<String> {
     Some(scrolled("Sweeps", &table, true) + &pictures)
 }
 
+fn cut(name: &str) -> String {
+    safe(&text::fit(name, NAME_LONGEST))
+}
+
 fn is_up(trial: &Series) -> bool {
     trial.job.direction.as_deref() == Some("up")
 }
@@ -122,15 +125,18 @@ fn best_value(trial: &Series) -> Option<f64> {
     if is_up(trial) { values.reduce(f64::max) } else { values.reduce(f64::min) }
 }
 
-/// Its values by progress, rising; a sample repeats the value of the one before if there was no evaluation in between.
+/// Its values by progress, rising, to its end; a sample repeats the value of the one before if there was no evaluation in between.
 fn values_by_progress(trial: &Series) -> Vec<(f64, f64)> {
+    let known = trial.samples.iter().filter_map(|sample| sample.progress.zip(sample.value));
+    let known = || known.clone().filter(|(progress, value)| progress.is_finite() && value.is_finite());
     let mut points: Vec<(f64, f64)> = Vec::new();
-    for (progress, value) in trial.samples.iter().filter_map(|sample| sample.progress.zip(sample.value)) {
-        let is_news = points.last().is_none_or(|last| progress > last.0 && value != last.1);
-        if is_news && progress.is_finite() && value.is_finite() {
+    for (progress, value) in known() {
+        if points.last().is_none_or(|last| progress > last.0 && value != last.1) {
             points.push((progress, value));
         }
     }
+    let end = known().next_back().filter(|end| points.last().is_some_and(|last| end.0 > last.0));
+    points.extend(end);
     points
 }
 

@@ -117,3 +117,13 @@ fn hostile_names_are_escaped_and_long_ones_cut() {
     let caption = section.split("<h3>").nth(1).and_then(|rest| rest.split("</h3>").next()).expect("a caption");
     assert!(!caption.contains(&"x".repeat(60)), "{caption}");
 }
+
+#[test]
+fn a_curve_goes_on_to_the_end_of_a_trial_that_gains_no_more() {
+    let mut trials = four();
+    trials[1].1.iter_mut().skip(20).for_each(|sample| sample.value = Some(0.1));
+    let data = data(trials);
+    let best = data.jobs.iter().find(|trial| trial.job.name == "lr-1").expect("it is there");
+    let points = values_by_progress(best);
+    assert_eq!((points.len(), points.last()), (22, Some(&(40.0, 0.1))), "20 that fall, and the ends of the plateau");
+}
