@@ -7,9 +7,9 @@
 //! 2. trials that have not reached the first rung, equally;
 //! 3. all others, on the highest rung first, the better one first.
 //!
-//! Nobody is stopped, unless a label asks for it ([`super::group_stop`]): every trial keeps the floor, and when the best ones are complete the next ones go on. A trial that was behind and is
-//! now as good as the promoted ones had been at its progress counts as promoted again: a warm-up, or a drop of the learning rate, is late
-//! and not bad.
+//! Nobody is stopped, unless a label asks for it ([`super::group_stop`]): every trial keeps the floor, and when the best ones are complete
+//! the next ones go on. A trial that was behind and is now as good as the promoted ones had been at its progress counts as promoted again:
+//! a warm-up, or a drop of the learning rate, is late and not bad.
 //!
 //! Trials that end stay on their rungs, so that a trial that starts later is compared with them too. A trial without a metric, or with
 //! another metric or another length than the others, is a single job.
