@@ -2,6 +2,7 @@
 
 use super::cost;
 use super::event_line::event_line;
+use super::sweep::past::{PastSweep, past_sweeps};
 use super::top::draw::curve;
 use api::client::{Client, segment};
 use api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
@@ -9,6 +10,7 @@ use clap::Args;
 use model::{End, EndEvidence};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use term::exit::{Exit, Failure};
 use term::message;
@@ -41,6 +43,9 @@ pub(crate) struct HistoryArgs {
     /// Show events instead: starts, ends, lists, holds, commands
     #[arg(long)]
     events: bool,
+    /// Only the trials of this sweep: its name, or that of one of its jobs
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "events"])]
+    group: Option<String>,
 }
 
 /// `flowctl history`.
@@ -50,7 +55,10 @@ pub(crate) async fn history(client: &Client, args: &HistoryArgs, screen: &Screen
         _ if args.events => events(client, args, until, screen).await,
         None => {
             let since = args.since.unwrap_or(until.saturating_sub(DEFAULT_SPAN_MS));
-            let found = jobs(client, &span(since, until), None).await?;
+            let mut found = jobs(client, &span(since, until), None).await?;
+            if let Some(name) = &args.group {
+                found = of_sweep(found, name, since)?;
+            }
             screen.show(&found, &found, |look| jobs_page(&found, since, look))
         }
         Some(job) => one(client, job, args, until, screen).await,
@@ -175,11 +183,28 @@ async fn pages<P: DeserializeOwned, T>(
     Ok(newest)
 }
 
+/// The jobs that are trials of a sweep.
+fn of_sweep(mut jobs: Vec<JobRecord>, name: &str, since: u64) -> Result<Vec<JobRecord>, Failure> {
+    let sweeps = past_sweeps(&jobs);
+    let trials = sweeps.iter().filter(|sweep| sweep.is_called(name)).flat_map(|sweep| &sweep.trials);
+    let numbers: BTreeSet<u64> = trials.map(|job| job.number).collect();
+    if numbers.is_empty() {
+        let message = format!("no sweep called {name} ran since {}, and no trial of that name", when::clock(since));
+        return Err(Failure::new(
+            Exit::NotFound,
+            message,
+            "`flowctl history -o wide` shows the sweeps; --since looks further back",
+        ));
+    }
+    jobs.retain(|job| numbers.contains(&job.number));
+    Ok(jobs)
+}
+
 fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
     if jobs.is_empty() {
         return format!("no job ran since {}; use --since to look further back\n", when::clock(since));
     }
-    let columns = [
+    let mut columns = vec![
         Column::elastic("NAME", 12),
         Column::left("ID"),
         Column::left("STARTED"),
@@ -187,9 +212,26 @@ fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
         Column::right("CPU"),
         Column::left("METRIC"),
         Column::left("PROGRESS"),
-        Column::left("END"),
     ];
-    let rows: Vec<Vec<Cell>> = jobs.iter().map(job_row).collect();
+    let is_wide = look.columns.is_none();
+    if is_wide {
+        columns.extend([Column::left("SWEEP"), Column::left("USER")]);
+    }
+    columns.push(Column::left("END"));
+    let sweeps = past_sweeps(jobs);
+    let sweep_of = |job: &JobRecord| {
+        let own = |sweep: &&PastSweep<'_>| sweep.trials.iter().any(|trial| trial.number == job.number);
+        sweeps.iter().find(own).map(|sweep| sweep.name.clone())
+    };
+    let row = |job: &JobRecord| {
+        let mut row = job_row(job);
+        if is_wide {
+            row.extend([Cell::or_dash(sweep_of(job)), Cell::or_dash(job.user.clone())]);
+        }
+        row.push(end_cell(job));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = jobs.iter().map(row).collect();
     table(&columns, &rows, look)
 }
 
@@ -208,12 +250,6 @@ fn how_it_ended(job: &JobRecord) -> Option<End> {
 fn job_row(job: &JobRecord) -> Vec<Cell> {
     let latest = job.latest.as_ref();
     let lasted = job.ended_unix_ms.unwrap_or(job.last_unix_ms).saturating_sub(job.started_unix_ms);
-    let tone = match how_it_ended(job) {
-        None => Tone::Good,
-        Some(end) if end.is_failure() => Tone::Bad,
-        Some(_) => Tone::Plain,
-    };
-    let end = Cell::new(tone, &end(job));
     let value = latest.and_then(value_text);
     let metric = value.map(|value| format!("{} {value}", job.metric.as_deref().unwrap_or("value")));
     vec![
@@ -224,8 +260,16 @@ fn job_row(job: &JobRecord) -> Vec<Cell> {
         Cell::or_dash(latest.and_then(|latest| latest.cpu_s).map(text::duration)),
         Cell::or_dash(metric),
         Cell::or_dash(progress(job, latest)),
-        end,
     ]
+}
+
+fn end_cell(job: &JobRecord) -> Cell {
+    let tone = match how_it_ended(job) {
+        None => Tone::Good,
+        Some(end) if end.is_failure() => Tone::Bad,
+        Some(_) => Tone::Plain,
+    };
+    Cell::new(tone, &end(job))
 }
 
 /// The latest evaluation in words; `NaN` if it was not finite.
@@ -332,53 +376,5 @@ pub(crate) fn cores_between(before: &Sample, after: &Sample) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{end as end_of, *};
-
-    #[test]
-    fn records_of_earlier_versions_have_an_end_too() {
-        let record = |ended_unix_ms, exit_code, end: Option<&str>| {
-            let job = serde_json::json!({
-                "number": 1, "id": "a", "short_id": "a", "name": "a", "runtime": "docker", "started_unix_ms": 0, "first_unix_ms": 0,
-                "last_unix_ms": 0, "ended_unix_ms": ended_unix_ms, "exit_code": exit_code, "original_weight": null, "metric": null,
-                "direction": null, "unit": null, "total": null, "latest": null, "end": end,
-            });
-            end_of(&serde_json::from_value(job).expect("a record"))
-        };
-        assert_eq!(record(None, None, None), "runs");
-        assert_eq!(record(Some(9), Some(0), None), "done");
-        assert_eq!(record(Some(9), Some(3), None), "failed 3");
-        assert_eq!(record(Some(9), None, None), "ended");
-        assert_eq!(record(Some(9), Some(137), None), "killed: signal 9");
-        assert_eq!(record(Some(9), Some(137), Some("killed-for-memory")), "killed: memory");
-        assert_eq!(record(Some(9), Some(137), Some("stopped")), "stopped");
-        assert_eq!(record(Some(9), Some(7), Some("of a later version")), "failed 7");
-    }
-
-    #[test]
-    fn the_page_of_a_job_draws_its_evaluations() {
-        let job = serde_json::json!({
-            "number": 1, "id": "a", "short_id": "a", "name": "a", "runtime": "docker", "started_unix_ms": 0, "first_unix_ms": 0,
-            "last_unix_ms": 0, "ended_unix_ms": null, "exit_code": null, "original_weight": null, "metric": "val_loss",
-            "direction": null, "unit": null, "total": null, "latest": null, "end": null,
-        });
-        let job: JobRecord = serde_json::from_value(job).expect("a record");
-        let sample = |n: u64, value| Sample { unix_ms: n * 60_000, value: Some(value), ..Sample::default() };
-        let look = Look { columns: Some(80), color: false };
-        let falling: Vec<Sample> = (0..30).map(|n| sample(n, 1.0 / (n + 1) as f64)).collect();
-        let drawn = curve_of(&job, &falling, &look);
-        assert!(drawn.starts_with("\nval_loss\n") && drawn.lines().count() > 10, "{drawn}");
-        assert!(drawn.lines().all(|line| text::width(line) <= 80), "{drawn}");
-        assert!(drawn.contains("00:00:00") && drawn.contains("00:29:00") && !drawn.contains("1970"), "{drawn}");
-        assert_eq!(curve_of(&job, &[sample(0, 0.5), sample(1, 0.5)], &look), "", "one evaluation");
-        assert_eq!(curve_of(&job, &[], &look), "");
-    }
-
-    #[test]
-    fn a_value_that_is_not_finite_is_shown_as_nan_and_a_missing_one_is_not() {
-        let diverged = Sample { value_is_finite: Some(false), ..Sample::default() };
-        assert_eq!(value_text(&diverged).as_deref(), Some("NaN"));
-        assert_eq!(value_text(&Sample { value: Some(0.25), ..Sample::default() }).as_deref(), Some("0.25"));
-        assert_eq!(value_text(&Sample::default()), None);
-    }
-}
+#[path = "history_tests.rs"]
+mod tests;

@@ -1,6 +1,8 @@
 //! `flowctl sweep`: the trials of a sweep in one table, the best first.
 
 mod page;
+pub(crate) mod parameters;
+pub(crate) mod past;
 
 use super::repeat::{Repeat, repeat};
 use api::client::Client;
@@ -74,7 +76,8 @@ fn sweeps<'a>(running: &'a [Container], ended: &'a [Container]) -> Vec<Sweep<'a>
 
 impl<'a> Sweep<'a> {
     fn of(mut trials: Vec<&'a Container>) -> Sweep<'a> {
-        let name = name_of(&trials);
+        let given = trials.iter().find_map(|trial| trial.trial.as_ref()?.group_name.as_deref());
+        let name = name_of(given, &trials.iter().map(|trial| trial.name.as_str()).collect::<Vec<_>>());
         trials.sort_by(|a, b| goal(a).total_cmp(&goal(b)));
         Sweep { name, trials }
     }
@@ -137,11 +140,10 @@ fn expected(trial: &Container) -> Option<&Estimate> {
 }
 
 /// The name given by a label; or the beginning that the names of all trials have in common; or the first of them.
-fn name_of(trials: &[&Container]) -> String {
-    let given = trials.iter().find_map(|trial| trial.trial.as_ref()?.group_name.as_deref());
-    let first = trials.first().map_or("", |trial| trial.name.as_str());
-    let common = trials.iter().fold(first, |common, trial| {
-        let equal = common.chars().zip(trial.name.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+fn name_of(given: Option<&str>, names: &[&str]) -> String {
+    let first = names.first().copied().unwrap_or_default();
+    let common = names.iter().fold(first, |common, name| {
+        let equal = common.chars().zip(name.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
         &common[..equal]
     });
     let common = common.trim_end_matches(|c: char| c.is_ascii_digit() || "-_.".contains(c));

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// Prefix of the labels of flowcon.
 pub const LABEL_PREFIX: &str = "flowcon.";
 
+/// The label that asks for a trial to be stopped.
+const GROUP_STOP: &str = "flowcon.group-stop";
+
 /// A supported label.
 pub struct Label {
     /// Name without [`LABEL_PREFIX`].
@@ -56,6 +59,11 @@ pub const LABELS: &[Label] = &[
         example: "lr-sweep",
         help: "the sweep of which it is a trial, or none; by default, that of the jobs with the same image and command, numbers aside",
     },
+    Label {
+        name: "group-stop",
+        example: "rung 3",
+        help: "stop this container if it is not among the best third of its sweep at rung 1, 2 or 3: a 27th, 9th or third of its work",
+    },
     Label { name: "memory-floor", example: "2g", help: "under policy flowcon: never squeeze its memory below this" },
 ];
 
@@ -65,6 +73,9 @@ const VALUE_LONGEST: usize = 1024;
 const PROBLEMS_AT_MOST: usize = 8;
 /// Allowed deadlines, in seconds: at most one year.
 const DEADLINES_S: std::ops::RangeInclusive<f64> = 1.0..=31_536_000.0;
+
+/// Rungs of a training of known length.
+const RUNGS: u8 = 3;
 
 /// A problem with one label, or with two labels together.
 struct Problem {
@@ -100,7 +111,10 @@ pub fn meant(labels: &BTreeMap<String, String>) -> Result<(), Vec<String>> {
     let bare = labels.keys().filter(|label| LABELS.iter().any(|known| known.name == label.as_str()));
     let bare = bare.map(|label| format!("label {label}: did you mean {LABEL_PREFIX}{label}?"));
     let wrong = read(labels).1.into_iter().map(|Problem { labels, expected }| format!("{labels}: {expected}"));
-    let problems: Vec<String> = bare.chain(wrong).take(PROBLEMS_AT_MOST).collect();
+    let of_engines = labels.contains_key(GROUP_STOP).then(|| {
+        format!("label {GROUP_STOP}: only for containers, which an engine can stop; end a command yourself, with kill")
+    });
+    let problems: Vec<String> = bare.chain(wrong).chain(of_engines).take(PROBLEMS_AT_MOST).collect();
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
@@ -201,6 +215,7 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
         }
         "group" if value.trim() == "none" => parsed.group = Group::Single,
         "group" => parsed.group = Group::Named(word(value)?),
+        "group-stop" => parsed.group_stop = Some(rung(value).ok_or("expected rung 1, rung 2 or rung 3")?),
         "memory-floor" => parsed.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
         _ => {
             let meant = nearest(name, LABELS.iter().map(|label| label.name));
@@ -209,6 +224,14 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
         }
     }
     Ok(())
+}
+
+/// Parses `rung 3`.
+fn rung(value: &str) -> Option<u8> {
+    match value.split_whitespace().collect::<Vec<_>>()[..] {
+        ["rung", number] => number.parse().ok().filter(|number| (1..=RUNGS).contains(number)),
+        _ => None,
+    }
 }
 
 /// Parses `0.25` or `25%`.
@@ -261,124 +284,5 @@ fn printable(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(labels: &[(&str, &str)]) -> (Directives, Vec<String>) {
-        directives(&labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
-    }
-
-    #[test]
-    fn labels_set_bounds_weight_and_reader() {
-        let (parsed, problems) = parse(&[
-            ("flowcon.enable", "true"),
-            ("flowcon.min-share", "10%"),
-            ("flowcon.max-share", "0.5"),
-            ("flowcon.weight", "2"),
-            ("flowcon.metric", "val_loss"),
-            ("flowcon.direction", "down"),
-            ("flowcon.pattern", r"loss=(?P<value>\S+)"),
-            ("flowcon.unit", "Epochs"),
-            ("flowcon.memory-floor", "2g"),
-            ("com.example", "not ours"),
-        ]);
-        assert_eq!(problems, Vec::<String>::new());
-        assert_eq!((parsed.bounds.min.fraction(), parsed.bounds.max.fraction(), parsed.weight), (0.1, 0.5, 2.0));
-        let hints = &parsed.hints;
-        assert_eq!((hints.metric.as_deref(), hints.direction), (Some("val_loss"), Some(Direction::Down)));
-        assert_eq!(hints.unit, Some(ProgressUnit::Epoch));
-        assert!(hints.pattern.is_some() && parsed.memory_floor.is_some());
-    }
-
-    #[test]
-    fn every_listed_label_is_supported_and_its_example_is_valid() {
-        let examples: Vec<(String, &str)> =
-            LABELS.iter().map(|label| (format!("{LABEL_PREFIX}{}", label.name), label.example)).collect();
-        let examples: Vec<(&str, &str)> = examples.iter().map(|(label, example)| (label.as_str(), *example)).collect();
-        assert_eq!(parse(&examples).1, Vec::<String>::new());
-        let readme = include_str!("../../README.md");
-        assert!(examples.iter().all(|(label, _)| readme.contains(label)), "the README lists every label");
-    }
-
-    #[test]
-    fn invalid_labels_are_reported_and_ignored() {
-        let (parsed, problems) = parse(&[
-            ("flowcon.weight", "NaN"),
-            ("flowcon.max-share", "0"),
-            ("flowcon.min-share", "-3"),
-            ("flowcon.total", "-10"),
-            ("flowcon.pattern", "(unclosed"),
-            ("flowcon.log", "relative/path"),
-            ("flowcon.direction", "sideways"),
-            ("flowcon.wieght", "2"),
-            ("flowcon.user", "-"),
-        ]);
-        assert_eq!(parsed, Directives::default());
-        assert_eq!(problems.len(), 8, "{problems:#?}");
-        assert!(
-            problems.iter().any(|p| p.contains("flowcon.pattern") && p.contains("unclosed group")),
-            "{problems:#?}"
-        );
-    }
-
-    #[test]
-    fn invalid_labels_of_an_operator_are_rejected_with_what_is_expected() {
-        let refused = |label: &str, value: &str| {
-            check_labels(&[(label.to_owned(), value.to_owned())].into()).expect_err("refused").join("; ")
-        };
-        assert_eq!(refused("flowcon.weight", "much"), "label flowcon.weight: expected a number from 0.01 to 100");
-        let bomb = refused("flowcon.pattern", "(?P<value>(?:(?:x?){50}){50})");
-        assert!(
-            bomb.ends_with("use smaller repetition counts, or name the metric with flowcon.metric instead"),
-            "{bomb}"
-        );
-        assert!(refused("flowcon.unit", "furlong").starts_with("label flowcon.unit: expected epoch, step"));
-        assert_eq!(refused("weight", "2"), "label weight: expected one that begins with flowcon.");
-        assert!(refused("flowcon.wieght", "2").contains("did you mean flowcon.weight? see `flowctl help labels`"));
-        assert!(!refused("flowcon.swordfish", "2").contains("did you mean"));
-        assert_eq!(check_labels(&[("flowcon.weight".to_owned(), "2".to_owned())].into()), Ok(()));
-    }
-
-    #[test]
-    fn labels_of_a_command_are_checked() {
-        let refused = |label: &str, value: &str| meant(&[(label.to_owned(), value.to_owned())].into());
-        assert_eq!(refused("weight", "2"), Err(vec!["label weight: did you mean flowcon.weight?".to_owned()]));
-        assert!(refused("flowcon.weihgt", "2").is_err_and(|why| why[0].contains("did you mean flowcon.weight?")));
-        assert!(refused("flowcon.total", "many").is_err());
-        assert_eq!(refused("com.example.weight", "2"), Ok(()));
-    }
-
-    #[test]
-    fn labels_that_could_take_resources_from_others_are_reserved_for_admins() {
-        let given = |label: &str, value: &str| for_everybody(&[(label.to_owned(), value.to_owned())].into(), "bob");
-        assert!(given("flowcon.weight", "1.01").is_err() && given("flowcon.min-share", "1%").is_err());
-        assert_eq!((given("flowcon.weight", "0.5"), given("flowcon.max-share", "50%")), (Ok(()), Ok(())));
-        let refused = "label flowcon.user: it is bob; only root and api.admins may name alice";
-        assert_eq!(given("flowcon.user", "alice"), Err(refused.to_owned()));
-        assert_eq!(given("flowcon.user", "bob"), Ok(()));
-    }
-
-    #[test]
-    fn a_deadline_is_a_time_after_the_start() {
-        assert_eq!(parse(&[("flowcon.deadline", "90m")]).0.deadline, Some(Millis::from_secs(5400)));
-        for wrong in ["tomorrow", "0s", "-3h", "1e9h", "NaN"] {
-            let (parsed, problems) = parse(&[("flowcon.deadline", wrong)]);
-            assert_eq!((parsed.deadline, problems.len()), (None, 1), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_minimum_above_the_maximum_has_no_effect() {
-        let (parsed, problems) = parse(&[("flowcon.min-share", "0.6"), ("flowcon.max-share", "0.4")]);
-        assert_eq!(parsed.bounds, Bounds::default());
-        assert_eq!(problems.len(), 1);
-    }
-
-    #[test]
-    fn messages_about_a_flood_of_labels_are_limited() {
-        let bomb = (0..10_000).map(|n| (format!("flowcon.x{n}\u{1b}[31m"), "y".repeat(500)));
-        let (_, problems) = directives(&bomb.collect());
-        assert!(problems.len() <= PROBLEMS_AT_MOST);
-        assert!(problems.iter().all(|text| text.len() < 300 && !text.contains('\u{1b}')));
-    }
-}
+#[path = "labels_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use cgroup::MemoryRecord;
 use docker::{EndSign, EngineEnd};
-use model::{Bytes, EndEvidence, JobEnd, Millis};
+use model::{Bytes, End, EndEvidence, GroupStop, JobEnd, Millis};
 
 /// After a signal, which usually is the first step of its stop, a job has this time to end: it is not frozen and has its plain share.
 const SIGNALLED_WITHIN: Millis = Millis::from_secs(3600);
@@ -13,6 +13,8 @@ pub(super) struct Ending {
     pub evidence: EndEvidence,
     /// When its engine last sent it a signal.
     pub signalled: Option<Millis>,
+    /// The result for which its engine was asked to stop it.
+    pub group_stop: Option<GroupStop>,
     /// Memory of its cgroup, as last read.
     memory: MemoryRecord,
 }
@@ -33,6 +35,19 @@ impl Ending {
             EndSign::Stopped => self.evidence.asked_to_stop = true,
             EndSign::OutOfMemory => self.evidence.out_of_memory = true,
         }
+    }
+
+    /// Adds that its engine is asked to stop it, as its label asks.
+    pub(crate) fn stop_as_asked(&mut self, why: GroupStop, now: Millis) {
+        self.signalled = Some(now);
+        self.group_stop = Some(why);
+        self.evidence.is_group_stop = true;
+    }
+
+    /// Adds that its engine could not do that.
+    pub(crate) fn is_not_stopped(&mut self) {
+        self.signalled = None;
+        self.evidence.is_group_stop = false;
     }
 
     /// Adds a reading of the memory of its cgroup.
@@ -67,13 +82,15 @@ impl Ending {
     /// Returns the end that follows from what is known.
     pub(crate) fn end(&self, ended_unix_ms: u64) -> JobEnd {
         let EndEvidence { exit_code, killed_by_engine, .. } = self.evidence;
+        let end = self.evidence.end();
         JobEnd {
-            end: self.evidence.end(),
+            end,
             unix_ms: ended_unix_ms,
             exit_code,
             killed_by_engine,
             memory_limit: self.memory.limit,
             memory_peak: self.memory.peak,
+            group_stop: self.group_stop.filter(|_| end == End::GroupStop),
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Event {
     Claims { id: ContainerId, run: Run, claims: Vec<Claim> },
     /// The engine's answer about the end of a run of a container; `None` if it did not answer in time, or does not know.
     EndDescribed { id: ContainerId, run: Run, end: Option<EngineEnd> },
+    /// An engine could not stop a trial that has lost.
+    NotStopped { id: ContainerId, run: Run, problem: String },
     /// Outcomes for some containers; more of the same request will follow.
     Written(Vec<ContainerOutcome>),
     /// The last outcomes of a request: the actuator has completed it.

@@ -295,6 +295,7 @@ impl Governing {
                 }
             }
             Event::EndDescribed { id, run, end } => self.end_described(&id, run, end),
+            Event::NotStopped { id, run, problem } => self.not_stopped(&id, run, &problem),
             Event::Written(outcomes) => self.on_outcomes(outcomes, false),
             Event::Actuated(outcomes) => {
                 self.on_outcomes(outcomes, true);
@@ -348,8 +349,10 @@ impl Governing {
         self.ticks += 1;
         self.interval = plan.interval;
         self.next_tick = plan.next_tick.max(now.after(Millis(100)));
+        let stops = std::mem::take(&mut plan.stops);
         self.store_plan(plan);
         self.handle_limits(machine::Event::Decided(changes));
+        self.stop_losers(stops);
         self.publish_observed(observation);
     }
 

@@ -46,6 +46,8 @@ pub(super) struct Job {
     pub adopted: Option<Adoption>,
     /// Start time on the daemon's clock.
     pub started: Millis,
+    /// It started before the daemon.
+    pub ran_before: bool,
     pub state: RunState,
     pub tracker: Tracker,
     pub health: HealthMeter,
@@ -180,6 +182,7 @@ impl Job {
             target,
             engine_limits: engine,
             started: node::now(),
+            ran_before: false,
             state: RunState::Running,
             runs_on: Arc::default(),
             place: None,
@@ -301,8 +304,8 @@ impl Job {
         LearningRecord::of(&self.tracker, self.directives.log.as_deref(), &self.directives.hints, cost_per_unit, now)
     }
 
-    /// Describes the container for the machine of limits. `ran_before`: it started before the daemon.
-    pub(crate) fn found(&self, ran_before: bool) -> Found {
+    /// Describes the container for the machine of limits.
+    pub(crate) fn found(&self) -> Found {
         let target = &self.target;
         let cgroup = target.cgroup();
         Found {
@@ -312,7 +315,7 @@ impl Job {
             run: self.run,
             mark: target.mark.clone(),
             is_deferred: target.is_deferred(),
-            ran_before,
+            ran_before: self.ran_before,
             existed_at_loss: false,
             current: cgroup.limits(),
             engine: super::exact::numbers_of(self.engine_limits, cgroup.cpu_shares()),

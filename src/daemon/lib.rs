@@ -33,6 +33,7 @@ mod gpu_duty_cycle;
 mod gpu_duty_state;
 mod gpu_means;
 mod gpus;
+mod group_stop;
 mod health;
 mod history;
 mod holdback;

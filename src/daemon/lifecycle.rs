@@ -72,7 +72,8 @@ impl Governing {
         let started = job.target.started_unix_ms;
         // Engines keep our limits over a restart, so the time of its start says nothing.
         let existed_at_loss = self.lost_at_unix_ms.is_some_and(|lost_at| job.created_unix_ms < lost_at);
-        let found = Found { existed_at_loss, ..job.found(started < self.since_unix_ms) };
+        job.ran_before = started < self.since_unix_ms;
+        let found = Found { existed_at_loss, ..job.found() };
         self.jobs.insert(id.clone(), Box::new(job));
         let known = if is_resumed { "; it continues from the record of another node" } else { "" };
         self.publisher.emit(EventKind::Started, Some((id.as_str(), &name)), format!("{name} is governed{known}"));

@@ -18,6 +18,6 @@ impl Job {
     /// What is known of it as a trial of this sweep. Only decisions need its curve; snapshots do not show it.
     pub(crate) fn as_trial_of(&self, group: Arc<str>, is_tick: bool) -> Trial {
         let curve = if is_tick { self.tracker.curve() } else { Vec::new() };
-        Trial { group, curve: curve.into() }
+        Trial { stop_at: self.stop_at(), ran_before: self.ran_before, ..Trial::new(group, curve) }
     }
 }

@@ -177,6 +177,8 @@ pub struct Directives {
     pub deadline: Option<Millis>,
     /// `flowcon.group`: the sweep of which it is a trial.
     pub group: Group,
+    /// `flowcon.group-stop`: number of the rung at which it is stopped if it has lost there, from 1.
+    pub group_stop: Option<u8>,
 }
 
 /// The sweep that a job belongs to, by `flowcon.group`.
@@ -191,6 +193,16 @@ pub enum Group {
     Single,
 }
 
+impl Group {
+    /// The name of the sweep, if its owner gave it one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Group::Named(name) => Some(name),
+            Group::SameTraining | Group::Single => None,
+        }
+    }
+}
+
 impl Default for Directives {
     fn default() -> Self {
         Directives {
@@ -202,6 +214,7 @@ impl Default for Directives {
             user: None,
             deadline: None,
             group: Group::default(),
+            group_stop: None,
         }
     }
 }

@@ -30,11 +30,14 @@ pub enum End {
     Stopped,
     /// Nobody reported how it ended.
     Unknown,
+    /// It was stopped, because it had lost in its sweep and its label `flowcon.group-stop` asks for that.
+    GroupStop,
 }
 
 impl End {
     /// Names of the kinds, for the API and metrics. The history stores indexes into this list: add only at its end.
-    pub const KINDS: [&str; 6] = ["done", "failed", "killed-for-memory", "signalled", "stopped", "unknown"];
+    pub const KINDS: [&str; 7] =
+        ["done", "failed", "killed-for-memory", "signalled", "stopped", "unknown", "group-stop"];
 
     /// Returns the name of its kind, one of [`End::KINDS`].
     pub fn kind(self) -> &'static str {
@@ -45,6 +48,7 @@ impl End {
             End::Signalled { .. } => 3,
             End::Stopped => 4,
             End::Unknown => 5,
+            End::GroupStop => 6,
         };
         End::KINDS[at]
     }
@@ -58,6 +62,7 @@ impl End {
             "signalled" => exit_code.and_then(signal_of).map(|signal| End::Signalled { signal }),
             "stopped" => Some(End::Stopped),
             "unknown" => Some(End::Unknown),
+            "group-stop" => Some(End::GroupStop),
             _ => None,
         }
     }
@@ -78,6 +83,7 @@ impl fmt::Display for End {
             End::Signalled { signal } => write!(f, "killed: signal {signal}"),
             End::Stopped => f.write_str("stopped"),
             End::Unknown => f.write_str("ended"),
+            End::GroupStop => f.write_str("stopped: group-stop"),
         }
     }
 }
@@ -93,6 +99,8 @@ pub struct EndEvidence {
     pub asked_to_stop: bool,
     /// Its engine killed it on request.
     pub killed_by_engine: bool,
+    /// flowcon asked its engine to stop it, as its label `flowcon.group-stop` asks.
+    pub is_group_stop: bool,
     /// Its runtime has nothing more to say.
     pub is_complete: bool,
 }
@@ -121,12 +129,13 @@ impl EndEvidence {
 
     /// Returns what follows from it.
     pub fn end(&self) -> End {
+        let stopped = if self.is_group_stop { End::GroupStop } else { End::Stopped };
         match self.exit_code {
-            _ if self.asked_to_stop => End::Stopped,
+            _ if self.asked_to_stop => stopped,
             Some(0) => End::Done,
             _ if self.out_of_memory => End::KilledForMemory,
             Some(code) => match signal_of(code) {
-                Some(signal) if asks_to_end(signal) => End::Stopped,
+                Some(signal) if asks_to_end(signal) => stopped,
                 Some(signal) => End::Signalled { signal },
                 None => End::Failed { code },
             },
@@ -174,6 +183,18 @@ mod tests {
         for kind in End::KINDS {
             assert_eq!(End::of_kind(kind, Some(137)).map(End::kind), Some(kind));
         }
+    }
+
+    #[test]
+    fn a_group_stop_explains_an_end_only_if_the_job_was_stopped() {
+        let asked = |code| EndEvidence { is_group_stop: true, ..evidence(code) };
+        assert_eq!(asked(0).end(), End::Done, "it was complete before");
+        assert_eq!(asked(1).end(), End::Failed { code: 1 });
+        assert_eq!(asked(143).end(), End::GroupStop);
+        let mut killed = asked(137);
+        killed.signal(Some(15));
+        assert_eq!((killed.end(), killed.end().is_failure()), (End::GroupStop, false));
+        assert_eq!(End::GroupStop.to_string(), "stopped: group-stop");
     }
 
     #[test]

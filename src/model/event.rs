@@ -26,6 +26,8 @@ pub enum EventKind {
     Holdback,
     /// A job got into trouble, or recovered.
     Health,
+    /// A trial that has lost in its sweep is stopped, as its label asks.
+    GroupStop,
 }
 
 /// One event.

@@ -5,7 +5,7 @@
 
 use super::{
     Bytes, ContainerId, CpuTime, CpuWeight, Direction, End, Event, EventKind, GrowthEfficiency, Hold, List, Millis,
-    PolicyName, Pressure, ProgressUnit, Reason, RunState, Runtime, Share,
+    Parameter, PolicyName, Pressure, ProgressUnit, Reason, RunState, Runtime, Share,
 };
 
 /// One run of one container.
@@ -41,6 +41,32 @@ pub struct JobRecord {
     pub unit: Option<ProgressUnit>,
     /// Total number of progress units.
     pub total: Option<f64>,
+    /// The user to whom it belongs.
+    pub user: Option<String>,
+    /// What is known of it as a trial of a sweep.
+    pub trial: Option<TrialRecord>,
+}
+
+/// A job as a trial of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialRecord {
+    /// Identifies the sweep on this node.
+    pub group: String,
+    /// The name given to the sweep by `flowcon.group`.
+    pub group_name: Option<String>,
+    /// The numbers in its command, in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// What the jobs of one user used in a span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserRecord {
+    /// The user; [`super::NOBODY`] for jobs that belong to nobody.
+    pub name: String,
+    /// Number of jobs that lived in the span.
+    pub jobs: usize,
+    /// Their CPU time in the span.
+    pub cpu: CpuTime,
 }
 
 /// The values of one job from one instant on.
@@ -188,6 +214,11 @@ pub enum HistoryQuery {
         /// Maximum number of blocks.
         limit: usize,
     },
+    /// What each user's jobs used within a span.
+    Users {
+        /// The span.
+        span: Span,
+    },
     /// Events within a span.
     Events {
         /// The span.
@@ -221,6 +252,8 @@ pub enum HistoryAnswer {
     Node(Vec<NodeSample>),
     /// Answers [`HistoryQuery::Blocks`]; the flag says whether there are more.
     Blocks(Vec<BlockRecord>, bool),
+    /// Answers [`HistoryQuery::Users`], ordered by name.
+    Users(Vec<UserRecord>),
     /// Answers [`HistoryQuery::Events`]; the flag says whether there are more. Sequence numbers count from the start of the history.
     Events(Vec<Event>, bool),
     /// Answers [`HistoryQuery::At`].

@@ -1,6 +1,6 @@
 //! The end of one run of a job, in the words that people read.
 
-use super::{Bytes, End, Millis, Runtime};
+use super::{Bytes, End, GroupStop, Millis, Runtime};
 use std::fmt;
 
 /// Exit code of a process that was killed with SIGKILL, as the kernel does for memory.
@@ -24,6 +24,8 @@ pub struct JobEnd {
     pub memory_limit: Option<Bytes>,
     /// The most memory that it used, as far as it was observed.
     pub memory_peak: Option<Bytes>,
+    /// The result for which it was stopped, after [`End::GroupStop`].
+    pub group_stop: Option<GroupStop>,
 }
 
 impl JobEnd {
@@ -47,6 +49,10 @@ impl JobEnd {
             }
             End::Stopped => with_code("stopped on request".to_owned()),
             End::Unknown => "its exit code is unknown".to_owned(),
+            End::GroupStop => {
+                let result = self.group_stop.map_or_else(String::new, |result| format!(" {result}"));
+                with_code(format!("stopped by group-stop{result}"))
+            }
         }
     }
 
@@ -80,6 +86,12 @@ impl JobEnd {
                 ),
                 Runtime::Scope => "It ended, and its `flowctl run` did not report its exit code.".to_owned(),
             },
+            End::GroupStop => {
+                let result = self.group_stop.map_or_else(String::new, |result| format!(" {result} trials"));
+                format!(
+                    "It was stopped{result}, and its label flowcon.group-stop asks for that. `docker start {name}` runs it again."
+                )
+            }
         }
     }
 
@@ -187,7 +199,15 @@ mod tests {
 
     fn job_end(evidence: &EndEvidence, memory_limit: Option<Bytes>) -> JobEnd {
         let EndEvidence { exit_code, killed_by_engine, .. } = *evidence;
-        JobEnd { end: evidence.end(), unix_ms: 0, exit_code, killed_by_engine, memory_limit, memory_peak: None }
+        JobEnd {
+            end: evidence.end(),
+            unix_ms: 0,
+            exit_code,
+            killed_by_engine,
+            memory_limit,
+            memory_peak: None,
+            group_stop: None,
+        }
     }
 
     #[test]
@@ -211,6 +231,18 @@ mod tests {
         let story = |evidence| job_end(evidence, None).story("a", Runtime::Docker);
         assert!(story(&by_docker_stop).contains("grace period"));
         assert!(story(&killed).contains("dmesg"));
+    }
+
+    #[test]
+    fn a_group_stop_names_the_result() {
+        let mut stopped = EndEvidence { is_group_stop: true, ..evidence(143) };
+        stopped.signal(Some(15));
+        let group_stop = Some(GroupStop { rung: 1, rank: 7, of: 9 });
+        let end = JobEnd { group_stop, ..job_end(&stopped, None) };
+        assert_eq!(end.summary(), "stopped by group-stop at rung 1: rank 7 of 9; exit code 143");
+        let story = end.story("rate-7", Runtime::Docker);
+        assert!(story.starts_with("It was stopped at rung 1: rank 7 of 9 trials, and its label"), "{story}");
+        assert!(story.ends_with("`docker start rate-7` runs it again."), "{story}");
     }
 
     #[test]

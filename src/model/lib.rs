@@ -46,21 +46,21 @@ pub use gpu_memory::{NoRoom, nearly_full, no_room};
 pub use health::{Activity, Condition, Evidence, Health};
 pub use history::{
     BlockRecord, BlockWork, DecisionRecord, HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, NodeSample, Sample,
-    Span,
+    Span, TrialRecord, UserRecord,
 };
 pub use holdback::HoldbackBlock;
 pub use job_end::{ENDS_WITHIN, JobEnd, Restarts};
 pub use name::{JobName, job_or_gang, named};
 pub use observation::{ContainerObservation, Limits, NOBODY, NodeObservation, Pressure, Usage, UserObservation};
 pub use place::{InvalidNumbers, Numbers, Place};
-pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodePlan};
+pub use plan::{ContainerPlan, Contention, GpuPlan, GrowthEfficiency, List, NodePlan, TrialStop};
 pub use reason::{FIRST_REPORTS, Reason};
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use refusal::Refusal;
 pub use settings::{Enforcement, FairBetween, FlowconSettings, GrowthThreshold, Objective, PolicyName, PolicySettings};
 pub use status::{DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
 pub use training::{Parameter, TrainingId};
-pub use trial::{Trial, TrialStanding};
+pub use trial::{GroupStop, Trial, TrialStanding};
 pub use units::{ByteSeconds, Bytes, CpuTime, CpuWeight, Quota, Share};
 pub use word::word;
 

@@ -1,6 +1,6 @@
 //! The decisions of the governor. A plan is complete: applying it involves no further decisions.
 
-use super::{ContainerId, Limits, Millis, Reason, Share};
+use super::{ContainerId, GroupStop, Limits, Millis, Reason, Share};
 use serde::{Deserialize, Serialize};
 
 /// The three lists of FlowCon.
@@ -42,6 +42,18 @@ pub struct NodePlan {
     pub next_tick: Millis,
     /// The current interval [itval]; longer than the configured one while backing off.
     pub interval: Millis,
+    /// Trials to be stopped, because they have lost in their sweeps and carry the label that asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stops: Vec<TrialStop>,
+}
+
+/// A trial that is to be stopped through its engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialStop {
+    /// The container.
+    pub id: ContainerId,
+    /// Its result.
+    pub why: GroupStop,
 }
 
 /// Decisions for one container.

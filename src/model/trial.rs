@@ -11,6 +11,37 @@ pub struct Trial {
     pub group: Arc<str>,
     /// Its evaluations so far, thinned, oldest first: progress units and value; empty between ticks.
     pub curve: Arc<[(f64, f64)]>,
+    /// `flowcon.group-stop`: number of the rung, from 1, at which it is stopped if it has lost there; `None` = it is never stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_at: Option<u8>,
+    /// It ran before the daemon, so it is not known with what it was compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ran_before: bool,
+}
+
+impl Trial {
+    /// A trial of this sweep with this curve, which began after the daemon and is never stopped.
+    pub fn new(group: Arc<str>, curve: Vec<(f64, f64)>) -> Trial {
+        Trial { group, curve: curve.into(), stop_at: None, ran_before: false }
+    }
+}
+
+/// The result for which a trial is stopped, as its label `flowcon.group-stop` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GroupStop {
+    /// Number of the rung, from 1.
+    pub rung: u8,
+    /// Its place among the trials that have reached the rung, from 1.
+    pub rank: u16,
+    /// Number of these trials.
+    pub of: u16,
+}
+
+/// `at rung 1: rank 7 of 9`.
+impl fmt::Display for GroupStop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at rung {}: rank {} of {}", self.rung, self.rank, self.of)
+    }
 }
 
 /// How a trial stands among the trials of its sweep.

@@ -189,7 +189,7 @@ impl JobPlan {
     /// What is known of it as a trial of a sweep.
     pub(super) fn trial(&self, tracker: &Tracker) -> Option<Trial> {
         let group = self.sweep.as_ref()?.name.as_str().into();
-        Some(Trial { group, curve: tracker.curve().into() })
+        Some(Trial::new(group, tracker.curve()))
     }
 
     /// Makes it a job on cores that are `times` as fast.

@@ -73,6 +73,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("docker run $(flowctl env --docker) IMAGE", Test("tests/engine/runtime.rs", "\"env\", \"--docker\"")),
     ("flowcon-runtime", Test("tests/engine/runtime.rs", "CARGO_BIN_EXE_flowcon-runtime")),
     ("docker stop", Test("tests/trials/duty.rs", "\"stop\"")),
+    ("docker start NAME", Test("tests/engine/group_stop.rs", "docker(&[\"start\", \"rate-0\"])")),
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/documents/examples.rs", "forgotten is adopted")),
     ("flowctl demo", Test("tests/trials/demo.rs", "demo(&[")),
     ("flowctl top", Test("tests/kernel/top.rs", "keys_sort_filter_release_and_govern_and_q_restores_the_terminal")),
@@ -227,7 +228,7 @@ impl Machine {
     }
 
     /// Runs a command whose exit code depends on the machine, and returns its output.
-    fn run_any(&self, command: &str, names: &[(&str, &str)]) -> String {
+    pub(crate) fn run_any(&self, command: &str, names: &[(&str, &str)]) -> String {
         text_of(&self.bash(command, names).output().unwrap())
     }
 

@@ -79,6 +79,14 @@ fn trials_of_a_sweep_run_two_at_a_time_or_all_together() {
     });
     assert!(sweep.contains("lr=0.03"), "{sweep}");
     assert!(machine.run_ok("flowctl status --group", &[]).contains("rate (3 trials)"));
+    let past = eventually("the history has the sweep", SOON, || {
+        let page = machine.run_any("flowctl history --group rate", &[]);
+        (page.matches("rate-0.").count() >= 3).then_some(page)
+    });
+    assert_eq!(
+        machine.run_ok("flowctl history --group NAME", &[("NAME", "rate-0.03")]).lines().count(),
+        past.lines().count()
+    );
     let quality = machine.run_ok("flowctl policy quality", &[]);
     assert_eq!(json(&machine.run_ok("flowctl status -o json", &[]))["node"]["policy"]["objective"], 0.0, "{quality}");
 }

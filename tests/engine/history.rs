@@ -168,6 +168,8 @@ fn write_events(state: &Path, count: u64) {
         direction: None,
         unit: None,
         total: None,
+        user: None,
+        trial: None,
     };
     let event = |unix_ms: u64, kind: EventKind, name: &str, text: String| Event {
         sequence: 0,

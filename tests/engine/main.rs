@@ -10,6 +10,7 @@ mod disown;
 mod docker;
 mod ended;
 mod faults;
+mod group_stop;
 mod health;
 mod history;
 mod holdback;

@@ -172,6 +172,8 @@ fn write_history(state: &Path) {
                 direction: Some(Direction::Down),
                 unit: Some(ProgressUnit::Epoch),
                 total: None,
+                user: None,
+                trial: None,
             },
         );
     }

@@ -107,6 +107,10 @@ fn three_busy_jobs_of_one_user_and_one_of_another_have_half_of_the_cpu_each() {
     let used = |daemon: &Daemon, name: &str| user(daemon, name).and_then(|user| user["used_cpu_s"].as_f64());
     let before = used(&daemon, "alice").expect("alice has used CPU");
     assert!(before > 0.5 * alice, "{before} CPU-seconds are remembered, of at least {alice}");
+    eventually("the history has the use of the last day", SOON, || {
+        let day = user(&daemon, "alice")?["last_24h_cpu_s"].as_f64()?;
+        (day > 0.5 * alice).then_some(())
+    });
     drop((jobs, other));
     daemon.end("TERM");
     daemon.boot();

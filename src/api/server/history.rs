@@ -5,7 +5,7 @@ use super::shared::{Api, json_response};
 use super::snapshot::json;
 use crate::wire::{
     BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, JobSnapshot, NodeSample, NodeSamples,
-    Problem, Sample, Samples,
+    Problem, Sample, Samples, UserRecord, UserRecords,
 };
 use crate::{HistoryRequest, Refusal};
 use axum::extract::rejection::QueryRejection;
@@ -106,6 +106,15 @@ pub(super) async fn blocks(State(api): State<Arc<Api>>, params: Parsed<HistoryPa
     Ok(json_response(json(&BlockRecords { blocks: blocks.iter().map(BlockRecord::of).collect(), next })))
 }
 
+/// What each user's jobs used within a span.
+#[utoipa::path(get, path = "/v1/history/users", params(HistoryParams), responses((status = 200, body = UserRecords)))]
+pub(super) async fn users(State(api): State<Arc<Api>>, params: Parsed<HistoryParams>) -> Result<Response, Fault> {
+    let Query(params) = params?;
+    let query = HistoryQuery::Users { span: span(&params)? };
+    let HistoryAnswer::Users(users) = answered(&api, query).await? else { return Err(Fault::Stopping) };
+    Ok(json_response(json(&UserRecords { users: users.iter().map(UserRecord::of).collect() })))
+}
+
 /// Events within a span, also older ones than those of `/v1/events`.
 #[utoipa::path(get, path = "/v1/history/events", params(HistoryParams),
     responses((status = 200, body = EventRecords), (status = 400, body = Problem), (status = 404, body = Problem)))]
@@ -166,7 +175,7 @@ fn instant(text: &str) -> Result<u64, Fault> {
 
 fn kinds(text: &str) -> Result<Vec<EventKind>, Fault> {
     let wrong = |kind: &str| {
-        let known = "`started`, `ended`, `list`, `limit`, `hold`, `runtime`, `command`, `notice` and `holdback`";
+        let known = "`started`, `ended`, `list`, `limit`, `hold`, `runtime`, `command`, `notice`, `holdback`, `health` and `group-stop`";
         Fault::BadRequest(format!("`{kind}` is no kind of event; the kinds are {known}"))
     };
     let parsed = |kind: &str| serde_json::from_value(kind.into()).map_err(|_| wrong(kind));

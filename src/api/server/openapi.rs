@@ -38,6 +38,7 @@ use utoipa::OpenApi;
         history::samples,
         history::node,
         history::blocks,
+        history::users,
         history::events,
         history::at,
         services::record,

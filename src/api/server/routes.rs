@@ -32,6 +32,7 @@ pub(super) fn router(api: Arc<Api>) -> Router {
         .route("/v1/history/samples", get(history::samples))
         .route("/v1/history/node", get(history::node))
         .route("/v1/history/blocks", get(history::blocks))
+        .route("/v1/history/users", get(history::users))
         .route("/v1/history/events", get(history::events))
         .route("/v1/history/at", get(history::at))
         .route("/v1/services/{service}/record", get(services::record).put(services::expect))

@@ -2,7 +2,7 @@
 
 use super::rule::spelled;
 use super::{Adoption, Ended, Estimate, GpuUse, Health, Metric, Notice, Progress, Restarts, finite_option, word};
-use model::{EndedJob, Group, JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
+use model::{EndedJob, JobStatus, LimitKind, NodeStatus, PolicyName, Reason, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -205,7 +205,7 @@ pub struct Trial {
     pub group_name: Option<String>,
     /// The numbers in its command, in order.
     pub parameters: Vec<Parameter>,
-    /// The value of its metric that is expected at its end.
+    /// The value of its metric that is expected at its end; null in the history.
     pub expected: Option<Estimate>,
 }
 
@@ -218,18 +218,29 @@ pub struct Parameter {
     pub value: String,
 }
 
+impl Parameter {
+    fn of(parameter: &model::Parameter) -> Parameter {
+        Parameter { name: parameter.name.clone(), value: parameter.value.clone() }
+    }
+}
+
 impl Trial {
+    /// Converts a record of the history.
+    pub(super) fn of_record(trial: &model::TrialRecord) -> Trial {
+        Trial {
+            group: trial.group.clone(),
+            group_name: trial.group_name.clone(),
+            parameters: trial.parameters.iter().map(Parameter::of).collect(),
+            expected: None,
+        }
+    }
+
     fn of(job: &JobStatus) -> Option<Trial> {
         let trial = job.observed.trial.as_ref()?;
-        let parameter =
-            |parameter: &model::Parameter| Parameter { name: parameter.name.clone(), value: parameter.value.clone() };
         Some(Trial {
             group: trial.group.to_string(),
-            group_name: match &job.directives.group {
-                Group::Named(name) => Some(name.clone()),
-                Group::SameTraining | Group::Single => None,
-            },
-            parameters: job.parameters.iter().map(parameter).collect(),
+            group_name: job.directives.group.name().map(str::to_owned),
+            parameters: job.parameters.iter().map(Parameter::of).collect(),
             expected: job.expected_final.and_then(|expected| Estimate::of(expected, 1.0)),
         })
     }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 /// How a run of a job ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Ended {
-    /// `done`, `failed`, `killed-for-memory`, `signalled`, `stopped` or `unknown`.
+    /// `done`, `failed`, `killed-for-memory`, `signalled`, `stopped`, `unknown` or `group-stop`.
     pub kind: String,
     /// The end in one or two words: `failed 1`, `killed: memory`.
     pub text: String,

@@ -11,7 +11,7 @@ pub struct Event {
     pub sequence: u64,
     /// Unix time in milliseconds.
     pub unix_ms: u64,
-    /// `started`, `ended`, `list`, `limit`, `hold`, `runtime`, `command`, `notice`, `holdback` or `health`.
+    /// `started`, `ended`, `list`, `limit`, `hold`, `runtime`, `command`, `notice`, `holdback`, `health` or `group-stop`.
     pub kind: String,
     /// Id of the container, if the event concerns one.
     pub container: Option<String>,

@@ -1,6 +1,6 @@
 //! `/v1/history`: jobs, samples, events and control periods of the past.
 
-use super::{Decision, Event, Pressure, finite, finite_option, word};
+use super::{Decision, Event, Pressure, Trial, finite, finite_option, word};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -36,8 +36,8 @@ pub struct JobRecord {
     pub ended_unix_ms: Option<u64>,
     /// Exit code reported by the engine or by `flowctl run`; null while it runs, or if unknown.
     pub exit_code: Option<i32>,
-    /// `done`, `failed`, `killed-for-memory`, `signalled`, `stopped` or `unknown`; null while it runs, or if an earlier version recorded its
-    /// end.
+    /// `done`, `failed`, `killed-for-memory`, `signalled`, `stopped`, `unknown` or `group-stop`; null while it runs, or if an earlier
+    /// version recorded its end.
     #[serde(default)]
     pub end: Option<String>,
     /// CPU weight before the first change.
@@ -50,6 +50,12 @@ pub struct JobRecord {
     pub unit: Option<String>,
     /// Total units.
     pub total: Option<f64>,
+    /// The user to whom it belongs; null if it belongs to nobody, or if an earlier version recorded it.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Its sweep, and the numbers in its command; null if it was no trial.
+    #[serde(default)]
+    pub trial: Option<Trial>,
     /// The last sample within the requested span.
     pub latest: Option<Sample>,
 }
@@ -73,6 +79,8 @@ impl JobRecord {
             direction: job.direction.map(word),
             unit: job.unit.map(word),
             total: finite_option(job.total),
+            user: job.user.clone(),
+            trial: job.trial.as_ref().map(Trial::of_record),
             latest: latest.map(Sample::of),
         }
     }
@@ -337,5 +345,29 @@ mod tests {
             assert!(other.get("value_is_finite").is_none(), "{other}");
             assert!(!serde_json::from_value::<Sample>(other).expect("a sample").has_diverged());
         }
+    }
+}
+
+/// The body of `/v1/history/users`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserRecords {
+    /// The users whose jobs lived in the span, ordered by name.
+    pub users: Vec<UserRecord>,
+}
+
+/// What the jobs of one user used in a span.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserRecord {
+    /// Name; `-` is the user of all jobs that belong to nobody.
+    pub name: String,
+    /// Number of jobs.
+    pub jobs: usize,
+    /// Their CPU time in the span, in core-seconds.
+    pub cpu_s: f64,
+}
+
+impl UserRecord {
+    pub(crate) fn of(user: &model::UserRecord) -> UserRecord {
+        UserRecord { name: user.name.clone(), jobs: user.jobs, cpu_s: user.cpu.as_secs_f64() }
     }
 }

@@ -26,7 +26,7 @@ pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use health::Health;
 pub use history::{
     BlockRecord, BlockRecords, BlockWork, EventRecords, JobRecord, JobRecords, JobSnapshot, NodeSample, NodeSamples,
-    Sample, Samples,
+    Sample, Samples, UserRecord, UserRecords,
 };
 pub use learning::{Claim, Estimate, LogAddress, Metric, Progress, Reading, Trend};
 pub use notice::Notice;

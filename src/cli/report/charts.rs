@@ -286,6 +286,62 @@ impl<'a> Drawn<'a> {
     }
 }
 
+/// What the picture of a sweep shows.
+pub(super) struct Picture<'a> {
+    /// Number of the picture on its page.
+    pub(super) number: usize,
+    /// For each trial its name, and its values by progress.
+    pub(super) curves: Vec<(String, Vec<(f64, f64)>)>,
+    /// The place of the trial to emphasise.
+    pub(super) best: usize,
+    /// Unit of progress.
+    pub(super) unit: &'a str,
+    /// Whether larger values are better.
+    pub(super) is_up: bool,
+}
+
+/// Draws the curves of all trials of a sweep, the best one on top; `None` without two points of any. Values that are worse than the first
+/// of most trials are cut off, so that a trial that diverges does not flatten all others.
+pub(super) fn curves_of_sweep(picture: &Picture<'_>) -> Option<String> {
+    let points = || picture.curves.iter().flat_map(|(_, points)| points);
+    let furthest = points().map(|point| point.0).reduce(f64::max)?;
+    let (low, high) = range_of_sweep(picture)?;
+    if !picture.curves.iter().any(|(_, points)| points.len() > 1) {
+        return None;
+    }
+    let mut plot = Plot::new(WIDTH, FIELD + 44.0, margins(56.0), (0.0, furthest), (low, high));
+    plot.x_axis(picture.unit, number);
+    plot.y_axis(number);
+    let mut draw = |place: usize, class: &str| {
+        let (name, points) = &picture.curves[place];
+        let every = points.len().div_ceil(POINTS).max(1);
+        let thinned = points.iter().step_by(every).chain(points.last());
+        let within: Vec<(f64, f64)> = thinned.map(|(x, y)| (*x, y.clamp(low, high))).collect();
+        plot.line(&within, class, name);
+    };
+    let others = (0..picture.curves.len()).filter(|place| *place != picture.best);
+    others.for_each(|place| draw(place, "plain thin"));
+    draw(picture.best, "s0 bold");
+    let description = "The values of each trial by its progress; the trial with the best value is emphasised.";
+    Some(plot.described(&format!("sweep-{}", picture.number), "Curves of a sweep", description))
+}
+
+/// The range of values that is drawn: to the best value of all, from the first value of most trials or of the best one.
+fn range_of_sweep(picture: &Picture<'_>) -> Option<(f64, f64)> {
+    let values = || picture.curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
+    let mut first: Vec<f64> = picture.curves.iter().filter_map(|(_, points)| Some(points.first()?.1)).collect();
+    first.sort_by(f64::total_cmp);
+    let usual = *first.get(first.len() / 2)?;
+    let own = picture.curves.get(picture.best)?.1.first().map_or(usual, |point| point.1);
+    let (low, high) = if picture.is_up {
+        (usual.min(own), values().reduce(f64::max)?)
+    } else {
+        (values().reduce(f64::min)?, usual.max(own))
+    };
+    let room = (0.04 * (high - low)).max(f64::MIN_POSITIVE);
+    Some((low - room, high + room))
+}
+
 /// The relative change of a job's completion time compared with plain sharing: negative is faster.
 pub(super) fn gain(job: &Series, plain: Range) -> Range {
     let real = job.took_s;

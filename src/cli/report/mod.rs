@@ -1,7 +1,7 @@
 //! `flowctl report`: the governor's effect on the jobs of a time span, as one self-contained HTML page.
 //!
 //! `data` fetches the daemon's history, `estimate` estimates completion times under plain sharing, `measure` compares with control
-//! periods (`measured` is its text), `charts` and `tables` show the jobs, `page` assembles the document.
+//! periods (`measured` is its text), `charts` and `tables` show the jobs, `sweeps` their sweeps, `page` assembles the document.
 
 mod charts;
 mod data;
@@ -11,6 +11,7 @@ mod measure;
 mod measure_truth_tests;
 mod measured;
 mod page;
+mod sweeps;
 mod tables;
 #[cfg(test)]
 mod truth_tests;

@@ -6,6 +6,7 @@ use super::charts::{Drawn, PRESSURES, held};
 use super::data::{Data, Series};
 use super::estimate::Range;
 use super::measured;
+use super::sweeps;
 use super::tables::{INSTANTS, decisions, jobs_table, over_time, pressure, safe};
 use chart::{document, legend};
 use term::text;
@@ -21,6 +22,7 @@ pub(super) fn html(data: &Data) -> String {
         Some(("summary", "Summary", summary(data))),
         Some(("jobs", "The jobs", jobs_table(data))),
         measured::is_shown(data).then(|| ("measured", "Measured against control periods", measured::section(data))),
+        sweeps::section(data).map(|section| ("sweeps", "Sweeps", section)),
         Some(("times", "Completion", completion(data, &drawn))),
         Some(("charts", "Charts", charts(data, &drawn))),
         Some(("decisions", "Decisions", decisions(data))),

@@ -30,6 +30,8 @@ fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> JobRecord {
         direction: Some("down".to_owned()),
         unit: Some("epoch".to_owned()),
         total: Some(50.0),
+        user: None,
+        trial: None,
         latest: None,
     }
 }

@@ -1,5 +1,6 @@
 //! The page of `flowctl sweep`. Pure.
 
+use super::parameters::{differing, shown};
 use super::{Sweep, expected};
 use crate::status;
 use api::wire::{Container, Estimate, Parameter};
@@ -7,9 +8,6 @@ use std::fmt::Write as _;
 use term::screen::{Look, Tone};
 use term::table::{Cell, Column, table};
 use term::text::{self, clean};
-
-/// Parameters in one table; more would leave no room for the results.
-const PARAMETERS_AT_MOST: usize = 6;
 
 pub(super) fn page(sweeps: &[Sweep<'_>], look: &Look) -> String {
     if sweeps.is_empty() {
@@ -24,7 +22,8 @@ fn one(sweep: &Sweep<'_>, look: &Look) -> String {
     for line in [favourite(sweep), cost(sweep)].into_iter().flatten() {
         let _ = writeln!(page, "{}", look.wrapped(&line, 0));
     }
-    let differing = differing(&sweep.trials);
+    let all: Vec<&[Parameter]> = sweep.trials.iter().map(|trial| parameters_of(trial)).collect();
+    let differing = differing(&all);
     let is_wide = look.columns.is_none();
     let mut columns = vec![Column::elastic("TRIAL", 8), Column::right("VALUE"), Column::right("EXPECTED")];
     if is_wide {
@@ -99,7 +98,7 @@ fn row(trial: &Container, differing: &[usize], is_wide: bool) -> Vec<Cell> {
         row.push(Cell::or_dash(trial.cpu_time_s.map(text::duration)));
     }
     row.extend([
-        Cell::plain(&parameters(trial, differing)),
+        Cell::plain(&shown(parameters_of(trial), differing)),
         Cell::plain(&trial.ended.as_ref().map_or_else(|| trial.why.clone(), |end| end.text.clone())),
     ]);
     row
@@ -107,21 +106,4 @@ fn row(trial: &Container, differing: &[usize], is_wide: bool) -> Vec<Cell> {
 
 fn parameters_of(trial: &Container) -> &[Parameter] {
     trial.trial.as_ref().map_or(&[], |trial| &trial.parameters)
-}
-
-/// The places of the parameters that are not equal in all trials.
-fn differing(trials: &[&Container]) -> Vec<usize> {
-    let most = trials.iter().map(|trial| parameters_of(trial).len()).max().unwrap_or(0);
-    let differs = |place: &usize| {
-        let first = trials.first().and_then(|trial| parameters_of(trial).get(*place));
-        trials.iter().any(|trial| parameters_of(trial).get(*place) != first)
-    };
-    (0..most).filter(differs).take(PARAMETERS_AT_MOST).collect()
-}
-
-/// `lr=0.1 depth=18`, only those that differ.
-fn parameters(trial: &Container, differing: &[usize]) -> String {
-    let shown = differing.iter().filter_map(|place| parameters_of(trial).get(*place));
-    let shown: Vec<String> = shown.map(|parameter| format!("{}={}", parameter.name, parameter.value)).collect();
-    clean(&shown.join(" "))
 }

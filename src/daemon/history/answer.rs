@@ -81,6 +81,7 @@ fn answer_query(directory: &Path, query: &HistoryQuery) -> Response<HistoryAnswe
             blocks.truncate(*limit);
             Ok(HistoryAnswer::Blocks(blocks, more))
         }
+        HistoryQuery::Users { span } => Ok(HistoryAnswer::Users(reader.users(*span)?)),
         HistoryQuery::Events { span, job, kinds, after, limit } => {
             let of = job.as_deref().map(|job| named(&reader, job)).transpose()?;
             let mut events = reader.events(*span, of.as_deref(), kinds, *after, *limit)?;

@@ -5,7 +5,7 @@ use super::windows::Windows;
 use crate::target::SAME_START_MS;
 use model::{
     ContainerId, DecisionRecord, Event, EventKind, GpuUse, JobEnd, JobRecord, JobStatus, Learning, Millis, NodeSample,
-    NodeStatus, Sample,
+    NodeStatus, Sample, TrialRecord,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -158,9 +158,7 @@ impl Recorder {
         let Some(live) = self.live.get_mut(&observed.id) else {
             return self.found(status, node);
         };
-        let is_renamed = live.job.name != observed.name;
-        describe(&mut live.job, status);
-        if is_renamed {
+        if describe(&mut live.job, status) {
             self.batch.jobs.insert(live.job.number, live.job.clone());
         }
         let mut now = sample(status, live.job.number, node.unix_ms.max(live.latest.unix_ms + 1));
@@ -213,6 +211,8 @@ impl Recorder {
                 direction: None,
                 unit: None,
                 total: None,
+                user: None,
+                trial: None,
             }
         });
         describe(&mut job, status);
@@ -272,13 +272,30 @@ fn keep_first_value(batch: &mut HistoryBatch, job: &mut JobRecord, status: &JobS
     }
 }
 
-/// Updates what can be learnt of a job only while it runs.
-fn describe(job: &mut JobRecord, status: &JobStatus) {
+/// Updates what can be learnt of a job only while it runs. Returns whether it has another name, user or sweep now.
+fn describe(job: &mut JobRecord, status: &JobStatus) -> bool {
+    let mut is_news = false;
     if job.name != status.observed.name {
         job.name.clone_from(&status.observed.name);
+        is_news = true;
+    }
+    if job.user.as_deref() != status.observed.user.as_deref() {
+        job.user = status.observed.user.as_deref().map(str::to_owned);
+        is_news = true;
+    }
+    let group = status.observed.trial.as_ref().map(|trial| trial.group.as_ref());
+    // A trial that goes on alone stays one of its sweep.
+    if let Some(group) = group.filter(|group| job.trial.as_ref().is_none_or(|known| known.group != *group)) {
+        job.trial = Some(TrialRecord {
+            group: group.to_owned(),
+            group_name: status.directives.group.name().map(str::to_owned),
+            parameters: status.parameters.to_vec(),
+        });
+        is_news = true;
     }
     job.original_weight = status.observed.original.cpu_weight.or(job.original_weight);
     describe_learning(job, &status.observed.learning);
+    is_news
 }
 
 fn describe_learning(job: &mut JobRecord, learning: &Learning) {

@@ -281,3 +281,29 @@ fn a_new_history_begins_with_all_that_runs() {
     assert!(batch.samples.iter().any(|sample| sample.job == 8 && sample.unix_ms == START + 10_000));
     assert_eq!(batch.node.len(), 1);
 }
+
+#[test]
+fn the_user_and_the_sweep_of_a_job_are_written_at_once_and_kept() {
+    let trial = |at: u64, group: Option<&str>, user: Option<&str>| {
+        let mut job = job("x", at, 1.0, 0.25, 1);
+        job.observed.user = user.map(Into::into);
+        job.observed.trial = group.map(|group| Trial::new(group.into(), Vec::new()));
+        job.parameters = vec![Parameter { name: "lr".to_owned(), value: "0.1".to_owned() }].into();
+        let directives = Directives { group: Group::Named("rates".to_owned()), ..Directives::default() };
+        job.directives = directives.into();
+        status(at, vec![job])
+    };
+    let mut recorder = Recorder::begin(1, Vec::new());
+    recorder.observe(&trial(2_000, None, Some("alice")));
+    let first = recorder.take();
+    assert_eq!((first.jobs[&1].user.as_deref(), &first.jobs[&1].trial), (Some("alice"), &None));
+    recorder.observe(&trial(2_100, Some("g"), Some("bob")));
+    let second = recorder.take();
+    let known = second.jobs[&1].trial.clone().expect("the others of its sweep have begun");
+    assert_eq!((known.group.as_str(), known.group_name.as_deref(), known.parameters.len()), ("g", Some("rates"), 1));
+    assert_eq!(second.jobs[&1].user.as_deref(), Some("bob"), "the rules were reloaded");
+    recorder.observe(&trial(2_200, None, Some("bob")));
+    assert!(recorder.take().jobs.is_empty(), "nothing is news");
+    recorder.happened(&ended("x", 3_000));
+    assert_eq!(recorder.take().jobs[&1].trial, Some(known), "it goes on alone, and stays one of its sweep");
+}

@@ -16,6 +16,7 @@ mod logs;
 mod lost_policy;
 mod mislabelled;
 mod sent_updates;
+mod stop;
 mod transport;
 mod update;
 mod watch;

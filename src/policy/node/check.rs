@@ -37,6 +37,8 @@ pub enum Violation {
     WeightNotShare(ContainerId),
     /// `memory.high` although pressure is not known to be low, or below the working set with its margin, or below the owner's floor.
     UnsafeSqueeze(ContainerId),
+    /// A job would be stopped that does not ask for it, is held, or does not run; or in a control period.
+    StoppedUnasked(ContainerId),
     /// More memory protected than the node has.
     OverProtected,
 }
@@ -57,12 +59,13 @@ impl Violation {
             | Violation::BelowBound(id, _)
             | Violation::PlainTouched(id)
             | Violation::WeightNotShare(id)
-            | Violation::UnsafeSqueeze(id) => Some(id),
+            | Violation::UnsafeSqueeze(id)
+            | Violation::StoppedUnasked(id) => Some(id),
         }
     }
 }
 
-/// Removes the limits of the containers that break a rule, so that the rest of the plan can be applied. Returns these containers with the
+/// Removes the limits and stops of the containers that break a rule, so that the rest of the plan can be applied. Returns these containers with the
 /// rule, or `None` if the plan as a whole breaks one.
 pub fn drop_violating(plan: &mut NodePlan, violations: &[Violation]) -> Option<Vec<(ContainerId, String)>> {
     let broken: Option<Vec<_>> =
@@ -73,6 +76,7 @@ pub fn drop_violating(plan: &mut NodePlan, violations: &[Violation]) -> Option<V
             planned.limits = None;
         }
     }
+    plan.stops.retain(|stop| !broken.iter().any(|(id, _)| stop.id == *id));
     Some(broken)
 }
 
@@ -95,6 +99,7 @@ pub fn check(plan: &NodePlan, observation: &NodeObservation) -> Vec<Violation> {
         violations.push(Violation::NextTickNotLater);
     }
     check_sums(plan, observation, &mut violations);
+    check_stops(plan, observation, &mut violations);
     for domain in domains(observation) {
         let bounds = SharedBounds::of(&domain, observation);
         for &index in &domain.members {
@@ -114,6 +119,20 @@ fn check_sums(plan: &NodePlan, observation: &NodeObservation, violations: &mut V
     let protected: u64 = limits.filter_map(|limits| limits.memory_low).map(|low| low.0).sum();
     if protected > observation.memory.0 {
         violations.push(Violation::OverProtected);
+    }
+}
+
+fn check_stops(plan: &NodePlan, observation: &NodeObservation, violations: &mut Vec<Violation>) {
+    let asks = |container: &ContainerObservation| {
+        container.trial.as_ref().is_some_and(|trial| trial.stop_at.is_some())
+            && container.hold.is_none()
+            && container.state == RunState::Running
+            && !observation.is_plain()
+    };
+    for stop in &plan.stops {
+        if !observation.containers.iter().any(|container| container.id == stop.id && asks(container)) {
+            violations.push(Violation::StoppedUnasked(stop.id.clone()));
+        }
     }
 }
 

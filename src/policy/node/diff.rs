@@ -103,7 +103,7 @@ mod tests {
                 reason: Reason::ObserveOnly,
             })
             .collect();
-        NodePlan { at: Millis(0), containers, next_tick: Millis(1), interval: Millis(1) }
+        NodePlan { at: Millis(0), containers, next_tick: Millis(1), interval: Millis(1), stops: Vec::new() }
     }
 
     fn weight(number: f64) -> Option<Limits> {

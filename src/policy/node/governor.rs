@@ -31,7 +31,8 @@ use super::situation::Situation;
 use super::wording::{explain_bounds, reason_of};
 use model::{
     ContainerId, ContainerObservation, ContainerPlan, Contention, Enforcement, GrowthEfficiency, HoldbackBlock, Limits,
-    List, Millis, NodeObservation, NodePlan, PolicyName, PolicySettings, Pressure, RunState, Share, WorkForecast,
+    List, Millis, NodeObservation, NodePlan, PolicyName, PolicySettings, Pressure, RunState, Share, TrialStop,
+    WorkForecast,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -61,6 +62,8 @@ struct Decided {
     interval: Option<Millis>,
     /// Upper bound on the wait, where the policy expects an event sooner.
     at_most: Millis,
+    /// Trials to be stopped.
+    stops: Vec<TrialStop>,
 }
 
 impl Governor {
@@ -111,10 +114,11 @@ impl Governor {
             })
             .unzip();
         let Capacities { domains, kept } = self.measure_capacity(observation, &mut remembered);
-        let Decided { mut decisions, interval, at_most } =
+        let Decided { mut decisions, interval, at_most, mut stops } =
             self.decide(observation, (&domains, &kept), &mut remembered, (&measurements, &on_gpus), disturbed);
         if let Some(block) = self.plain_block(observation) {
             decisions = decisions.into_iter().map(|decision| decision.held_back(block)).collect();
+            stops.clear();
         }
         let allocations = self.allocate(observation, &domains, &decisions);
         explain_bounds(&mut decisions, &allocations, &observation.containers);
@@ -140,7 +144,7 @@ impl Governor {
         note_contention(&domains, &observation.containers, &mut containers);
         self.remember(observation, remembered);
         let at = observation.now;
-        let mut plan = NodePlan { at, containers, next_tick: at, interval: self.settings.interval };
+        let mut plan = NodePlan { at, containers, next_tick: at, interval: self.settings.interval, stops };
         plan.interval = interval.unwrap_or_else(|| {
             let nothing_changes = !differs(&plan, observation);
             self.wait(nothing_changes, disturbed, observation.pressure)
@@ -225,11 +229,11 @@ impl Governor {
                 if self.settings.policy == PolicyName::Flowcon2019 {
                     decisions.iter_mut().for_each(|decision| decision.role = MemoryRole::Leave);
                 }
-                Decided { decisions, interval: Some(interval), at_most: interval }
+                Decided { decisions, interval: Some(interval), at_most: interval, stops: Vec::new() }
             }
             PolicyName::Fair => {
                 let decisions = lists.map(Decision::listed).collect();
-                Decided { decisions, interval: None, at_most: Millis(u64::MAX) }
+                Decided { decisions, interval: None, at_most: Millis(u64::MAX), stops: Vec::new() }
             }
             PolicyName::Balanced => {
                 let lists: Vec<List> = lists.collect();
@@ -239,9 +243,9 @@ impl Governor {
                         balanced::Entry::new(&mut memory.balanced, list, *kept, *used)
                     })
                     .collect();
-                let Decisions { decisions, wait } =
+                let Decisions { decisions, wait, stops } =
                     balanced::decide(observation, domains, &mut entries, &mut self.sweeps, &self.settings);
-                Decided { decisions, interval: None, at_most: wait }
+                Decided { decisions, interval: None, at_most: wait, stops }
             }
         }
     }

@@ -102,8 +102,8 @@ prop_compose! {
         c.learning.direction = Some(if id % 4 < 3 { Direction::Down } else { Direction::Up });
         c.learning.metric = Some("loss".to_owned());
         c.trial = rate.zip(gain).map(|(x, y)| Trial {
-            group: format!("{}", id % 2).into(),
-            curve: vec![(x, y), (current, weight), (2.0 * current, min)].into(),
+            stop_at: u8::try_from(id % 5).ok(),
+            ..Trial::new(format!("{}", id % 2).into(), vec![(x, y), (current, weight), (2.0 * current, min)])
         });
         c.learning.progress =
             Some(Progress { unit: ProgressUnit::Step, current, total, at: Millis(0) });

@@ -58,6 +58,7 @@ coded!(
         EventKind::Notice,
         EventKind::Holdback,
         EventKind::Health,
+        EventKind::GroupStop,
     ]
 );
 

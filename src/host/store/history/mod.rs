@@ -9,6 +9,7 @@ mod codes;
 mod read;
 mod schema;
 mod trim;
+mod users;
 mod write;
 
 pub use read::HistoryReader;

@@ -5,7 +5,7 @@ use super::{DATABASE, StoreError, schema};
 use crate::{database, number};
 use model::{
     BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, EventKind, GrowthEfficiency,
-    JobRecord, JobSnapshot, Millis, NodeSample, Pressure, Sample, Span,
+    JobRecord, JobSnapshot, Millis, NodeSample, Pressure, Sample, Span, TrialRecord,
 };
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The columns read by [`job_of`].
-pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code, ending FROM job";
+pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code, ending, \
+                                user, sweep, sweep_name, parameters FROM job";
 
 /// Selects the columns read by [`sample_of`], for one job, from both tables; `condition` is added to each `WHERE`, and may order and limit
 /// the rows of each table.
@@ -163,7 +164,7 @@ impl HistoryReader {
         Ok(Some(JobSnapshot { job: job.clone(), sample, earlier, later: later.into_iter().next(), node }))
     }
 
-    fn at_or_before(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<Sample>> {
+    pub(super) fn at_or_before(&self, job: &JobRecord, unix_ms: u64) -> Read<Option<Sample>> {
         let query = format!("{} ORDER BY at DESC LIMIT 1", samples_where("at <= ?2 ORDER BY at DESC LIMIT 1"));
         let at = number(unix_ms) - number(job.first_unix_ms);
         let found =
@@ -288,6 +289,12 @@ pub(super) fn job_of(row: &Row<'_>) -> Option<JobRecord> {
         total: field(row, 12),
         exit_code: field(row, 13),
         end: field(row, 14).and_then(|code| codes::end(code, field(row, 13))),
+        user: field(row, 15),
+        trial: field(row, 16).map(|group| TrialRecord {
+            group,
+            group_name: field(row, 17),
+            parameters: field::<String>(row, 18).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        }),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 8] = [
+pub(super) const STEPS: [&str; 9] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -124,6 +124,13 @@ pub(super) const STEPS: [&str; 8] = [
     ALTER TABLE fresh ADD COLUMN growth_memory INTEGER;
     ALTER TABLE fresh ADD COLUMN growth_block INTEGER;
     ALTER TABLE fresh ADD COLUMN growth_network INTEGER;
+",
+    "
+    -- Whose the job is; and, for a trial, its sweep, the name that its owner gave to the sweep, and the numbers in its command as JSON.
+    ALTER TABLE job ADD COLUMN user TEXT;
+    ALTER TABLE job ADD COLUMN sweep TEXT;
+    ALTER TABLE job ADD COLUMN sweep_name TEXT;
+    ALTER TABLE job ADD COLUMN parameters TEXT;
 ",
 ];
 

@@ -21,6 +21,8 @@ pub(super) fn job(number: u64, name: &str, first: u64) -> JobRecord {
         direction: Some(Direction::Down),
         unit: Some(ProgressUnit::Epoch),
         total: Some(10.0),
+        user: None,
+        trial: None,
     }
 }
 
@@ -345,4 +347,50 @@ fn a_renamed_job_is_found_by_each_of_its_names_and_listed_by_the_last() {
     let count = || store.connection.query_row("SELECT COUNT(*) FROM former_name", [], |row| row.get::<_, i64>(0));
     assert_eq!(count().unwrap(), 16);
     assert_eq!((numbers("name-0"), numbers("name-30")), (vec![], vec![1]));
+}
+
+#[test]
+fn a_jobs_user_and_sweep_are_kept_and_unknown_in_a_history_of_the_version_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = rusqlite::Connection::open(directory.path().join(DATABASE)).unwrap();
+    schema::STEPS[..8].iter().for_each(|step| old.execute_batch(step).unwrap());
+    old.execute_batch(
+        "INSERT INTO job (number, id, name, runtime, started, first, last, kept) VALUES (1, 'a', 'old', 0, 5, 5, 9, 5);
+         PRAGMA user_version = 8",
+    )
+    .unwrap();
+    drop(old);
+    let parameters = vec![Parameter { name: "lr".to_owned(), value: "0.1".to_owned() }];
+    let trial = TrialRecord { group: "g".to_owned(), group_name: Some("sweep".to_owned()), parameters };
+    let known = JobRecord { user: Some("alice".to_owned()), trial: Some(trial), ..job(2, "new", 20_000) };
+    opened(&directory).write(&batch([known.clone()], Vec::new())).unwrap();
+    let jobs = reader(&directory).lived(ALWAYS, None, 0, 10).unwrap();
+    assert_eq!((&jobs[0].name[..], &jobs[0].user, &jobs[0].trial), ("old", &None, &None));
+    assert_eq!(jobs[1..], [known]);
+}
+
+#[test]
+fn users_are_charged_for_what_their_jobs_used_within_the_span() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |number: u64, user: Option<&str>, first: u64, last: u64| JobRecord {
+        user: user.map(str::to_owned),
+        last_unix_ms: last,
+        ..job(number, "a", first)
+    };
+    let at = |job: u64, unix_ms: u64, seconds: u64| Sample {
+        cpu: Some(CpuTime(seconds * 1_000_000)),
+        ..sample(job, unix_ms, true)
+    };
+    let jobs = [of(1, Some("alice"), 1_000, 9_000), of(2, Some("alice"), 6_000, 9_000), of(3, None, 1_000, 2_000)];
+    let samples =
+        vec![at(1, 1_000, 1), at(3, 1_000, 7), at(3, 2_000, 8), at(1, 4_000, 4), at(2, 6_000, 10), at(1, 9_000, 9)];
+    let ended = JobRecord { ended_unix_ms: Some(2_000), ..jobs[2].clone() };
+    opened(&directory).write(&batch([jobs[0].clone(), jobs[1].clone(), ended], samples)).unwrap();
+    let users = |since, until| -> Vec<(String, usize, u64)> {
+        let users = reader(&directory).users(Span { since, until }).unwrap();
+        users.into_iter().map(|user| (user.name, user.jobs, user.cpu.0 / 1_000_000)).collect()
+    };
+    assert_eq!(users(0, 10_000), [("-".to_owned(), 1, 8), ("alice".to_owned(), 2, 19)]);
+    assert_eq!(users(5_000, 10_000), [("alice".to_owned(), 2, 15)], "5 of the first job and all of the second");
+    assert_eq!(users(0, 5_000), [("-".to_owned(), 1, 8), ("alice".to_owned(), 1, 4)]);
 }

@@ -219,7 +219,7 @@ mod tests {
             let mut job = on_gpu(id, 100.0, total, 0);
             (job.learning.metric, job.learning.direction) = (Some("loss".to_owned()), Some(Direction::Down));
             let curve = [(1.0, 1.0), (100.0, loss), (200.0, loss)];
-            job.trial = Some(Trial { group: "sweep".into(), curve: curve.into() });
+            job.trial = Some(Trial::new("sweep".into(), curve.into()));
             (job, total, 2.0)
         };
         let jobs = [trial("a", 900.0, 0.3), trial("b", 900.0, 0.1), trial("c", 900.0, 0.2)];

@@ -83,6 +83,7 @@
 mod candidate;
 mod critical;
 mod gpu;
+mod group_stop;
 mod lag;
 mod milestone;
 mod newcomer;
@@ -107,7 +108,9 @@ use super::memory::MemoryRole;
 use candidate::{Candidate, Ranked};
 use lag::Lag;
 use milestone::Prospect;
-use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, WorkForecast};
+use model::{
+    ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, TrialStop, WorkForecast,
+};
 use newcomer::Newcomer;
 use parallelism::Parallelism;
 pub(super) use pool::SHARPNESS;
@@ -147,6 +150,8 @@ pub(super) struct Decisions {
     pub(super) decisions: Vec<Decision>,
     /// Upper bound.
     pub(super) wait: Millis,
+    /// Trials to be stopped.
+    pub(super) stops: Vec<TrialStop>,
 }
 
 /// One container's input to a decision.
@@ -190,9 +195,8 @@ pub(super) fn decide(
     sweeps: &mut Sweeps,
     settings: &PolicySettings,
 ) -> Decisions {
-    if settings.sweeps {
-        sweeps.standings(node).into_iter().for_each(|(index, standing)| entries[index].standing = Some(standing));
-    }
+    let (standings, stops) = if settings.sweeps { sweeps.standings(node) } else { Default::default() };
+    standings.into_iter().for_each(|(index, standing)| entries[index].standing = Some(standing));
     let users = Users::of(node, settings);
     let contests: Vec<Contest<'_>> =
         domains.iter().map(|domain| Contest::new(node, domain, &users, entries, settings)).collect();
@@ -215,7 +219,7 @@ pub(super) fn decide(
             contest.decide(member, &node.containers[index], &entries[index], &mut decisions[index]);
         }
     }
-    Decisions { decisions, wait }
+    Decisions { decisions, wait, stops }
 }
 
 /// Records the cores that each container may use until the next tick; in a control period these differ from the decision.

@@ -7,17 +7,20 @@
 //! 2. trials that have not reached the first rung, equally;
 //! 3. all others, on the highest rung first, the better one first.
 //!
-//! Nobody is stopped: every trial keeps the floor, and when the best ones are complete the next ones go on. A trial that was behind and is
-//! now as good as the promoted ones had been at its progress counts as promoted again: a warm-up, or a drop of the learning rate, is late
-//! and not bad.
+//! Nobody is stopped, unless a label asks for it ([`super::group_stop`]): every trial keeps the floor, and when the best ones are complete
+//! the next ones go on. A trial that was behind and is now as good as the promoted ones had been at its progress counts as promoted again:
+//! a warm-up, or a drop of the learning rate, is late and not bad.
 //!
 //! Trials that end stay on their rungs, so that a trial that starts later is compared with them too. A trial without a metric, or with
 //! another metric or another length than the others, is a single job.
 
 use super::candidate::Candidate;
+use super::group_stop::{Case, Verdicts};
 use super::milestone::Milestone;
 use super::standing::{Place, Standing};
-use model::{ContainerId, ContainerObservation, Direction, Millis, NodeObservation, RunState, TrialStanding};
+use model::{
+    ContainerId, ContainerObservation, Direction, Millis, NodeObservation, RunState, Trial, TrialStanding, TrialStop,
+};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -62,13 +65,15 @@ struct Sweep {
     rungs: Vec<f64>,
     /// For each trial, also of those that ended: what it had achieved at each rung, larger = better.
     scores: BTreeMap<ContainerId, Vec<Option<f64>>>,
+    #[serde(default)]
+    verdicts: Verdicts,
     /// When a trial of it was last observed.
     at: Millis,
 }
 
 impl Sweeps {
-    /// Records what each trial has achieved, and returns how it stands in its sweep, with its index in the observation.
-    pub(super) fn standings(&mut self, node: &NodeObservation) -> Vec<(usize, Standing)> {
+    /// Records what each trial has achieved. Returns how it stands in its sweep, with its index in the observation, and the trials to be stopped.
+    pub(super) fn standings(&mut self, node: &NodeObservation) -> (Vec<(usize, Standing)>, Vec<TrialStop>) {
         let mut groups: BTreeMap<String, Vec<(usize, Contender<'_>)>> = BTreeMap::new();
         for (index, container) in node.containers.iter().enumerate() {
             if let Some((in_common, contender)) = Contender::of(container) {
@@ -76,16 +81,18 @@ impl Sweeps {
             }
         }
         self.0.retain(|in_common, sweep| groups.contains_key(in_common) || node.now.since(sweep.at) < KEPT_FOR);
-        let mut standings = Vec::new();
+        let (mut standings, mut stops) = (Vec::new(), Vec::new());
         for (number, (in_common, trials)) in groups.into_iter().enumerate() {
             let Some(sweep) = self.sweep(in_common, &trials) else { continue };
             sweep.at = node.now;
             trials.iter().for_each(|(_, trial)| sweep.record(trial));
             if sweep.scores.len() >= TRIALS_AT_LEAST && !sweep.rungs.is_empty() {
-                standings.extend(sweep.order(number, &trials));
+                let order = sweep.order(number, &trials);
+                stops.extend(sweep.stops(node, &trials, &order));
+                standings.extend(order);
             }
         }
-        standings
+        (standings, stops)
     }
 
     /// The sweep of these trials; `None` while its rungs are unknown.
@@ -103,7 +110,7 @@ impl Sweeps {
 /// A container that can be compared with others of its group.
 struct Contender<'a> {
     container: &'a ContainerObservation,
-    curve: &'a [(f64, f64)],
+    trial: &'a Trial,
     direction: Direction,
     units: f64,
     total: Option<f64>,
@@ -123,12 +130,18 @@ impl<'a> Contender<'a> {
         let end = total.map_or(String::new(), |total| format!("{total:.0}"));
         let user = container.user.as_deref().unwrap_or_default();
         let in_common = format!("{} {user} {:?} {direction:?} {end} {metric}", trial.group, progress.unit);
-        Some((in_common, Contender { container, curve: &trial.curve, direction, units: progress.current, total }))
+        Some((in_common, Contender { container, trial, direction, units: progress.current, total }))
+    }
+
+    /// The other container as a trial of the same group and user that cannot be compared, perhaps only not yet.
+    fn incomparable<'b>(&self, other: &'b ContainerObservation) -> Option<&'b Trial> {
+        let trial = other.trial.as_ref().filter(|trial| trial.group == self.trial.group)?;
+        (other.user == self.container.user && Contender::of(other).is_none()).then_some(trial)
     }
 
     /// Where to compare trials first if nobody knows how long they will be.
     fn first_rung(&self) -> Option<f64> {
-        let (units, _) = self.curve.get(EVALUATIONS_TO_THE_FIRST_RUNG - 1)?;
+        let (units, _) = self.trial.curve.get(EVALUATIONS_TO_THE_FIRST_RUNG - 1)?;
         (units.is_finite() && *units > 0.0).then_some(*units)
     }
 
@@ -146,10 +159,10 @@ impl<'a> Contender<'a> {
 
     /// What it had achieved at this progress, larger = better; between two evaluations, on the line between them.
     fn score_at(&self, units: f64) -> Option<f64> {
-        let after = self.curve.partition_point(|(x, _)| *x < units);
-        let &(x1, y1) = self.curve.get(after)?;
+        let after = self.trial.curve.partition_point(|(x, _)| *x < units);
+        let &(x1, y1) = self.trial.curve.get(after)?;
         let value = if x1 > units {
-            let &(x0, y0) = self.curve.get(after.checked_sub(1)?)?;
+            let &(x0, y0) = self.trial.curve.get(after.checked_sub(1)?)?;
             y0 + (y1 - y0) * (units - x0) / (x1 - x0)
         } else {
             y1
@@ -169,11 +182,12 @@ impl Sweep {
                 (0..RUNGS_WITHOUT_END).map(|rung| first_rung * (REDUCTION as f64).powi(rung as i32)).collect()
             }
         };
-        Some(Sweep { rungs, scores: BTreeMap::new(), at: Millis(0) })
+        Some(Sweep { rungs, scores: BTreeMap::new(), verdicts: Verdicts::default(), at: Millis(0) })
     }
 
     /// Records the scores at the rungs that the trial has reached. What is recorded stays: a trial may forget the begin of its curve.
     fn record(&mut self, contender: &Contender<'_>) {
+        self.verdicts.note(contender.trial.ran_before);
         if self.scores.len() >= TRIALS_AT_MOST && !self.scores.contains_key(&contender.container.id) {
             return;
         }
@@ -204,6 +218,70 @@ impl Sweep {
         ranked.iter().map(standing).collect()
     }
 
+    /// The trials that have lost, of those whose labels ask to stop them then.
+    fn stops(
+        &mut self,
+        node: &NodeObservation,
+        trials: &[(usize, Contender<'_>)],
+        order: &[(usize, Standing)],
+    ) -> Vec<TrialStop> {
+        let Some((_, one)) = trials.iter().find(|(_, contender)| contender.trial.stop_at.is_some()) else {
+            return Vec::new();
+        };
+        let silent: Vec<_> = node.containers.iter().filter_map(|other| one.incomparable(other)).collect();
+        silent.iter().for_each(|trial| self.verdicts.note(trial.ran_before));
+        let mut stops = Vec::new();
+        for (index, contender) in trials {
+            let Some(at) = contender.trial.stop_at else { continue };
+            let Some((_, standing)) = order.iter().find(|(of, _)| of == index) else { continue };
+            if let Some(case) = self.case(trials, silent.len(), contender, standing, at)
+                && let Some(why) = self.verdicts.judge(&case, REDUCTION)
+            {
+                stops.push(TrialStop { id: contender.container.id.clone(), why });
+            }
+        }
+        stops
+    }
+
+    /// What decides about a trial at this rung, counted from 1; `None` if it has no result there.
+    fn case<'a>(
+        &self,
+        trials: &[(usize, Contender<'_>)],
+        silent: usize,
+        contender: &Contender<'a>,
+        standing: &'a Standing,
+        at: u8,
+    ) -> Option<Case<'a>> {
+        let rung = usize::from(at).checked_sub(1)?;
+        let units = *self.rungs.get(rung)?;
+        let result = |scores: &Vec<Option<f64>>| *scores.get(rung)?;
+        let recorded = self.scores.get(&contender.container.id).and_then(result)?;
+        // Another run of the container may have done better.
+        let score = contender.promise_at(units).map_or(recorded, |now| now.max(recorded));
+        let is_coming = |trial: &Contender<'_>| {
+            let rank = self.rank(trial).filter(|rank| rank.standing != TrialStanding::Behind);
+            rank.is_some() && self.scores.get(&trial.container.id).and_then(result).is_none()
+        };
+        let coming = trials.iter().filter(|(_, trial)| is_coming(trial)).count();
+        Some(Case {
+            container: contender.container,
+            standing,
+            is_behind: self.is_behind_the_promoted(contender),
+            rung: at,
+            is_on_its_way: contender.units >= units && contender.total.is_none_or(|total| contender.units < total),
+            score,
+            results: self.scores.values().filter_map(result).collect(),
+            coming: coming + silent,
+        })
+    }
+
+    /// Whether it was not among the best third at the highest rung that it has reached, and has not caught up with those since.
+    fn is_behind_the_promoted(&self, contender: &Contender<'_>) -> bool {
+        let Some(Rank { standing, reached: Some(rung), .. }) = self.rank(contender) else { return false };
+        let is_promoted = |score| self.is_among_the_best(rung, score);
+        standing != TrialStanding::Promoted && !self.has_caught_up(contender, rung, is_promoted)
+    }
+
     fn rank(&self, contender: &Contender<'_>) -> Option<Rank> {
         let scores = self.scores.get(&contender.container.id)?;
         let reached = scores.iter().rposition(Option::is_some);
@@ -212,7 +290,7 @@ impl Sweep {
         };
         let standing = if self.is_among_the_best(rung, score) {
             TrialStanding::Promoted
-        } else if self.has_caught_up(contender, rung) {
+        } else if self.has_caught_up(contender, rung, |_| true) {
             TrialStanding::CaughtUp
         } else {
             TrialStanding::Behind
@@ -227,16 +305,17 @@ impl Sweep {
         better < at_rung().count() / REDUCTION
     }
 
-    /// Whether it is now at least as good as half of those that have gone on from its rung to the next had been at its progress.
-    fn has_caught_up(&self, contender: &Contender<'_>, rung: usize) -> bool {
+    /// Whether it is now at least as good as half of those that have gone on from its rung to the next had been at its progress; `with`: only
+    /// those with such a score at the rung.
+    fn has_caught_up(&self, contender: &Contender<'_>, rung: usize, with: impl Fn(f64) -> bool) -> bool {
         let (Some(&from), Some(&to)) = (self.rungs.get(rung), self.rungs.get(rung + 1)) else { return false };
-        let Some(score) = contender.curve.last().and_then(|(units, _)| contender.promise_at(*units)) else {
+        let Some(score) = contender.trial.curve.last().and_then(|(units, _)| contender.promise_at(*units)) else {
             return false;
         };
         let part = ((contender.units - from) / (to - from)).clamp(0.0, 1.0);
         let had = |scores: &Vec<Option<f64>>| {
             let (from, to) = ((*scores.get(rung)?)?, (*scores.get(rung + 1)?)?);
-            Some(from + part * (to - from))
+            with(from).then_some(from + part * (to - from))
         };
         let others: Vec<f64> = self.scores.values().filter_map(had).collect();
         let not_better = others.iter().filter(|other| **other <= score).count();

@@ -1,25 +1,8 @@
 //! Tests of sweeps: the order of trials, and what they draw beside other jobs.
 
 use super::*;
-use crate::node::balanced::testing::{Bench, job};
-use model::{Condition, NodePlan, Reason, Share, Trial};
-
-const TOTAL: f64 = 270.0; // rungs at 10, 30 and 90 units
-
-/// A trial that has done so many units; `loss` gives the value at each unit.
-fn trial(id: &str, done: f64, loss: impl Fn(f64) -> f64) -> ContainerObservation {
-    let mut trial = job(id, done, Some(TOTAL), Some(TOTAL / 2.0 - done));
-    let steps = (0..=done as u64).map(|unit| unit as f64);
-    trial.learning.metric = Some("loss".to_owned());
-    trial.learning.direction = Some(Direction::Down);
-    trial.trial = Some(Trial { group: "sweep".into(), curve: steps.map(|unit| (unit, loss(unit))).collect() });
-    trial
-}
-
-/// A trial whose loss falls to this value.
-fn falling_to(id: &str, done: f64, last: f64) -> ContainerObservation {
-    trial(id, done, |unit| last + (1.0 - last) * (-unit / 20.0).exp())
-}
+use crate::node::balanced::testing::{Bench, TOTAL, falling_to, job, trial};
+use model::{Condition, NodePlan, Reason, Share};
 
 /// A trial that has not reached the first rung; it reports every fourth CPU-second.
 fn starting(id: &str) -> ContainerObservation {

@@ -3,8 +3,8 @@
 use crate::node::testing::{container, node};
 use crate::{Governor, check};
 use model::{
-    ClaimOrigin, ContainerObservation, CpuTime, Curve, Estimate, Millis, NodeObservation, NodePlan, Objective, Phase,
-    PolicyName, PolicySettings, Progress, ProgressUnit, Reason, Share, TotalClaim,
+    ClaimOrigin, ContainerObservation, CpuTime, Curve, Direction, Estimate, Millis, NodeObservation, NodePlan,
+    Objective, Phase, PolicyName, PolicySettings, Progress, ProgressUnit, Reason, Share, TotalClaim, Trial,
 };
 
 pub(super) const INTERVAL: Millis = Millis::from_secs(20);
@@ -30,6 +30,24 @@ pub(super) fn job(id: &str, done: f64, total: Option<f64>, to_quality: Option<f6
         units_to_quality: Some(Estimate::exactly(units)),
     });
     c
+}
+
+/// Total of trials, with rungs at 10, 30 and 90 units.
+pub(super) const TOTAL: f64 = 270.0;
+
+/// A trial that has done so many units; `loss` gives the value at each unit.
+pub(super) fn trial(id: &str, done: f64, loss: impl Fn(f64) -> f64) -> ContainerObservation {
+    let mut trial = job(id, done, Some(TOTAL), Some(TOTAL / 2.0 - done));
+    let steps = (0..=done as u64).map(|unit| unit as f64);
+    trial.learning.metric = Some("loss".to_owned());
+    trial.learning.direction = Some(Direction::Down);
+    trial.trial = Some(Trial::new("sweep".into(), steps.map(|unit| (unit, loss(unit))).collect()));
+    trial
+}
+
+/// A trial whose loss falls to this value.
+pub(super) fn falling_to(id: &str, done: f64, last: f64) -> ContainerObservation {
+    trial(id, done, |unit| last + (1.0 - last) * (-unit / 20.0).exp())
 }
 
 /// A job that has used so many CPU-seconds and printed nothing, but whose command states its number of epochs.
