@@ -340,7 +340,7 @@ mod tests {
             pair("FLOWCON_CONFIG", "ignored"),
         ];
         let flags = vec![("socket".to_owned(), "/from/flag".to_owned(), "--socket".to_owned())];
-        let settings = load(&Sources { file, must_exist: true, environment, flags }).unwrap();
+        let settings = load(&Sources { file, must_exist: true, environment, flags, ..Sources::default() }).unwrap();
         assert_eq!(settings.policy.policy, PolicyName::Flowcon);
         assert_eq!(settings.policy.interval, Millis::from_secs(13));
         assert_eq!(settings.policy.floor.fraction(), 0.4);

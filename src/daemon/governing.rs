@@ -26,7 +26,7 @@ use api::{Command, RecordingRequest, Request};
 use config::{ConfigError, EngineChoice, Settings};
 use docker::{Engine, EngineInfo};
 use limits::machine::{self, At, Intervals, Machine, Memory, RequestId};
-use model::{ContainerId, EventKind, Millis, NodePlan, NoticeLevel, PolicySettings, Refusal};
+use model::{ContainerId, EventKind, Millis, NoticeLevel, PolicySettings, Refusal};
 use policy::Governor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -346,27 +346,15 @@ impl Governing {
             job.add_notice(NoticeLevel::Warning, &text);
         }
         let changes = policy::diff(&plan, &observation);
+        let times_left = self.governor.times_left(&observation, &plan);
         self.ticks += 1;
         self.interval = plan.interval;
         self.next_tick = plan.next_tick.max(now.after(Millis(100)));
         let stops = std::mem::take(&mut plan.stops);
-        self.store_plan(plan);
+        self.store_plan(plan, times_left);
         self.handle_limits(machine::Event::Decided(changes));
         self.stop_losers(stops);
         self.publish_observed(observation);
-    }
-
-    fn store_plan(&mut self, plan: NodePlan) {
-        for decided in plan.containers {
-            let Some(job) = self.jobs.get_mut(&decided.id) else { continue };
-            let before = job.plan.as_ref().and_then(|plan| plan.list);
-            if let (Some(list), true) = (decided.list, before != decided.list) {
-                let name = job.target.name.clone();
-                let text = format!("{name}: {list:?} list, {}", decided.reason);
-                self.publisher.emit(EventKind::List, Some((decided.id.as_str(), &name)), text);
-            }
-            job.plan = Some(decided);
-        }
     }
 
     /// Between ticks: publishes a snapshot, and decides at once if there is a disturbance.

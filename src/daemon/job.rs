@@ -13,8 +13,8 @@ use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
-    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Learning, LogOrigin,
-    Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, TrainingId, Usage,
+    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Estimate, Learning,
+    LogOrigin, Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, TrainingId, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,6 +83,8 @@ pub(super) struct Job {
     /// Cores used between the last two readings.
     pub cores_used: Option<f64>,
     pub plan: Option<ContainerPlan>,
+    /// Seconds to its end as forecast with the plan, and when.
+    pub time_left: Option<(Millis, Estimate)>,
     /// Share of the last minute in which it was frozen.
     pub frozen: Option<f64>,
     /// What is known about its end.
@@ -194,6 +196,7 @@ impl Job {
             cpu_sample: None,
             cores_used: None,
             plan: None,
+            time_left: None,
             frozen: None,
             ending: Ending::default(),
             restarts: None,

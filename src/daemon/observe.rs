@@ -6,8 +6,8 @@ use super::job::{Job, Jobs};
 use limits::Ledger;
 use limits::machine::Machine;
 use model::{
-    Bytes, ContainerId, ContainerObservation, CpuTime, Health, JobStatus, LimitDrift, Millis, NodeObservation,
-    RunState, Share, WorkForecast,
+    Bytes, ContainerId, ContainerObservation, CpuTime, Estimate, Health, JobStatus, LimitDrift, Millis,
+    NodeObservation, RunState, Share, WorkForecast,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -110,13 +110,19 @@ pub(super) fn let_end(node: &mut NodeObservation, may_be_ending: impl Fn(&Contai
     }
 }
 
+/// The time left, some seconds later.
+fn passed(left: Estimate, seconds: f64) -> Estimate {
+    let later = |left: f64| (left - seconds).max(0.0);
+    Estimate { low: later(left.low), likely: later(left.likely), high: later(left.high) }
+}
+
 /// Returns the status of one job, for the snapshot.
 pub(super) fn status_of(
     job: &Job,
     drifts: Vec<LimitDrift>,
     observed: ContainerObservation,
     forecast: Option<WorkForecast>,
-    cores: f64,
+    (now, cores): (Millis, f64),
 ) -> JobStatus {
     let running = observed.state == RunState::Running;
     let used = observed.usage.cpu.map(CpuTime::as_secs_f64);
@@ -124,6 +130,7 @@ pub(super) fn status_of(
     JobStatus {
         observed,
         plan: job.plan.clone(),
+        time_left: job.time_left.map(|(at, left)| passed(left, now.since(at).as_secs_f64())),
         forecast: forecast.zip(used).map(|(forecast, used)| forecast.after(used)),
         cpu_used: job.cores_used.filter(|_| running).map(|used| Share::clamped(used / cores).fraction()),
         frozen: job.frozen,

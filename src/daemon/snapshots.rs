@@ -5,7 +5,7 @@ use super::governing::Governing;
 use super::journal::unix_ms;
 use super::observe::{let_end, observe, status_of};
 use super::subject::Subject;
-use model::{ContainerObservation, EventKind, GpuUse, Millis, NodeObservation, NodeStatus};
+use model::{ContainerObservation, Estimate, EventKind, GpuUse, Millis, NodeObservation, NodePlan, NodeStatus};
 
 impl Governing {
     /// Observes everything that the governor may know at `now`, with the holdback block. `close`: for a tick, which also reports the block.
@@ -58,6 +58,22 @@ impl Governing {
         }
     }
 
+    /// Keeps the decision about each job, and its time left for as long as the decision holds.
+    pub(super) fn store_plan(&mut self, plan: NodePlan, times_left: Vec<Option<Estimate>>) {
+        let at = plan.at;
+        for (decided, time_left) in plan.containers.into_iter().zip(times_left) {
+            let Some(job) = self.jobs.get_mut(&decided.id) else { continue };
+            let before = job.plan.as_ref().and_then(|plan| plan.list);
+            if let (Some(list), true) = (decided.list, before != decided.list) {
+                let name = job.target.name.clone();
+                let text = format!("{name}: {list:?} list, {}", decided.reason);
+                self.publisher.emit(EventKind::List, Some((decided.id.as_str(), &name)), text);
+            }
+            job.time_left = time_left.map(|left| (at, left));
+            job.plan = Some(decided);
+        }
+    }
+
     pub(super) fn publish(&mut self) {
         let observation = self.observed(node::now(), false);
         self.publish_observed(observation);
@@ -72,7 +88,7 @@ impl Governing {
             job.was_published = true;
             let forecast = governor.forecast(&observed.id);
             job.cost_per_unit = forecast.map(|forecast| forecast.per_unit).or(job.cost_per_unit);
-            Some(status_of(job, drifts, observed, forecast, cores))
+            Some(status_of(job, drifts, observed, forecast, (now, cores)))
         };
         let mut jobs: Vec<_> = containers.into_iter().filter_map(with_job).collect();
         jobs.sort_by(|a, b| (a.observed.started, &a.observed.id).cmp(&(b.observed.started, &b.observed.id)));

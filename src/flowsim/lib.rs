@@ -5,6 +5,7 @@
 
 mod cluster;
 mod deadlines;
+mod forecasts;
 mod list;
 mod options;
 mod output;
@@ -36,6 +37,8 @@ enum Command {
     Run(run::RunArguments),
     /// Compares policies for placing and moving jobs on a cluster of nodes.
     Cluster(cluster::ClusterArguments),
+    /// Compares the forecasts of the time left of each job with the ends that followed.
+    Forecasts(forecasts::ForecastsArguments),
     /// Runs a trace of jobs on a cluster of GPUs.
     Trace(trace::TraceArguments),
     /// Compares policies for jobs with deadlines on nodes that are rented by the hour.
@@ -62,6 +65,7 @@ pub fn run() -> ExitCode {
     let done = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
+        Command::Forecasts(arguments) => forecasts::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Deadlines(arguments) => deadlines::run(&arguments),
         Command::Paper(arguments) => paper::run(&arguments),

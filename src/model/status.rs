@@ -72,6 +72,8 @@ pub struct JobStatus {
     pub observed: ContainerObservation,
     /// The decision in force, once there was one.
     pub plan: Option<ContainerPlan>,
+    /// Seconds to its end, with the range in which four of five ends are, as the plan will develop; `None` = unknown.
+    pub time_left: Option<Estimate>,
     /// The work that it has left, as currently forecast by the policy.
     pub forecast: Option<WorkForecast>,
     /// Fraction of the node's CPU used over the last few seconds, 0 ..= 1.

@@ -5,9 +5,10 @@ use super::node::{Keep, simulate};
 use super::scenario::Scenario;
 use super::variant::{Decider, Variant};
 use policy::Governor;
+use serde::Serialize;
 
 /// How right the forecasts of a scenario were.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Accuracy {
     /// Number of forecasts: one for each job and tick.
     pub forecasts: usize,

@@ -208,6 +208,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
     JobStatus {
         observed,
         plan: None,
+        time_left: None,
         forecast: None,
         cpu_used: Some(0.45),
         frozen: None,

@@ -110,12 +110,13 @@ pub struct Progress {
     pub fraction: Option<f64>,
     /// Recent units per second.
     pub units_per_s: Option<f64>,
-    /// Seconds to completion at the current rate.
+    /// Seconds to completion, with the range in which four of five ends are, as the plan for all jobs will develop; for jobs with a GPU, at
+    /// the current rate.
     pub remaining_s: Option<Estimate>,
 }
 
 impl Progress {
-    pub(super) fn of(learning: &Learning) -> Option<Progress> {
+    pub(super) fn of(learning: &Learning, time_left: Option<model::Estimate>) -> Option<Progress> {
         let progress = learning.progress.as_ref()?;
         let total = finite_option(progress.total).filter(|total| *total > 0.0);
         let rate = finite_option(learning.units_per_second).filter(|rate| *rate > 0.0);
@@ -126,10 +127,12 @@ impl Progress {
             claimed_total: learning.claim.as_ref().and_then(|claim| finite(claim.total)),
             fraction: total.and_then(|total| finite(progress.current / total)).map(|fraction| fraction.clamp(0.0, 1.0)),
             units_per_s: rate,
-            remaining_s: learning
-                .units_to_completion
-                .zip(rate)
-                .and_then(|(units, rate)| Estimate::of(units, 1.0 / rate)),
+            remaining_s: match time_left {
+                Some(left) => Estimate::of(left, 1.0),
+                None => {
+                    learning.units_to_completion.zip(rate).and_then(|(units, rate)| Estimate::of(units, 1.0 / rate))
+                }
+            },
         })
     }
 }

@@ -68,7 +68,13 @@ fn work_left(container: &Container, cores: Option<f64>) -> Option<Estimate> {
     if let Some(forecast) = &container.work_left_cpu_s {
         return Some(estimate(forecast, 1.0));
     }
-    Some(estimate(container.progress.as_ref()?.remaining_s.as_ref()?, cores?))
+    let progress = container.progress.as_ref()?;
+    let by_rate = || Some((progress.total? - progress.current?) / progress.units_per_s.filter(|rate| *rate > 0.0)?);
+    let left = match by_rate() {
+        Some(seconds) => wire::Estimate { low: seconds, likely: seconds, high: Some(seconds) },
+        None => *progress.remaining_s.as_ref()?,
+    };
+    Some(estimate(&left, cores?))
 }
 
 fn estimate(left: &wire::Estimate, scale: f64) -> Estimate {
