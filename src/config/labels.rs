@@ -2,6 +2,7 @@
 //! untrusted.
 
 use super::load::nearest;
+use super::notify::names;
 use super::value::{WEIGHTS, bytes, user_name};
 use model::time::duration;
 use model::{Bounds, Direction, Directives, Group, InvalidPattern, Millis, Pattern, ProgressUnit, Share};
@@ -55,6 +56,11 @@ pub const LABELS: &[Label] = &[
         name: "group",
         example: "lr-sweep",
         help: "the sweep of which it is a trial, or none; by default, that of the jobs with the same image and command, numbers aside",
+    },
+    Label {
+        name: "notify",
+        example: "ops,alice",
+        help: "who gets messages about it: names of targets of the configuration, separated by commas, or none",
     },
     Label { name: "memory-floor", example: "2g", help: "under policy flowcon: never squeeze its memory below this" },
 ];
@@ -201,6 +207,7 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
         }
         "group" if value.trim() == "none" => parsed.group = Group::Single,
         "group" => parsed.group = Group::Named(word(value)?),
+        "notify" => parsed.notify = Some(names(value)?),
         "memory-floor" => parsed.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
         _ => {
             let meant = nearest(name, LABELS.iter().map(|label| label.name));
@@ -312,6 +319,7 @@ mod tests {
             ("flowcon.direction", "sideways"),
             ("flowcon.wieght", "2"),
             ("flowcon.user", "-"),
+            ("flowcon.notify", "https://ntfy.example/x"),
         ]);
         assert_eq!(parsed, Directives::default());
         assert_eq!(problems.len(), 8, "{problems:#?}");

@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 8] = [
+pub(super) const STEPS: [&str; 9] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -124,6 +124,10 @@ pub(super) const STEPS: [&str; 8] = [
     ALTER TABLE fresh ADD COLUMN growth_memory INTEGER;
     ALTER TABLE fresh ADD COLUMN growth_block INTEGER;
     ALTER TABLE fresh ADD COLUMN growth_network INTEGER;
+",
+    "
+    -- What a message about the event says, JSON; NULL = nobody wants one.
+    ALTER TABLE event ADD COLUMN alert TEXT;
 ",
 ];
 
