@@ -41,6 +41,9 @@ const AFTER_HELP: &str = "\
 /// Reads the configuration again.
 type Reread = Box<dyn Fn() -> Result<Settings, Vec<ConfigError>>>;
 
+/// Takes the name of a target, and what came of a test.
+type Report<'a> = &'a mut dyn FnMut(&str, Result<(), String>);
+
 /// The command line, for the manual.
 pub fn command() -> clap::Command {
     Arguments::command()
@@ -50,14 +53,14 @@ pub fn command() -> clap::Command {
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     serve: fn(Settings, &Path, &Reread) -> Result<(), String>,
-    test: fn(&Settings, Option<&str>, &mut dyn FnMut(&str, Result<(), String>)) -> Result<(), String>,
+    test: fn(&Settings, Option<&str>, Report<'_>) -> Result<(), String>,
 ) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(rejection) => return exit::rejected(PROGRAM, &rejection),
     };
     let (file, socket) = (arguments.config, arguments.socket);
-    let reread = move || {
+    let reread = move || -> Result<Settings, Vec<ConfigError>> {
         let settings = load(file.as_deref())?;
         Ok(Settings { socket: socket.clone().unwrap_or(settings.socket), ..settings })
     };
