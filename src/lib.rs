@@ -58,8 +58,8 @@
 //! ```
 
 pub use {
-    api, chart, cli, config, coordinator, daemon, environment, flowsim, health, lab, limits, model, notify, policy, sim, term,
-    traininglog,
+    api, chart, cli, config, coordinator, daemon, environment, flowsim, health, lab, limits, model, notify, policy,
+    sim, term, traininglog,
 };
 
 /// Access to the operating system and its services, one crate per concern.

@@ -164,11 +164,7 @@ fn apply(settings: &mut Settings, entry: &Entry) -> Result<(), ConfigError> {
         let suggestion = suggestion(&entry.key);
         return Err(ConfigError::UnknownKey { origin: entry.origin.clone(), key: entry.key.clone(), suggestion });
     };
-    set.map_err(|expected| ConfigError::BadValue {
-        origin: entry.origin.clone(),
-        key: entry.key.clone(),
-        expected,
-    })
+    set.map_err(|expected| ConfigError::BadValue { origin: entry.origin.clone(), key: entry.key.clone(), expected })
 }
 
 /// Drops the targets of messages that lack something. A target with another mistake may only lack what that mistake was about.

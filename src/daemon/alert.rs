@@ -10,7 +10,8 @@ impl Job {
     pub(super) fn assign(&mut self, settings: &Settings) {
         self.owner.assign(&self.directives, &settings.users);
         let named = self.directives.notify.iter().flatten();
-        let unknown: Vec<&str> = named.map(String::as_str).filter(|name| !settings.notify.contains_key(*name)).collect();
+        let unknown: Vec<&str> =
+            named.map(String::as_str).filter(|name| !settings.notify.contains_key(*name)).collect();
         let problem = (!unknown.is_empty()).then(|| {
             let known: Vec<&str> = settings.notify.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "none is configured".to_owned() } else { known.join(", ") };

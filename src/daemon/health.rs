@@ -3,7 +3,10 @@
 use super::governing::Governing;
 use super::job::Job;
 use ::health::Prospects;
-use model::{Activity, Alert, AlertKind, ContainerObservation, EventKind, Evidence, Health, Millis, NodeObservation, WorkForecast};
+use model::{
+    Activity, Alert, AlertKind, ContainerObservation, EventKind, Evidence, Health, Millis, NodeObservation,
+    WorkForecast,
+};
 
 impl Governing {
     /// Judges each job, and emits an event for each trouble that began or ended.

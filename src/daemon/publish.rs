@@ -150,13 +150,7 @@ impl Publisher {
         self.emit_with(kind, Some((id.as_str(), name)), text, Some(Box::new(alert)));
     }
 
-    fn emit_with(
-        &mut self,
-        kind: EventKind,
-        about: Option<(&str, &str)>,
-        text: String,
-        alert: Option<Box<Alert>>,
-    ) {
+    fn emit_with(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String, alert: Option<Box<Alert>>) {
         let (id, name) = about.unzip();
         match kind {
             EventKind::Notice => tracing::warn!(container = id, name, "{text}"),

@@ -56,7 +56,10 @@ impl Outbox {
             return tracing::warn!(target = target, "a message was left out: {WAITING_AT_MOST} wait already");
         }
         if let Err(error) = self.spool.put(target, &name, &message) {
-            tracing::warn!(target = target, "a message is kept in memory only, because the spool cannot be written: {error}");
+            tracing::warn!(
+                target = target,
+                "a message is kept in memory only, because the spool cannot be written: {error}"
+            );
         }
         waiting.push((name, message));
         waiting.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -126,7 +129,11 @@ impl Outbox {
             tracing::warn!(target = target, failures, "not delivered, next attempt in {seconds} s: {error}");
         }
         if !given_up.is_empty() {
-            tracing::error!(target = target, messages = given_up.len(), "given up and moved to the folder `failed`: {error}");
+            tracing::error!(
+                target = target,
+                messages = given_up.len(),
+                "given up and moved to the folder `failed`: {error}"
+            );
         }
         for name in &given_up {
             if let Err(why) = self.spool.set_aside(target, name) {

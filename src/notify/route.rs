@@ -204,7 +204,8 @@ mod tests {
         assert_eq!(kinds(TargetSettings { done_after: None, ..TargetSettings::default() }, &[long]), []);
         let done = TargetSettings { done_after: Some(Millis(0)), ..TargetSettings::default() };
         assert_eq!(kinds(done, &[with("stopped", |alert| alert.ran_s = Some(0))]), [AlertKind::Stopped]);
-        for kind in ["failed", "killed-for-memory", "killed", "nan", "diverging", "stalled", "late", "short-of-memory"] {
+        for kind in ["failed", "killed-for-memory", "killed", "nan", "diverging", "stalled", "late", "short-of-memory"]
+        {
             assert_eq!(kinds(TargetSettings::default(), &[event(kind, 0)]).len(), 1, "{kind}");
         }
         let plain = Event { alert: None, ..event("nan", 0) };

@@ -49,7 +49,9 @@ impl Spool {
         fs::create_dir_all(&folder)?;
         gone(fs::rename(self.waiting(target).join(name), folder.join(name)))?;
         let kept = names(&folder)?;
-        kept.iter().take(kept.len().saturating_sub(FAILED_AT_MOST)).try_for_each(|old| fs::remove_file(folder.join(old)))
+        kept.iter()
+            .take(kept.len().saturating_sub(FAILED_AT_MOST))
+            .try_for_each(|old| fs::remove_file(folder.join(old)))
     }
 
     /// Reads the messages that wait for a target, oldest first. What is no message is set aside.

@@ -18,7 +18,8 @@ const SOON: Duration = Duration::from_secs(40);
 const A_SILENCE: Duration = Duration::from_secs(120);
 /// A message waits ten seconds for others about the same job.
 const LATER: Duration = Duration::from_secs(14);
-const ENDS: &str = r#"events = ["failed", "ended", "killed-for-memory", "nan", "diverging", "stalled", "late", "node"]"#;
+const ENDS: &str =
+    r#"events = ["failed", "ended", "killed-for-memory", "nan", "diverging", "stalled", "late", "node"]"#;
 
 /// A request as an HTTP server got it.
 #[derive(Clone)]
@@ -288,18 +289,18 @@ fn nothing_is_lost_or_repeated_when_either_process_is_killed_and_the_server_is_d
     let mut daemon = Daemon::start_configured("off", &["policy.interval=1s"], &config);
     let notify = Notify::start(&daemon);
     Notify::wait_until_connected(&daemon, 1);
-    let _nan = training(&daemon, "exploded", &[], "value=nan");
-    daemon.wait_for_job("exploded", "is NaN", SOON, |job| job["health"]["condition"] == "nan");
+    let _nan = training(&daemon, "kept-nan", &[], "value=nan");
+    daemon.wait_for_job("kept-nan", "is NaN", SOON, |job| job["health"]["condition"] == "nan");
     eventually("it is in the spool", SOON, || {
         fs::read_dir(Notify::state(&daemon).join("spool/to-hook")).ok()?.next().map(drop)
     });
     notify.kill();
-    let _crashed = failing(&daemon, "crashed", &[]);
-    let probe = || daemon.stdout_of(&["history", "--events"]).contains("crashed ended").then_some(());
+    let _crashed = failing(&daemon, "kept-crashed", &[]);
+    let probe = || daemon.stdout_of(&["history", "--events"]).contains("kept-crashed ended").then_some(());
     eventually("the history has it", SOON, probe);
     daemon.end("KILL");
     daemon.boot();
-    daemon.wait_for_job("exploded", "is NaN", SOON, |job| job["health"]["condition"] == "nan");
+    daemon.wait_for_job("kept-nan", "is NaN", SOON, |job| job["health"]["condition"] == "nan");
 
     let notify = Notify::start(&daemon);
     eventually("attempts fail", SOON, || (!server.posts("/hook").is_empty()).then_some(()));
@@ -307,11 +308,11 @@ fn nothing_is_lost_or_repeated_when_either_process_is_killed_and_the_server_is_d
     server.set("/hook", 200);
     server.clear();
     let _notify = Notify::start(&daemon);
-    wait_for(&daemon, &server, "/hook", &["crashed failed", "exploded nan"], SOON);
+    wait_for(&daemon, &server, "/hook", &["kept-crashed failed", "kept-nan nan"], SOON);
     daemon.end("KILL");
     daemon.boot();
-    let _late = failing(&daemon, "crashed-later", &[]);
-    let all = ["crashed failed", "crashed-later failed", "exploded nan"];
+    let _late = failing(&daemon, "kept-later", &[]);
+    let all = ["kept-crashed failed", "kept-later failed", "kept-nan nan"];
     wait_for(&daemon, &server, "/hook", &all, SOON);
     sleep(LATER);
     assert_eq!(server.messages("/hook"), all, "each once");
@@ -351,14 +352,14 @@ fn what_is_too_much_comes_in_one_digest_and_what_a_server_refuses_is_given_up() 
     let page = daemon.stdout_of(&["explain", "mistaken"]);
     let warning = "label flowcon.notify ignored for hok: there is no such target of messages (targets: gone, hook)";
     assert!(unwrapped(&page).contains(warning), "{page}");
-    let _jobs: Vec<Job> = (1..=4).map(|n| failing(&daemon, &format!("crashed-{n}"), &[])).collect();
+    let _jobs: Vec<Job> = (1..=4).map(|n| failing(&daemon, &format!("too-many-{n}"), &[])).collect();
     let mut refused = Command::new(env!("CARGO_BIN_EXE_flowctl"));
     refused.arg("--socket").arg(daemon.socket()).args(["run", "--notify", "gone", "--name", "refused", "--"]);
     let _refused = Job::spawn({
         refused.args(["sh", "-c", "sleep 5; exit 3"]);
         refused
     });
-    let all: Vec<String> = (1..=4).map(|n| format!("crashed-{n} failed")).collect();
+    let all: Vec<String> = (1..=4).map(|n| format!("too-many-{n} failed")).collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     wait_for(&daemon, &server, "/hook", &all, SOON);
     let posts = server.posts("/hook");

@@ -98,7 +98,13 @@ pub(crate) fn write_manual(args: &ManualArgs, flowctl: Command, flowsim: Command
 
 /// The command lines of all programs, each with its section of the manual.
 fn programs(flowctl: Command, flowsim: Command) -> Vec<(Command, &'static str)> {
-    vec![(flowctl, "1"), (flowsim, "1"), (flowcond::command(), "8"), (flowcoord::command(), "8"), (notify::command(), "8")]
+    vec![
+        (flowctl, "1"),
+        (flowsim, "1"),
+        (flowcond::command(), "8"),
+        (flowcoord::command(), "8"),
+        (notify::command(), "8"),
+    ]
 }
 
 /// The topic with this name, or, unless it is a command, the only one that begins with it in singular: `label`, `limit`, `ops`.
