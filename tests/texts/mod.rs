@@ -103,7 +103,7 @@ fn helps() -> Vec<String> {
             let of_command = name.split_once('-').filter(|_| !binaries.join(&name).exists());
             let (program, verb) = of_command.map_or((name.as_str(), None), |(p, verb)| (p, Some(verb)));
             let verb = verb.map(|name| match name.split_once('-') {
-                Some((first @ ("config" | "cluster"), second)) => vec![first, second],
+                Some((first @ ("config" | "cluster" | "notify"), second)) => vec![first, second],
                 _ => vec![name],
             });
             let arguments = [verb.unwrap_or_default(), vec!["--help"]].concat();
