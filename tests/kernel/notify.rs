@@ -101,7 +101,8 @@ impl Http {
         let of = |message: &Value| {
             let word = |key: &str| message[key].as_str().unwrap_or("-").to_owned();
             // It is unknown if the cgroup of a command is seen empty before `flowctl` reports its end, as on a busy machine.
-            format!("{} {}", word("job"), word("kind").replace("ended", "failed"))
+            let job = word("job").replace(&full(""), "");
+            format!("{job} {}", word("kind").replace("ended", "failed"))
         };
         let mut all: Vec<String> =
             posts.iter().flat_map(|post| post.body["messages"].as_array().unwrap().iter().map(of)).collect();
@@ -187,21 +188,26 @@ impl Drop for Notify {
     }
 }
 
+/// The name of a job, of which no other run of this test has one.
+fn full(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
 /// Prints an epoch five times a second, with a loss that falls; from epoch 21 on it prints what `$AFTER` computes, or does it.
 fn training(daemon: &Daemon, name: &str, labels: &[&str], after: &str) -> Job {
     let script = format!(
         "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); value=0.$((90000-i*100)); [ $i -le 20 ] || {{ {after}; }}; \
          echo \"epoch $i/100000 loss: $value\"; sleep 0.2; done"
     );
-    Job::start(daemon, name, labels, &["sh", "-c", &script])
+    Job::start(daemon, &full(name), labels, &["sh", "-c", &script])
 }
 
 /// A command that fails once it is governed.
 fn failing(daemon: &Daemon, name: &str, labels: &[&str]) -> Job {
     let go = daemon.config().with_file_name(format!("go-{name}"));
     let script = format!("until [ -e {} ]; do sleep 0.05; done; exit 3", go.display());
-    let job = Job::start(daemon, name, labels, &["sh", "-c", &script]);
-    daemon.wait_for_job(name, "is governed", SOON, |_| true);
+    let job = Job::start(daemon, &full(name), labels, &["sh", "-c", &script]);
+    daemon.wait_for_job(&full(name), "is governed", SOON, |_| true);
     fs::write(go, "").unwrap();
     job
 }
@@ -240,7 +246,7 @@ fn each_trouble_reaches_each_kind_of_target_once_and_nothing_is_told_about_a_hea
     let notify = Notify::start(&daemon);
     Notify::wait_until_connected(&daemon, 1);
 
-    let mut healthy = training(&daemon, "healthy", &[], "[ ! -e /proc/self/none ] || :");
+    let mut healthy = training(&daemon, "healthy", &[], ":");
     let _nan = training(&daemon, "exploded", &[], "value=nan");
     let _diverging = training(&daemon, "diverging", &[], "value=$((i*1000))");
     let _late = training(&daemon, "late", &["flowcon.deadline=5s"], ":");
@@ -265,13 +271,17 @@ fn each_trouble_reaches_each_kind_of_target_once_and_nothing_is_told_about_a_hea
     // ntfy gets JSON at the address of its server.
     let (chat, phone) = (texts(server.posts("/chat"), "text"), texts(server.posts("/"), "title"));
     assert!(server.posts("/").iter().all(|post| post.body["topic"] == "topic"));
-    let title = "exploded: NaN since epoch 21";
+    let title = &format!("{}: NaN since epoch 21", full("exploded"));
     for name in ["crashed", "diverging", "exploded", "hung", "late"] {
-        let begins = |text: &str, before: &str| text.contains(&format!("{before}{name}: "));
+        let begins = |text: &str, before: &str| text.contains(&format!("{before}{}: ", full(name)));
         assert_eq!(chat.iter().filter(|text| begins(text, "*")).count(), 1, "{name}: {chat:#?}");
         assert_eq!(phone.iter().filter(|text| begins(text, "")).count(), 1, "{name}: {phone:#?}");
         assert_eq!(mails.iter().filter(|text| begins(text, "Subject: ")).count(), 1, "{name}: {mails:#?}");
-        assert_eq!(program.lines().filter(|line| line.starts_with(&format!("{name}: "))).count(), 1, "{program}");
+        assert_eq!(
+            program.lines().filter(|line| line.starts_with(&format!("{}: ", full(name)))).count(),
+            1,
+            "{program}"
+        );
     }
     assert!(chat.iter().any(|text| text.contains(title) && text.contains("gradient clipping")), "{chat:#?}");
     assert!(mails.iter().any(|mail| mail.contains(title) && mail.contains("To: alice@test.example")), "{mails:#?}");
@@ -290,17 +300,19 @@ fn nothing_is_lost_or_repeated_when_either_process_is_killed_and_the_server_is_d
     let notify = Notify::start(&daemon);
     Notify::wait_until_connected(&daemon, 1);
     let _nan = training(&daemon, "kept-nan", &[], "value=nan");
-    daemon.wait_for_job("kept-nan", "is NaN", SOON, |job| job["health"]["condition"] == "nan");
+    daemon.wait_for_job(&full("kept-nan"), "is NaN", SOON, |job| job["health"]["condition"] == "nan");
     eventually("it is in the spool", SOON, || {
         fs::read_dir(Notify::state(&daemon).join("spool/to-hook")).ok()?.next().map(drop)
     });
     notify.kill();
     let _crashed = failing(&daemon, "kept-crashed", &[]);
-    let probe = || daemon.stdout_of(&["history", "--events"]).contains("kept-crashed ended").then_some(());
+    let probe = || {
+        daemon.stdout_of(&["history", "--events"]).contains(&format!("{} ended", full("kept-crashed"))).then_some(())
+    };
     eventually("the history has it", SOON, probe);
     daemon.end("KILL");
     daemon.boot();
-    daemon.wait_for_job("kept-nan", "is NaN", SOON, |job| job["health"]["condition"] == "nan");
+    daemon.wait_for_job(&full("kept-nan"), "is NaN", SOON, |job| job["health"]["condition"] == "nan");
 
     let notify = Notify::start(&daemon);
     eventually("attempts fail", SOON, || (!server.posts("/hook").is_empty()).then_some(()));
@@ -347,14 +359,14 @@ fn what_is_too_much_comes_in_one_digest_and_what_a_server_refuses_is_given_up() 
 
     let _notify = Notify::start(&daemon);
     Notify::wait_until_connected(&daemon, 1);
-    let _wrong = Job::start(&daemon, "mistaken", &["flowcon.notify=hok"], &["sleep", "1000"]);
-    daemon.wait_for_job("mistaken", "is governed", SOON, |_| true);
-    let page = daemon.stdout_of(&["explain", "mistaken"]);
+    let _wrong = Job::start(&daemon, &full("mistaken"), &["flowcon.notify=hok"], &["sleep", "1000"]);
+    daemon.wait_for_job(&full("mistaken"), "is governed", SOON, |_| true);
+    let page = daemon.stdout_of(&["explain", &full("mistaken")]);
     let warning = "label flowcon.notify ignored for hok: there is no such target of messages (targets: gone, hook)";
     assert!(unwrapped(&page).contains(warning), "{page}");
     let _jobs: Vec<Job> = (1..=4).map(|n| failing(&daemon, &format!("too-many-{n}"), &[])).collect();
     let mut refused = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-    refused.arg("--socket").arg(daemon.socket()).args(["run", "--notify", "gone", "--name", "refused", "--"]);
+    refused.arg("--socket").arg(daemon.socket()).args(["run", "--notify", "gone", "--name", &full("refused"), "--"]);
     let _refused = Job::spawn({
         refused.args(["sh", "-c", "sleep 5; exit 3"]);
         refused

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Words in backticks that are values, names or other programs.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
     "auto",
     "balanced",
     "config check",
@@ -23,6 +23,7 @@ const WORDS: [&str; 18] = [
     "node.cores",
     "node.memory",
     "node.speed",
+    "none",
     "run",
     "top",
     "total",
