@@ -365,12 +365,8 @@ fn what_is_too_much_comes_in_one_digest_and_what_a_server_refuses_is_given_up() 
     let warning = "label flowcon.notify ignored for hok: there is no such target of messages (targets: gone, hook)";
     assert!(unwrapped(&page).contains(warning), "{page}");
     let _jobs: Vec<Job> = (1..=4).map(|n| failing(&daemon, &format!("too-many-{n}"), &[])).collect();
-    let mut refused = Command::new(env!("CARGO_BIN_EXE_flowctl"));
-    refused.arg("--socket").arg(daemon.socket()).args(["run", "--notify", "gone", "--name", &full("refused"), "--"]);
-    let _refused = Job::spawn({
-        refused.args(["sh", "-c", "sleep 5; exit 3"]);
-        refused
-    });
+    let refused = ["run", "-d", "--notify", "gone", "--name", &full("refused"), "--", "sh", "-c", "sleep 5; exit 3"];
+    assert_eq!(daemon.stdout_of(&refused).trim(), full("refused"));
     let all: Vec<String> = (1..=4).map(|n| format!("too-many-{n} failed")).collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     wait_for(&daemon, &server, "/hook", &all, SOON);
