@@ -6,6 +6,7 @@
 //! ```text
 //! traininglog  ←  model  ←  policy, health, limits, config  ←  daemon, coordinator, sim
 //!                 model  ←  host/*, api, chart, term        ←  daemon, coordinator, lab, cli        programs → one run() each
+//! config, api  ←  notify
 //! sim  ←  research/*  ←  flowsim
 //! ```
 //!
@@ -24,6 +25,7 @@
 //! | [`scope`](host::scope), [`gpu`](host::gpu), [`node`](host::node) | commands without a container; GPUs; the machine, its clock and users |
 //! | [`api`] | wire types, the server on a Unix socket, its client |
 //! | [`daemon`] | `flowcond`: a loop that observes, passes events to the state machine of limits, and carries out its effects; the history |
+//! | [`notify`] | `flowcon-notify`: sends messages about jobs. The only crate with clients for networks; the other programs do not link it |
 //! | [`coordinator`] | `flowcoord`: places and moves jobs on a Docker Swarm; built like the daemon |
 //! | [`sim`] | nodes and clusters on virtual time, governed by the same policy code |
 //! | [`lab`] | real trainings; `demo` and `bench`, which compare policies on them |
@@ -56,8 +58,8 @@
 //! ```
 
 pub use {
-    api, chart, cli, config, coordinator, daemon, environment, flowsim, health, lab, limits, model, policy, sim, term,
-    traininglog,
+    api, chart, cli, config, coordinator, daemon, environment, flowsim, health, lab, limits, model, notify, policy,
+    sim, term, traininglog,
 };
 
 /// Access to the operating system and its services, one crate per concern.

@@ -40,6 +40,7 @@ mod tests {
             container: name.map(|_| "4f2a9c01d3e7".to_owned()),
             name: name.map(str::to_owned),
             text: text.to_owned(),
+            alert: None,
         };
         let line = event_line(&event, &Look { columns: Some(80), color: false });
         line.split_once("ended    ").expect("the kind").1.trim_end().to_owned()

@@ -168,6 +168,7 @@ mod tests {
             container: None,
             name: Some("a\nb".to_owned()),
             text: "x\u{1b}[2J\ny".to_owned(),
+            alert: None,
         };
         let shown = line(&StreamMessage::Event(event), &Look { columns: Some(80), color: false });
         assert_eq!(shown, "2023-11-14 22:13:20 list     ab: x[2Jy\n");

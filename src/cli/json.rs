@@ -26,6 +26,9 @@ fn other_output(verb: &Verb) -> Option<(&'static str, &'static str)> {
             "metrics are text in the format of Prometheus",
             "`flowctl status -o json` prints the numbers of the jobs",
         )),
+        Verb::Notify(_) => {
+            Some(("the result of a test is text", "omit -o json; the exit code is 0 if every message was delivered"))
+        }
         Verb::Run(_) => Some(("`run` prints what its command prints", "`flowctl ps -o json` describes the job")),
         Verb::Logs(args) if args.prints_text() => {
             Some(("a log is printed as it is", "without -f and -n, -o json prints what was read from it"))
@@ -53,9 +56,18 @@ mod tests {
 
     #[test]
     fn json_is_refused_by_commands_that_print_something_else() {
-        for verb in
-            ["top", "metrics", "help", "help run", "man", "completion bash", "run true", "logs -f a", "logs -n 3 a"]
-        {
+        for verb in [
+            "top",
+            "metrics",
+            "help",
+            "help run",
+            "man",
+            "completion bash",
+            "run true",
+            "notify test",
+            "logs -f a",
+            "logs -n 3 a",
+        ] {
             let line = format!("flowctl -o json {verb}");
             assert!(is_refused(&line), "{line}");
             assert!(is_refused(&line.replace("-o json", "--json")), "{line}");

@@ -23,6 +23,7 @@ mod job_log;
 mod json;
 mod logs;
 mod metrics;
+pub mod notify;
 mod own;
 mod ps;
 mod record;
@@ -64,7 +65,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 failed, 2 usage, 3 daemon unreachable, 4 not found, 5 denied, 6 refused, 7 timeout.
 Start with `flowctl status`; `flowctl doctor` finds problems and says how to fix them.
-How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `users`, `threads`, `cluster`, `gpu` and `security`.";
+How it works: `flowctl help labels`, `policy`, `limits`, `operations`, `users`, `notify`, `threads`, `cluster`, `gpu` and `security`.";
 
 #[derive(clap::Args, Debug)]
 struct Common {
@@ -156,6 +157,8 @@ enum Verb {
     Events(events::EventsArgs),
     /// Print the daemon's metrics, or serve them to Prometheus
     Metrics(metrics::MetricsArgs),
+    /// Test the targets of messages about jobs
+    Notify(notify::NotifyArgs),
     /// Record what the daemon sees and decides, for `flowsim replay FILE`
     Record(record::RecordArgs),
     Run(run::RunArgs),
@@ -190,7 +193,8 @@ enum Verb {
         #[arg(default_value = "jobs")]
         of: completion::Names,
     },
-    /// Show help for a command or a topic: labels, policy, limits, operations, users, threads, cluster, gpu, security
+    /// Show help for a command or a topic: labels, policy, limits, operations, users, notify, threads, cluster, gpu,
+    /// security
     Help(help::HelpArgs),
     Man(help::man::ManArgs),
     /// Write the manual pages into a folder, for packages and the documentation site
@@ -243,6 +247,7 @@ fn execute(cli: Cli, flowsim: fn() -> clap::Command) -> Result<ExitCode, Failure
     let client = Client::new(&socket, cli.common.timeout);
     let done = match cli.verb {
         Verb::Run(args) => return run::run(args, &socket),
+        Verb::Notify(args) => return notify::notify(&args),
         Verb::Enter(args) => return Ok(run::enter(&args)),
         Verb::Doctor(args) => return block_on(doctor::doctor(&client, &args, &screen))?.map(ExitCode::from),
         Verb::Env(args) => env::env(&args, &screen),

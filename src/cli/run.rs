@@ -59,6 +59,9 @@ pub(crate) struct RunArgs {
     /// The sweep of which it is a trial: the same as --label flowcon.group=NAME
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
+    /// Who gets messages about it, names of configured targets or none: the same as --label flowcon.notify=NAMES
+    #[arg(long, value_name = "NAMES")]
+    notify: Option<String>,
     /// A label, as for a container; flowcon.enable=true is implied
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -122,7 +125,10 @@ pub(crate) fn enter(args: &EnterArgs) -> ExitCode {
 ///
 /// # Errors
 /// The command could not be started in its cgroup; it did not run at all.
-pub(crate) fn run(args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
+pub(crate) fn run(mut args: RunArgs, socket: &Path) -> Result<ExitCode, Failure> {
+    let labels = [("flowcon.group", args.group.take()), ("flowcon.notify", args.notify.take())];
+    let given = labels.into_iter().filter_map(|(label, value)| Some((label.to_owned(), value?)));
+    args.labels.extend(given);
     check(&args)?;
     if args.detach {
         return detached::begin(args, socket);
@@ -299,7 +305,6 @@ async fn prepare(
     let admitted = handshake.admit(pid, manager.entrances()).await?;
     manager.place(pid, args.require_cgroup).await?;
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
-    labels.extend(args.group.iter().map(|group| ("flowcon.group".to_owned(), group.clone())));
     labels.entry("flowcon.enable".to_owned()).or_insert_with(|| "true".to_owned());
     let command = registered::words_sent(&args.command);
     let needs_cgroup = manager.missing().is_some();

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Observe", &["status", "top", "ps", "sweep", "users", "explain", "history", "events", "logs", "report"]),
     ("Control", &["release", "govern", "pin", "unpin", "adopt", "disown", "restore", "policy", "reload"]),
-    ("Set up", &["run", "env", "check-log", "doctor", "config", "metrics", "completion", "help", "man"]),
+    ("Set up", &["run", "env", "check-log", "doctor", "config", "metrics", "notify", "completion", "help", "man"]),
     ("Several machines", &["cluster"]),
     ("Evaluate", &["demo", "bench", "record"]),
 ];

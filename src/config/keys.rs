@@ -1,5 +1,6 @@
 //! The registry of configuration keys: name, help, parser and formatter of each.
 
+use super::notify;
 use super::settings::{EngineChoice, GpuControl, OnExit, Settings};
 use super::users::{rules, weights};
 use super::value::{Value, days, megabytes, seconds};
@@ -305,7 +306,7 @@ pub fn shown(settings: &Settings) -> String {
         }
         text.push_str(&format!("{name} = {}\n", (key.show)(settings)));
     }
-    text
+    text + &notify::shown(&settings.notify)
 }
 
 fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {

@@ -2,6 +2,7 @@
 //! untrusted.
 
 use super::load::nearest;
+use super::notify::names;
 use super::value::{WEIGHTS, bytes, user_name};
 use model::time::duration;
 use model::{Bounds, Direction, Directives, Group, InvalidPattern, Millis, Pattern, ProgressUnit, Share};
@@ -63,6 +64,11 @@ pub const LABELS: &[Label] = &[
         name: "group-stop",
         example: "rung 3",
         help: "stop this container if it is not among the best third of its sweep at rung 1, 2 or 3: a 27th, 9th or third of its work",
+    },
+    Label {
+        name: "notify",
+        example: "ops,alice",
+        help: "who gets messages about it: names of targets of the configuration, separated by commas, or none",
     },
     Label { name: "memory-floor", example: "2g", help: "under policy flowcon: never squeeze its memory below this" },
 ];
@@ -216,6 +222,7 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
         "group" if value.trim() == "none" => parsed.group = Group::Single,
         "group" => parsed.group = Group::Named(word(value)?),
         "group-stop" => parsed.group_stop = Some(rung(value).ok_or("expected rung 1, rung 2 or rung 3")?),
+        "notify" => parsed.notify = Some(names(value)?),
         "memory-floor" => parsed.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
         _ => {
             let meant = nearest(name, LABELS.iter().map(|label| label.name));

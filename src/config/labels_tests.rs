@@ -50,6 +50,7 @@ fn invalid_labels_are_reported_and_ignored() {
         ("flowcon.direction", "sideways"),
         ("flowcon.wieght", "2"),
         ("flowcon.user", "-"),
+        ("flowcon.notify", "https://ntfy.example/x"),
     ]);
     assert_eq!(parsed, Directives::default());
     assert_eq!(problems.len(), 8, "{problems:#?}");

@@ -3,6 +3,7 @@
 
 use super::entry::{ConfigError, Entry, Origin};
 use super::keys::{KEYS, Key};
+use super::notify::{self, TARGET_KEYS};
 use super::settings::Settings;
 use super::value::Value;
 use model::FairBetween;
@@ -78,6 +79,9 @@ pub fn load_valid(sources: &Sources) -> (Settings, Vec<ConfigError>) {
             errors.push(error);
         }
     }
+    for error in incomplete(&mut settings, &entries) {
+        errors.push(error);
+    }
     if let Some(error) = contradiction(&settings, &entries) {
         settings.policy.fair_between = FairBetween::Jobs;
         errors.push(error);
@@ -93,6 +97,9 @@ pub fn from_text(text: &str) -> Result<Settings, Vec<ConfigError>> {
     parse(Path::new("settings"), text, &mut entries, &mut errors);
     let mut settings = Settings::default();
     errors.extend(entries.iter().filter_map(|entry| apply(&mut settings, entry).err()));
+    if errors.is_empty() {
+        errors = incomplete(&mut settings, &entries);
+    }
     if errors.is_empty() { Ok(settings) } else { Err(errors) }
 }
 
@@ -154,15 +161,27 @@ fn plain(value: &DeValue<'_>) -> Option<Value> {
 }
 
 fn apply(settings: &mut Settings, entry: &Entry) -> Result<(), ConfigError> {
-    let Some(key) = KEYS.iter().find(|key| key.name == entry.key) else {
+    let known = KEYS.iter().find(|key| key.name == entry.key).map(|key| (key.set)(settings, &entry.value));
+    let Some(set) = known.or_else(|| notify::set(&mut settings.notify, &entry.key, &entry.value)) else {
         let suggestion = suggestion(&entry.key);
         return Err(ConfigError::UnknownKey { origin: entry.origin.clone(), key: entry.key.clone(), suggestion });
     };
-    (key.set)(settings, &entry.value).map_err(|expected| ConfigError::BadValue {
-        origin: entry.origin.clone(),
-        key: entry.key.clone(),
-        expected,
-    })
+    set.map_err(|expected| ConfigError::BadValue { origin: entry.origin.clone(), key: entry.key.clone(), expected })
+}
+
+/// Drops the targets of messages that lack something. A target with another mistake may only lack what that mistake was about.
+fn incomplete(settings: &mut Settings, entries: &[Entry]) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    settings.notify.retain(|name, target| {
+        let problem = target.problem();
+        let prefix = format!("{}{name}.", notify::SECTION);
+        if let Some((expected, entry)) = problem.zip(entries.iter().find(|entry| entry.key.starts_with(&prefix))) {
+            let key = prefix.trim_end_matches('.').to_owned();
+            errors.push(ConfigError::BadValue { origin: entry.origin.clone(), key, expected: expected.to_owned() });
+        }
+        problem.is_none()
+    });
+    errors
 }
 
 /// The paper's policies have no entitlements that could be divided between users.
@@ -228,6 +247,10 @@ fn line_of(text: &str, offset: usize) -> usize {
 
 /// Returns the key that was probably meant.
 fn suggestion(wrong: &str) -> Option<String> {
+    if let Some((target, key)) = wrong.strip_prefix(notify::SECTION).and_then(|rest| rest.rsplit_once('.')) {
+        let meant = nearest(key, TARGET_KEYS.iter().map(|known| known.name))?;
+        return Some(format!("{}{target}.{meant}", notify::SECTION));
+    }
     let without_section = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(wrong)).map(|key| key.name);
     without_section.or_else(|| nearest(wrong, KEYS.iter().map(|key| key.name))).map(str::to_owned)
 }

@@ -1,7 +1,9 @@
 //! Settings of the daemon. Every value is valid; it was parsed and checked before.
 
+use super::notify::TargetSettings;
 use super::users::UserSettings;
 use model::{Bytes, Millis, PolicySettings};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The engine to govern.
@@ -87,6 +89,8 @@ pub struct Settings {
     pub freeze_at_most: Millis,
     /// Settings of the history.
     pub history: HistorySettings,
+    /// Targets of messages by name.
+    pub notify: BTreeMap<String, TargetSettings>,
 }
 
 impl Settings {
@@ -128,6 +132,7 @@ impl Default for Settings {
             gpu_control: GpuControl::Off,
             freeze_at_most: Millis(500),
             history: HistorySettings::default(),
+            notify: BTreeMap::new(),
         }
     }
 }

@@ -107,13 +107,14 @@ impl Governing {
                 self.settings = config::Settings {
                     on_exit: settings.on_exit,
                     users: settings.users,
+                    notify: settings.notify,
                     history: settings.history,
                     gpu_control: settings.gpu_control,
                     freeze_at_most: settings.freeze_at_most,
                     ..self.settings.clone()
                 };
                 for job in self.jobs.values_mut() {
-                    job.owner.assign(&job.directives, &self.settings.users);
+                    job.assign(&self.settings);
                 }
                 self.publisher.reconfigured(&self.settings);
                 self.publisher.health(Component::Configuration, None);

@@ -3,7 +3,10 @@
 use super::governing::Governing;
 use super::job::Job;
 use ::health::Prospects;
-use model::{Activity, ContainerObservation, EventKind, Evidence, Health, Millis, NodeObservation, WorkForecast};
+use model::{
+    Activity, Alert, AlertKind, ContainerObservation, EventKind, Evidence, Health, Millis, NodeObservation,
+    WorkForecast,
+};
 
 impl Governing {
     /// Judges each job, and emits an event for each trouble that began or ended.
@@ -16,17 +19,19 @@ impl Governing {
             if before == now {
                 continue;
             }
-            let name = &observed.name;
-            let text = match before {
-                Some(before) if now.is_none() => {
-                    format!("{name}: {} again, no longer {before}", observed.health.condition)
-                }
-                _ => {
-                    let unit = observed.learning.progress.map(|progress| progress.unit);
-                    format!("{name}: {}; next: flowctl explain {name}", observed.health.words(unit))
+            let (name, health) = (&observed.name, observed.health);
+            let unit = observed.learning.progress.map(|progress| progress.unit);
+            let (kind, words, next) = match (before, AlertKind::of_condition(health.condition)) {
+                (_, Some(kind)) => (kind, health.words(unit), format!("; next: flowctl explain {name}")),
+                (before, None) => {
+                    let before = before.unwrap_or_default();
+                    let words = format!("{} again, no longer {before}", health.condition);
+                    (AlertKind::Recovered, words, String::new())
                 }
             };
-            self.publisher.emit(EventKind::Health, Some((observed.id.as_str(), &observed.name)), text);
+            let text = format!("{name}: {words}{next}");
+            let alert = Alert { detail: health.explanation(unit), ..job.alert(kind, words) };
+            self.publisher.alert(EventKind::Health, (&observed.id, name), text, alert);
         }
     }
 }

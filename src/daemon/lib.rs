@@ -11,6 +11,7 @@
 //! other.
 
 mod actuator;
+mod alert;
 mod claim_schedule;
 mod claims;
 mod commands;

@@ -14,7 +14,7 @@ use super::subject::Subject;
 use cgroup::CgroupError;
 use docker::{EndSign, EngineEnd};
 use limits::machine::{self, Found, Run};
-use model::{ContainerId, EventKind, Millis, Runtime};
+use model::{Alert, ContainerId, EventKind, Millis, Runtime};
 use std::time::Duration;
 
 /// With at most this many jobs, an extra snapshot is published for a job that was too short for a regular one, and after each end.
@@ -61,7 +61,7 @@ impl Governing {
             }
             None => self.resume_moved(&mut job),
         };
-        job.owner.assign(&job.directives, &self.settings.users);
+        job.assign(&self.settings);
         job.place = job.place.or(self.draining.place(id));
         job.tracker.use_prior_runs(job.training.map(|training| self.library.runs_of(training)).unwrap_or_default());
         if let Some(feed) = feed {
@@ -175,7 +175,10 @@ impl Governing {
         let (name, end) = (&job.target.name, job.ending.end(unix_ms));
         self.publisher.ended(id, &end);
         let text = format!("{name} ended: {}", end.summary());
-        self.publisher.emit(EventKind::Ended, Some((id.as_str(), name)), text);
+        let is_trial = status.as_ref().is_some_and(|status| status.observed.trial.is_some());
+        let trials_left = is_trial.then(|| self.jobs.values().filter(|other| other.group == job.group).count() as u32);
+        let alert = Alert { trials_left, ..job.alert_of_end(&end) };
+        self.publisher.alert(EventKind::Ended, (id, name), text, alert);
         self.ended.add(id, status, end, at);
         if self.jobs.len() <= SHORT_ONES_AMONG {
             self.look_now();

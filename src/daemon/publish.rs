@@ -5,7 +5,7 @@ use super::history::{History, Pace, SLOW};
 use super::journal::unix_ms;
 use api::{Command, Feed, HistoryRequest, RecordingRequest, Request};
 use config::Settings;
-use model::{ContainerId, Event, EventKind, JobEnd, JobStatus, Learning, NodeStatus, Notice, NoticeLevel};
+use model::{Alert, ContainerId, Event, EventKind, JobEnd, JobStatus, Learning, NodeStatus, Notice, NoticeLevel};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{broadcast, mpsc, watch};
@@ -142,6 +142,15 @@ impl Publisher {
 
     /// Publishes an event, and logs it.
     pub(crate) fn emit(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String) {
+        self.emit_with(kind, about, text, None);
+    }
+
+    /// Publishes an event that somebody may want a message about.
+    pub(crate) fn alert(&mut self, kind: EventKind, (id, name): (&ContainerId, &str), text: String, alert: Alert) {
+        self.emit_with(kind, Some((id.as_str(), name)), text, Some(Box::new(alert)));
+    }
+
+    fn emit_with(&mut self, kind: EventKind, about: Option<(&str, &str)>, text: String, alert: Option<Box<Alert>>) {
         let (id, name) = about.unzip();
         match kind {
             EventKind::Notice => tracing::warn!(container = id, name, "{text}"),
@@ -155,6 +164,7 @@ impl Publisher {
             container: id.map(str::to_owned),
             name: name.map(str::to_owned),
             text,
+            alert,
         };
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.len() == EVENTS_KEPT {

@@ -13,6 +13,8 @@ pub(super) enum Subject {
     Gpu,
     /// Its engine restarts it again and again.
     Restarts,
+    /// Its label flowcon.notify names a target that does not exist.
+    Notify,
     /// Its limits could not be written.
     Write,
     /// Somebody else changed its limits.

@@ -173,6 +173,8 @@ pub struct Directives {
     pub memory_floor: Option<Bytes>,
     /// `flowcon.user`: the user to whom the job belongs.
     pub user: Option<String>,
+    /// `flowcon.notify`: names of targets of messages about it; none of them = no messages. `None` = as configured.
+    pub notify: Option<Vec<String>>,
     /// `flowcon.deadline`: time after its start by which the job should be done, a soft hint.
     pub deadline: Option<Millis>,
     /// `flowcon.group`: the sweep of which it is a trial.
@@ -212,6 +214,7 @@ impl Default for Directives {
             hints: Hints::default(),
             memory_floor: None,
             user: None,
+            notify: None,
             deadline: None,
             group: Group::default(),
             group_stop: None,

@@ -1,5 +1,6 @@
 //! Events for `flowctl events` and the SSE stream: small, numbered, and kept for a limited time.
 
+use super::Alert;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of events.
@@ -45,4 +46,6 @@ pub struct Event {
     pub name: Option<String>,
     /// The event in words.
     pub text: String,
+    /// What a message about it says, if somebody may want one.
+    pub alert: Option<Box<Alert>>,
 }

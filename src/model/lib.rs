@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod alert;
 mod change;
 pub mod cluster;
 mod container;
@@ -34,6 +35,7 @@ mod units;
 mod unlimited;
 mod word;
 
+pub use alert::{Alert, AlertKind};
 pub use change::{LimitChange, LimitKind, Setting};
 pub use container::{
     Adoption, Bounds, ContainerId, Directives, EngineLimits, EngineMark, Group, Hold, RunState, Runtime,

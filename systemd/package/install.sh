@@ -7,7 +7,7 @@ set -eu
 umask 022
 cd "$(dirname "$0")"
 root=${PREFIX:-}
-units="flowcoord.service flowcoord-agent.service flowcon-exporter.service flowcond.service"
+units="flowcoord.service flowcoord-agent.service flowcon-exporter.service flowcon-notify.service flowcond.service"
 
 [ -n "$root" ] || [ "$(id -u)" = 0 ] || { echo "install.sh: root is required; next: run it as root, or set PREFIX to another root directory" >&2; exit 1; }
 live() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
@@ -32,7 +32,7 @@ uninstall() {
     find usr -depth -type d -path '*flowcon*' | while read -r folder; do rmdir "$root/$folder" 2>/dev/null || true; done
     if live; then systemctl daemon-reload; fi
     rm -rf "$root/run/flowcon"
-    echo "removed; next: delete $root/etc/flowcon and $root/var/lib/flowcon if you do not need them"
+    echo "removed; next: delete $root/etc/flowcon, $root/var/lib/flowcon and $root/var/lib/flowcon-notify if you do not need them"
 }
 
 # put FILE DESTINATION: copies and renames a file, because the file of a running program cannot be written.

@@ -160,6 +160,17 @@ fn the_product_uses_neither_the_simulator_nor_research() {
     assert!(other.is_empty(), "Cargo.toml: {other:?}; only src/flowsim and src/research may use them");
 }
 
+/// The daemon runs as root and keeps no network socket, so clients for networks are in one crate, which no other uses.
+#[test]
+fn only_flowcon_notify_has_clients_for_networks() {
+    for folder in crates().iter().filter(|folder| *folder != "notify") {
+        let used = dependencies(folder);
+        let other: Vec<&String> =
+            used.iter().filter(|name| ["lettre", "notify", "ureq"].contains(&name.as_str())).collect();
+        assert!(other.is_empty(), "src/{folder}/Cargo.toml: {other:?}; only src/notify may use them");
+    }
+}
+
 #[test]
 fn every_crate_has_a_level_of_optimisation() {
     // One that is not listed gets the level of the libraries, and nobody would notice.

@@ -30,6 +30,7 @@ const VM_SYSTEM: Place = Script("integration/vm/guest/part-40-system");
 const VM_ACCESS: Place = Script("integration/vm/guest/part-60-access");
 const VM_TARBALL: Place = Script("integration/vm/guest/part-80-tarball");
 const CARGO: Place = Test("tests/documents/readme.rs", "cargo_runs_flowctl_by_default_and_flowcond_by_its_name");
+const NOTIFY_TEST: &str = "tests/kernel/notify.rs";
 const IMAGE_TEST: &str = "tests/engine/packages.rs";
 const LISTS: Place = Test("src/lab/bench/list.rs", "the_shipped_lists_are_valid");
 
@@ -75,6 +76,12 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("docker stop", Test("tests/trials/duty.rs", "\"stop\"")),
     ("docker start NAME", Test("tests/engine/group_stop.rs", "docker(&[\"start\", \"rate-0\"])")),
     ("flowctl adopt forgotten --label flowcon.weight=0.5", Test("tests/documents/examples.rs", "forgotten is adopted")),
+    ("flowctl notify test", Test(NOTIFY_TEST, "test(&[])")),
+    ("flowctl notify test phone", Test(NOTIFY_TEST, "test(&[\"hook\"])")),
+    ("flowctl run --notify NAMES", Test(NOTIFY_TEST, "\"--notify\", \"gone\"")),
+    ("flowcon-notify --config notify.toml --state-dir notify-state", Test(NOTIFY_TEST, "CARGO_BIN_EXE_flowcon-notify")),
+    ("systemctl enable --now flowcon-notify", VM_ACCESS),
+    ("systemctl status flowcon-notify", VM_ACCESS),
     ("flowctl demo", Test("tests/trials/demo.rs", "demo(&[")),
     ("flowctl top", Test("tests/kernel/top.rs", "keys_sort_filter_release_and_govern_and_q_restores_the_terminal")),
     ("journalctl -u flowcond", VM_SYSTEM),
@@ -512,6 +519,7 @@ fn help_completion_and_doctor_work() {
     assert!(machine.run_ok("flowctl help operations", &[]).contains("TROUBLESHOOTING"));
     assert!(machine.run_ok("flowctl help threads", &[]).contains("flowcon-runtime"));
     assert!(machine.run_ok("flowctl help users", &[]).contains("WHOSE A JOB IS"));
+    assert!(machine.run_ok("flowctl help notify", &[]).contains("WHAT IS SENT"));
     assert!(machine.run_ok("flowctl man PAGE", &[("PAGE", "labels")]).contains("flowcon.weight=2"));
     assert!(machine.run_ok("flowctl env", &[]).contains("export OMP_WAIT_POLICY=passive"));
     assert!(machine.run_ok("flowctl env --docker", &[]).contains("-e OMP_WAIT_POLICY=passive"));

@@ -23,6 +23,8 @@ fn every_program_command_and_topic_has_a_page_that_groff_accepts() {
         "man7/flowcon-labels.7",
         "man7/flowcon-policy.7",
         "man7/flowcon-limits.7",
+        "man7/flowcon-notify.7",
+        "man8/flowcon-notify.8",
         "man8/flowcond.8",
         "man8/flowcond-restore.8",
     ];

@@ -178,6 +178,7 @@ fn write_events(state: &Path, count: u64) {
         container: Some(format!("scope:{name}")),
         name: Some(name.to_owned()),
         text,
+        alert: None,
     };
     let mut events = vec![
         event(began, EventKind::Started, "old@ann", "it began".to_owned()),

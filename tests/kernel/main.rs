@@ -9,6 +9,7 @@ mod exporter;
 mod flowctl;
 mod freezer;
 mod gpu;
+mod notify;
 mod output;
 mod packages;
 mod prometheus;

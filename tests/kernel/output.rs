@@ -205,7 +205,12 @@ fn no_page_of_help_is_lost_silently() {
     for command in commands.split("; ") {
         must_report(flowctl, &command.split(' ').collect::<Vec<_>>());
     }
-    for program in [env!("CARGO_BIN_EXE_flowcond"), env!("CARGO_BIN_EXE_flowcoord"), env!("CARGO_BIN_EXE_flowsim")] {
+    for program in [
+        env!("CARGO_BIN_EXE_flowcond"),
+        env!("CARGO_BIN_EXE_flowcoord"),
+        env!("CARGO_BIN_EXE_flowcon-notify"),
+        env!("CARGO_BIN_EXE_flowsim"),
+    ] {
         must_report(program, &["--help"]);
         must_report(program, &["--version"]);
     }

@@ -96,6 +96,7 @@ impl Served {
             container: Some("4f2a9c01d3e7".to_owned()),
             name: Some("mnist-vae".to_owned()),
             text: text.to_owned(),
+            alert: None,
         };
         self.recent.lock().expect("lock").push_back(event.clone());
         // Fails without subscribers.

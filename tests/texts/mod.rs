@@ -3,14 +3,14 @@
 //! All code and text in backticks is either a known word or a command. Anything that is not a known word counts as a command and must
 //! be run by a test.
 
-use flowcon::config::{KEYS, LABEL_PREFIX, LABELS};
+use flowcon::config::{KEYS, LABEL_PREFIX, LABELS, TARGET_KEYS};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Words in backticks that are values, names or other programs.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
     "auto",
     "balanced",
     "config check",
@@ -23,6 +23,7 @@ const WORDS: [&str; 18] = [
     "node.cores",
     "node.memory",
     "node.speed",
+    "none",
     "run",
     "top",
     "total",
@@ -44,8 +45,8 @@ const COMMENTED: [&str; 9] = [
     "config/bench",
 ];
 
-const TOPICS: [&str; 10] =
-    ["labels", "status", "policy", "limits", "operations", "users", "threads", "gpu", "cluster", "security"];
+const TOPICS: [&str; 11] =
+    ["labels", "status", "policy", "limits", "operations", "users", "notify", "threads", "gpu", "cluster", "security"];
 
 /// All commands in all texts; placeholders are in capitals.
 pub fn commands() -> BTreeSet<String> {
@@ -100,9 +101,10 @@ fn helps() -> Vec<String> {
     let binaries = Path::new(env!("CARGO_BIN_EXE_flowctl")).parent().expect("a folder");
     names
         .map(|name| {
-            let (program, verb) = name.split_once('-').map_or((name.as_str(), None), |(p, verb)| (p, Some(verb)));
+            let of_command = name.split_once('-').filter(|_| !binaries.join(&name).exists());
+            let (program, verb) = of_command.map_or((name.as_str(), None), |(p, verb)| (p, Some(verb)));
             let verb = verb.map(|name| match name.split_once('-') {
-                Some((first @ ("config" | "cluster"), second)) => vec![first, second],
+                Some((first @ ("config" | "cluster" | "notify"), second)) => vec![first, second],
                 _ => vec![name],
             });
             let arguments = [verb.unwrap_or_default(), vec!["--help"]].concat();
@@ -187,7 +189,8 @@ fn alternatives(command: &str) -> Vec<String> {
 
 fn is_word(code: &str) -> bool {
     let first = code.split([' ', '=']).next().unwrap_or_default();
-    let is_setting = KEYS.iter().any(|key| key.name == first);
+    let is_of_target = code.starts_with("[notify.") || TARGET_KEYS.iter().any(|key| key.name == first);
+    let is_setting = is_of_target || KEYS.iter().any(|key| key.name == first);
     let is_label =
         first.strip_prefix(LABEL_PREFIX).is_some_and(|name| name == "enable" || LABELS.iter().any(|l| l.name == name));
     let is_kernels = ["cpu.", "memory.", "io."].iter().any(|controller| code.starts_with(controller));

@@ -20,7 +20,7 @@ mod users;
 pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
 pub use container::{Container, ContainerList, Hold, Limit, Limits, Parameter, Trial};
 pub use ended::{Ended, Restarts};
-pub use event::{Event, Gap};
+pub use event::{Alert, Event, Gap};
 pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use health::Health;

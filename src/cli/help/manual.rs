@@ -12,6 +12,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("flowsim", "1"),
     ("flowcond", "8"),
     ("flowcoord", "8"),
+    ("flowcon-notify", "8"),
     ("flowcond.toml", "5"),
     ("flowcon-labels", "7"),
     ("flowcon-policy", "7"),

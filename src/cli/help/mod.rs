@@ -9,7 +9,7 @@ mod markdown;
 mod roff;
 mod topics;
 
-use crate::{flowcond, flowcoord};
+use crate::{flowcond, flowcoord, notify};
 use clap::Command;
 use std::fmt::Write as _;
 use std::fs;
@@ -46,7 +46,8 @@ enum Part {
 /// Arguments of `flowctl help`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct HelpArgs {
-    /// A command (`run`, or `config check`), or one of: labels, policy, limits, operations, threads, gpu, cluster, security
+    /// A command (`run`, or `config check`), or one of: labels, policy, limits, operations, users, notify, threads, gpu, cluster,
+    /// security
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }
@@ -97,7 +98,13 @@ pub(crate) fn write_manual(args: &ManualArgs, flowctl: Command, flowsim: Command
 
 /// The command lines of all programs, each with its section of the manual.
 fn programs(flowctl: Command, flowsim: Command) -> Vec<(Command, &'static str)> {
-    vec![(flowctl, "1"), (flowsim, "1"), (flowcond::command(), "8"), (flowcoord::command(), "8")]
+    vec![
+        (flowctl, "1"),
+        (flowsim, "1"),
+        (flowcond::command(), "8"),
+        (flowcoord::command(), "8"),
+        (notify::command(), "8"),
+    ]
 }
 
 /// The topic with this name, or, unless it is a command, the only one that begins with it in singular: `label`, `limit`, `ops`.

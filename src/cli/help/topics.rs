@@ -1,7 +1,7 @@
 //! The help topics, parsed from `topics/NAME.txt`.
 
 use super::{Part, Section, Topic};
-use config::{KEYS, Key, LABEL_PREFIX, LABELS, Label, Settings};
+use config::{KEYS, Key, LABEL_PREFIX, LABELS, Label, Settings, TARGET_KEYS, default_of};
 
 pub(super) fn all() -> Vec<Topic> {
     vec![
@@ -12,6 +12,7 @@ pub(super) fn all() -> Vec<Topic> {
         parse("operations", include_str!("topics/operations.txt")),
         parse("gpu", include_str!("topics/gpu.txt")),
         parse("users", include_str!("topics/users.txt")),
+        parse("notify", include_str!("topics/notify.txt")),
         parse("threads", include_str!("topics/threads.txt")),
         parse("cluster", include_str!("topics/cluster.txt")),
         parse("security", include_str!("topics/security.txt")),
@@ -29,8 +30,15 @@ pub(super) fn configuration() -> Topic {
     let key = |key: &Key| Part::Item(format!("{} = {}", key.name, (key.show)(&default)), key.help.to_owned());
     let paragraph = |words: &str| Part::Paragraph(words.to_owned());
     let keys = std::iter::once(paragraph(keys)).chain(KEYS.iter().map(key)).collect();
-    let sections =
-        vec![Section { heading: "FILES", parts: vec![paragraph(files)] }, Section { heading: "KEYS", parts: keys }];
+    let targets = "A table [notify.NAME] is a target of messages about jobs, which flowcon-notify sends; flowcon-notify(7) has examples.";
+    let target_keys =
+        TARGET_KEYS.iter().map(|key| Part::Item(format!("{} = {}", key.name, default_of(key)), key.help.to_owned()));
+    let targets = std::iter::once(paragraph(targets)).chain(target_keys).collect();
+    let sections = vec![
+        Section { heading: "FILES", parts: vec![paragraph(files)] },
+        Section { heading: "KEYS", parts: keys },
+        Section { heading: "TARGETS OF MESSAGES", parts: targets },
+    ];
     Topic { name: "flowcond.toml", about: "the configuration of flowcond", sections }
 }
 

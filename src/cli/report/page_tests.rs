@@ -91,6 +91,7 @@ fn hour(jobs: u64, every_s: u64, name: &str) -> Data {
         container: None,
         name: Some(name.to_owned()),
         text: name.to_owned(),
+        alert: None,
     };
     assemble(node, past, &samples, vec![event], &[], SINCE, SINCE + 3_600_000)
 }

@@ -210,6 +210,7 @@ pub(super) fn event(sequence: u64, name: &str, text: &str) -> Event {
         container: Some(container(name).id),
         name: Some(name.to_owned()),
         text: text.to_owned(),
+        alert: None,
     }
 }
 

@@ -107,7 +107,7 @@ impl Recorder {
         }
     }
 
-    /// Records an event. Returns whether the rows should be written soon, because clients may ask about it.
+    /// Records an event. Returns whether the rows should be written soon, because clients may ask about it, or be told after a crash.
     pub(super) fn happened(&mut self, event: &Event) -> bool {
         let ended = event.kind == EventKind::Ended;
         if let (true, Some(id)) = (ended, &event.container) {
@@ -116,7 +116,7 @@ impl Recorder {
         if self.batch.events.len() < ROWS_AT_MOST {
             self.batch.events.push(event.clone());
         }
-        ended
+        ended || event.alert.is_some()
     }
 
     /// Records how a job ended. A snapshot without the job may have come before.

@@ -69,6 +69,7 @@ pub(super) fn ended(id: &str, at_ms: u64) -> Event {
         container: Some(id.to_owned()),
         name: None,
         text: "a ended".to_owned(),
+        alert: None,
     }
 }
 
@@ -237,6 +238,7 @@ fn the_first_and_last_values_are_kept_although_both_came_between_two_snapshots()
         container: Some("a".to_owned()),
         name: None,
         text: String::new(),
+        alert: None,
     });
     let mut learning = seen.observed.learning.clone();
     learning.latest = Some(Evaluation { at: Millis(6_000), value: 0.125, current: None, total: None });

@@ -123,6 +123,7 @@ fn settings(temp_dir: &TempDir, state_dir: PathBuf, policy: PolicySettings, back
         gpu_control: GpuControl::Off,
         freeze_at_most: Millis(500),
         history: HistorySettings { enabled: false, ..HistorySettings::default() },
+        notify: Default::default(),
     }
 }
 

@@ -195,7 +195,7 @@ impl HistoryReader {
         after: u64,
         limit: usize,
     ) -> Read<Vec<Event>> {
-        let query = "SELECT sequence, at, kind, container, name, text FROM event WHERE at BETWEEN ?1 AND ?2 AND sequence > ?3 \
+        let query = "SELECT sequence, at, kind, container, name, text, alert FROM event WHERE at BETWEEN ?1 AND ?2 AND sequence > ?3 \
                      AND (?4 IS NULL OR container IN (SELECT value FROM json_each(?4))) \
                      AND (?5 IS NULL OR kind IN (SELECT value FROM json_each(?5))) ORDER BY sequence LIMIT ?6";
         let ids = of.map(|jobs| json!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>()).to_string());
@@ -356,5 +356,6 @@ fn event_of(row: &Row<'_>) -> Option<Event> {
         container: field(row, 3),
         name: field(row, 4),
         text: field(row, 5)?,
+        alert: field::<String>(row, 6).and_then(|text| serde_json::from_str(&text).ok()),
     })
 }

@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 9] = [
+pub(super) const STEPS: [&str; 10] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -131,6 +131,10 @@ pub(super) const STEPS: [&str; 9] = [
     ALTER TABLE job ADD COLUMN sweep TEXT;
     ALTER TABLE job ADD COLUMN sweep_name TEXT;
     ALTER TABLE job ADD COLUMN parameters TEXT;
+",
+    "
+    -- What a message about the event says, JSON; NULL = nobody wants one.
+    ALTER TABLE event ADD COLUMN alert TEXT;
 ",
 ];
 

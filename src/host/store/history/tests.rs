@@ -155,6 +155,7 @@ fn events_are_found_by_the_jobs_ids_and_by_kind() {
         container: Some(container.to_owned()),
         name: Some(name.to_owned()),
         text: format!("{name} {kind:?}"),
+        alert: None,
     };
     let directory = tempfile::tempdir().unwrap();
     let jobs = [job(1, "a", 1_000), job(2, "b", 1_000)];

@@ -86,14 +86,18 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
     }
     for event in &batch.events {
         let cut = |text: &Option<String>| text.as_deref().map(|text| shortened(text).to_owned());
+        let alert = event.alert.as_ref().and_then(|alert| serde_json::to_string(alert).ok());
         transaction
-            .prepare_cached("INSERT INTO event (at, kind, container, name, text) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .prepare_cached(
+                "INSERT INTO event (at, kind, container, name, text, alert) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
             .execute(params![
                 number(event.unix_ms),
                 codes::kind_code(event.kind),
                 cut(&event.container),
                 cut(&event.name),
-                shortened(&event.text)
+                shortened(&event.text),
+                alert
             ])?;
     }
     transaction.commit()
