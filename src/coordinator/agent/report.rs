@@ -69,12 +69,11 @@ fn work_left(container: &Container, cores: Option<f64>) -> Option<Estimate> {
         return Some(estimate(forecast, 1.0));
     }
     let progress = container.progress.as_ref()?;
+    let left = progress.remaining_s.as_ref()?;
+    // Other jobs may end before it, so the time that it will take says less than its present speed.
     let by_rate = || Some((progress.total? - progress.current?) / progress.units_per_s.filter(|rate| *rate > 0.0)?);
-    let left = match by_rate() {
-        Some(seconds) => wire::Estimate { low: seconds, likely: seconds, high: Some(seconds) },
-        None => *progress.remaining_s.as_ref()?,
-    };
-    Some(estimate(&left, cores?))
+    let slower = by_rate().filter(|_| left.likely > 0.0).map_or(1.0, |seconds| seconds / left.likely);
+    Some(estimate(left, slower * cores?))
 }
 
 fn estimate(left: &wire::Estimate, scale: f64) -> Estimate {
