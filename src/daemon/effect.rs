@@ -1,7 +1,6 @@
 //! The effect of CPU weights: a problem is told once, with its most likely cause.
 
-use super::event::Component;
-use super::governing::Governing;
+use super::job::Jobs;
 use limits::{EffectMeter, NoEffect, Received};
 use model::NodeObservation;
 
@@ -23,28 +22,29 @@ enum Cause {
     Unknown,
 }
 
-impl Governing {
-    /// Judges whether weights decide who gets CPU, and warns when they do not.
-    pub(super) fn look_for_effect(&mut self, node: &NodeObservation) {
-        let Governing { jobs, effect, publisher, .. } = self;
+impl Effect {
+    /// Judges whether weights decide who gets CPU. Returns the problem in words, while there is one.
+    pub(super) fn look(&mut self, node: &NodeObservation, jobs: &Jobs) -> Option<String> {
         // What a frozen job waits for is not CPU.
         let thawed = node.containers.iter().filter(|seen| jobs.get(&seen.id).is_none_or(|job| job.frozen.is_none()));
-        effect.meter.look(node.now, thawed, |id| jobs.get(id)?.target.cgroup().waited());
-        let found = effect.meter.problem();
-        if found != effect.told.as_ref().map(|(problem, _)| problem) {
-            effect.told = found.cloned().map(|problem| {
-                let favoured = jobs.get(&problem.favoured.id);
-                let is_real_time = favoured.is_some_and(|job| job.target.cgroup().is_real_time());
-                let cause = match node::loaded_scheduler() {
-                    Some(name) => Cause::Scheduler(name),
-                    None if is_real_time => Cause::RealTime,
-                    None => Cause::Unknown,
-                };
-                let text = told(&problem, &cause);
+        self.meter.look(node.now, thawed, |id| jobs.get(id)?.target.cgroup().waited());
+        let found = self.meter.problem();
+        if found != self.told.as_ref().map(|(problem, _)| problem) {
+            self.told = found.cloned().map(|problem| {
+                let text = told(&problem, &cause(&problem, jobs));
                 (problem, text)
             });
         }
-        publisher.health(Component::Weights, effect.told.as_ref().map(|(_, text)| text.clone()));
+        self.told.as_ref().map(|(_, text)| text.clone())
+    }
+}
+
+fn cause(problem: &NoEffect, jobs: &Jobs) -> Cause {
+    let is_real_time = || jobs.get(&problem.favoured.id).is_some_and(|job| job.target.cgroup().is_real_time());
+    match node::loaded_scheduler() {
+        Some(name) => Cause::Scheduler(name),
+        None if is_real_time() => Cause::RealTime,
+        None => Cause::Unknown,
     }
 }
 

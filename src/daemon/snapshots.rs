@@ -25,7 +25,8 @@ impl Governing {
         let uses = observed.containers.iter_mut().map(|job| (&job.id, job.gpus.as_mut_slice()));
         self.gpus.means.add(uses, now, close);
         self.judge(&mut observed);
-        self.look_for_effect(&observed);
+        let without_effect = self.effect.look(&observed, &self.jobs);
+        self.publisher.health(Component::Weights, without_effect);
         self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();

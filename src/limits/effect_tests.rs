@@ -1,3 +1,5 @@
+//! The effect of CPU weights, judged on a machine whose scheduler is known.
+
 use super::effect::EffectMeter;
 use model::{Bytes, ContainerId, ContainerObservation, CpuTime, CpuWeight, Millis, Place, Quota};
 use proptest::prelude::*;

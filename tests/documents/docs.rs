@@ -46,6 +46,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("apt install ./flowcon_*.deb", VM_INSTALL),
     ("apt purge flowcon", Script("integration/vm/guest/part-70-upgrade")),
     ("df /var/lib/flowcon", VM_SYSTEM),
+    ("chrt", Script("integration/vm/guest/part-35-weights")),
     ("dmesg", VM_SYSTEM),
     ("flowcon-*/install.sh --uninstall", VM_TARBALL),
     (

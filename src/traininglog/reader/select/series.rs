@@ -254,11 +254,9 @@ impl Series {
         };
         let direction = if direction_known { 1.0 } else { 0.7 };
         let moves = if self.contradicts() { 0.75 } else { 1.0 };
-        // Settings and counts have such names too; an evaluation has a counter, and its values are not whole.
+        // Settings and counts have such names too; an evaluation has a counter, its values are not whole, and only they can all be NaN.
         let is_constant = self.low >= self.high && (self.whole || self.count >= 3);
-        // No setting and no count is NaN or infinite.
-        let is_finite = self.low <= self.high;
-        let varies = if is_finite && (self.whole && self.count < 3 || is_constant) { 0.5 } else { 1.0 };
+        let varies = if self.low <= self.high && (self.whole && self.count < 3 || is_constant) { 0.5 } else { 1.0 };
         let counts = match (self.is_printed_with_progress(), self.count) {
             (true, _) => 1.0,
             (_, 8..) if (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5, // printed for each sample
