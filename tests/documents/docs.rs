@@ -546,6 +546,8 @@ fn lists_and_scenarios_run() {
     let machine = Machine::start(&[]);
     let listed = machine.run_ok("flowsim list", &[]);
     assert!(listed.contains("random-10"), "{listed}");
+    let forecasts = machine.run_ok("flowsim forecasts random-10", &[]);
+    assert!(forecasts.contains("IN 80 % RANGE"), "{forecasts}");
     let recording = machine.folder("simulated.jsonl");
     machine.run_ok("flowsim run SCENARIO --record FILE", &[("SCENARIO", "random-5"), ("FILE", &recording)]);
     machine.run_ok("flowsim replay FILE", &[("FILE", &recording)]);
