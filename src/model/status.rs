@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Below this effect of CPU weights ([`NodeStatus::weights_effect`]) they are said to have none.
+pub const NO_EFFECT_BELOW: f64 = 0.35;
+
 /// The node as the daemon sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeStatus {
@@ -105,6 +108,13 @@ pub struct JobStatus {
     pub expected_final: Option<Estimate>,
     /// Messages about this container, for example about invalid labels or a log that could not be opened.
     pub notices: Vec<Notice>,
+}
+
+impl JobStatus {
+    /// Returns the seconds to its end as the plan will develop or, where that does not tell, at its present speed.
+    pub fn seconds_left(&self) -> Option<Estimate> {
+        self.time_left.or_else(|| self.observed.learning.seconds_left())
+    }
 }
 
 /// A limit that was changed by someone other than flowcon.

@@ -58,15 +58,13 @@ fn forecasts(scenario: &Scenario, variant: &Variant, seed: u64) -> Vec<Forecast>
             let job = container.id.as_str().parse().ok().and_then(|number: usize| outcome.jobs.get(number));
             let (Some(forecast), Some(job)) = (forecast, job) else { continue };
             let (left, learning) = (job.end_s - now, &container.learning);
-            let by_rate =
-                learning.units_to_completion.zip(learning.units_per_second).map(|(units, rate)| units.likely / rate);
-            let (Some(by_rate), true) = (by_rate, left > 0.0) else { continue };
+            let (Some(by_rate), true) = (learning.seconds_left(), left > 0.0) else { continue };
             let error = |forecast: f64| (forecast / left - 1.0).abs();
             found.push(Forecast {
                 at: (now - job.start_s) / job.completion_s(),
                 is_inside: (forecast.low..=forecast.high).contains(&left),
                 error: error(forecast.likely),
-                error_by_rate: error(by_rate),
+                error_by_rate: error(by_rate.likely),
             });
         }
     }

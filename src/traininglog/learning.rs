@@ -223,3 +223,12 @@ pub struct Learning {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_held_out: bool,
 }
+
+impl Learning {
+    /// Returns the seconds to completion at the recent speed; `None` if the end or the speed is unknown.
+    pub fn seconds_left(&self) -> Option<Estimate> {
+        let rate = self.units_per_second.filter(|rate| rate.is_finite() && *rate > 0.0)?;
+        let Estimate { low, likely, high } = self.units_to_completion?;
+        Some(Estimate { low: low / rate, likely: likely / rate, high: high / rate })
+    }
+}

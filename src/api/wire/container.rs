@@ -121,7 +121,7 @@ impl Container {
             list: plan.and_then(|plan| plan.list).map(word),
             metric: Metric::of(job),
             trial: Trial::of(job),
-            progress: Progress::of(&observed.learning, job.time_left),
+            progress: Progress::of(&observed.learning, job.seconds_left()),
             is_carried: observed.learning.is_carried,
             work_left_cpu_s: job.forecast.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
             waste: job.forecast.and_then(|forecast| finite_option(forecast.waste)),

@@ -313,6 +313,30 @@ impl JobSnapshot {
     }
 }
 
+/// The body of `/v1/history/users`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserRecords {
+    /// The users whose jobs lived in the span, ordered by name.
+    pub users: Vec<UserRecord>,
+}
+
+/// What the jobs of one user used in a span.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserRecord {
+    /// Name; `-` is the user of all jobs that belong to nobody.
+    pub name: String,
+    /// Number of jobs.
+    pub jobs: usize,
+    /// Their CPU time in the span, in core-seconds.
+    pub cpu_s: f64,
+}
+
+impl UserRecord {
+    pub(crate) fn of(user: &model::UserRecord) -> UserRecord {
+        UserRecord { name: user.name.clone(), jobs: user.jobs, cpu_s: user.cpu.as_secs_f64() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,29 +369,5 @@ mod tests {
             assert!(other.get("value_is_finite").is_none(), "{other}");
             assert!(!serde_json::from_value::<Sample>(other).expect("a sample").has_diverged());
         }
-    }
-}
-
-/// The body of `/v1/history/users`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct UserRecords {
-    /// The users whose jobs lived in the span, ordered by name.
-    pub users: Vec<UserRecord>,
-}
-
-/// What the jobs of one user used in a span.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct UserRecord {
-    /// Name; `-` is the user of all jobs that belong to nobody.
-    pub name: String,
-    /// Number of jobs.
-    pub jobs: usize,
-    /// Their CPU time in the span, in core-seconds.
-    pub cpu_s: f64,
-}
-
-impl UserRecord {
-    pub(crate) fn of(user: &model::UserRecord) -> UserRecord {
-        UserRecord { name: user.name.clone(), jobs: user.jobs, cpu_s: user.cpu.as_secs_f64() }
     }
 }

@@ -116,7 +116,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub(super) fn of(learning: &Learning, time_left: Option<model::Estimate>) -> Option<Progress> {
+    pub(super) fn of(learning: &Learning, seconds_left: Option<model::Estimate>) -> Option<Progress> {
         let progress = learning.progress.as_ref()?;
         let total = finite_option(progress.total).filter(|total| *total > 0.0);
         let rate = finite_option(learning.units_per_second).filter(|rate| *rate > 0.0);
@@ -127,12 +127,7 @@ impl Progress {
             claimed_total: learning.claim.as_ref().and_then(|claim| finite(claim.total)),
             fraction: total.and_then(|total| finite(progress.current / total)).map(|fraction| fraction.clamp(0.0, 1.0)),
             units_per_s: rate,
-            remaining_s: match time_left {
-                Some(left) => Estimate::of(left, 1.0),
-                None => {
-                    learning.units_to_completion.zip(rate).and_then(|(units, rate)| Estimate::of(units, 1.0 / rate))
-                }
-            },
+            remaining_s: seconds_left.and_then(|left| Estimate::of(left, 1.0)),
         })
     }
 }

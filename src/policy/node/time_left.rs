@@ -46,7 +46,7 @@ impl Governor {
         let used = container.usage.cpu.map_or(0.0, CpuTime::as_secs_f64);
         let learning = &container.learning;
         // Under the other policies, what it would use at its present speed.
-        let by_rate = || Some(learning.units_to_completion?.likely / learning.units_per_second? * cores);
+        let by_rate = || Some(learning.seconds_left()?.likely * cores);
         let work = forecast.map(|forecast| forecast.after(used).to_end.likely).or_else(by_rate);
         let most = planned.contention.most.min(node.cores);
         let runs = container.state == RunState::Running;

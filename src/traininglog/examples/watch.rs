@@ -66,7 +66,9 @@ fn described(learning: &Learning) -> String {
         (Some(metric), Some(latest)) => format!("{metric} {}", latest.value),
         _ => "no metric so far".to_owned(),
     };
-    let parts = [Some(metric), learning.progress.map(counted), seconds_left(learning).map(duration)];
+    // Known if the log states a total, once it was seen to grow.
+    let left = learning.seconds_left().map(|left| duration(left.likely));
+    let parts = [Some(metric), learning.progress.map(counted), left];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -75,12 +77,6 @@ fn counted(progress: Progress) -> String {
     let Progress { unit, current, total, .. } = progress;
     let of = total.map_or_else(String::new, |total| format!(" of {total}"));
     format!("{} {}{of}", format!("{unit:?}").to_lowercase(), (current * 100.0).round() / 100.0)
-}
-
-/// Known if the log states a total, once it was seen to grow.
-fn seconds_left(learning: &Learning) -> Option<f64> {
-    let rate = learning.units_per_second.filter(|rate| *rate > 0.0)?;
-    Some(learning.units_to_completion?.likely / rate)
 }
 
 fn duration(seconds: f64) -> String {

@@ -179,11 +179,7 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
         Some((progress.current / progress.total.filter(|total| *total > 0.0)?).clamp(0.0, 1.0))
     }),
     (Kind::Gauge, "flowcon_container_remaining_seconds", "Time to completion, as forecast", |job| {
-        let learning = &job.observed.learning;
-        if let Some(left) = job.time_left {
-            return Some(left.likely);
-        }
-        Some(learning.units_to_completion?.likely / learning.units_per_second.filter(|rate| *rate > 0.0)?)
+        Some(job.seconds_left()?.likely)
     }),
     (
         Kind::Gauge,
