@@ -57,7 +57,12 @@ pub(crate) fn run(args: &ConfigArgs, client: &Client, screen: &Screen) -> Result
 
 /// Loads the settings as a daemon would.
 pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
-    config::load(&Sources {
+    config::load(&sources(named))
+}
+
+/// What a daemon of this user reads, but for its flags.
+pub(super) fn sources(named: Option<&Path>) -> Sources {
+    Sources {
         defaults: own::defaults(),
         file: named.unwrap_or(Path::new(DEFAULT_FILE)).to_owned(),
         must_exist: named.is_some(),
@@ -66,7 +71,7 @@ pub(super) fn load(named: Option<&Path>) -> Result<Settings, Vec<ConfigError>> {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         flags: Vec::new(),
-    })
+    }
 }
 
 fn check(named: Option<&Path>, screen: &Screen) -> Result<(), Failure> {

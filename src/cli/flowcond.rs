@@ -1,7 +1,6 @@
 //! The command line of `flowcond`: runs the daemon, restores limits, checks the configuration.
 
-use super::config::no_mistakes;
-use super::own;
+use super::config::{self as files, no_mistakes};
 use super::service::{block_on, forward_signals, log_to_journal_or_stderr};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use config::{ConfigError, OnExit, Settings, Sources};
@@ -17,7 +16,6 @@ use term::text::{clean, clean_lines};
 use term::{exit, message};
 use tokio::sync::mpsc;
 
-const DEFAULT_FILE: &str = "/etc/flowcon/flowcond.toml";
 const STATE_DIR: &str = "state-dir";
 
 /// Daemon that governs the training jobs of this machine: CPU follows learning
@@ -122,16 +120,7 @@ fn sources(arguments: &Arguments) -> Sources {
     let mut flags: Vec<(String, String, String)> =
         [path("socket", &arguments.socket), path(STATE_DIR, &arguments.state_dir)].into_iter().flatten().collect();
     flags.extend(arguments.set.iter().map(|(key, value)| (key.clone(), value.clone(), "--set".to_owned())));
-    Sources {
-        defaults: own::defaults(),
-        file: arguments.config.clone().unwrap_or_else(|| DEFAULT_FILE.into()),
-        must_exist: arguments.config.is_some(),
-        // Names and values that are not UTF-8 cannot be settings.
-        environment: std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect(),
-        flags,
-    }
+    Sources { flags, ..files::sources(arguments.config.as_deref()) }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

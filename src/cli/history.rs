@@ -2,7 +2,7 @@
 
 use super::cost;
 use super::event_line::event_line;
-use super::sweep::past::{PastSweep, past_sweeps};
+use super::sweep::past::past_sweeps;
 use super::top::draw::curve;
 use api::client::{Client, segment};
 use api::wire::{BlockRecord, BlockRecords, Event, EventRecords, JobRecord, JobRecords, Sample, Samples};
@@ -10,7 +10,7 @@ use clap::Args;
 use model::{End, EndEvidence};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use term::exit::{Exit, Failure};
 use term::message;
@@ -219,14 +219,12 @@ fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
     }
     columns.push(Column::left("END"));
     let sweeps = past_sweeps(jobs);
-    let sweep_of = |job: &JobRecord| {
-        let own = |sweep: &&PastSweep<'_>| sweep.trials.iter().any(|trial| trial.number == job.number);
-        sweeps.iter().find(own).map(|sweep| sweep.name.clone())
-    };
+    let trials = sweeps.iter().flat_map(|sweep| sweep.trials.iter().map(|trial| (trial.number, &sweep.name)));
+    let sweep_of: BTreeMap<u64, &String> = trials.collect();
     let row = |job: &JobRecord| {
         let mut row = job_row(job);
         if is_wide {
-            row.extend([Cell::or_dash(sweep_of(job)), Cell::or_dash(job.user.clone())]);
+            row.extend([Cell::or_dash(sweep_of.get(&job.number).copied().cloned()), Cell::or_dash(job.user.clone())]);
         }
         row.push(end_cell(job));
         row

@@ -11,7 +11,7 @@
 //! exactly, for example one thread more among few processors, hence the bounds below.
 
 use model::sharing::{Claim, water_fill};
-use model::{ContainerId, ContainerObservation, CpuTime, Millis, Place, Quota, RunState};
+use model::{ContainerId, ContainerObservation, CpuTime, Millis, NO_EFFECT_BELOW, Place, Quota, RunState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,8 +27,7 @@ const REMEMBERED_S: f64 = 120.0;
 /// A problem without new evidence is forgotten: whether it still holds is unknown.
 const FORGOTTEN_AFTER: Millis = Millis::from_secs(600);
 
-/// Below this effect there is a problem, above the second one it is over.
-const NONE_BELOW: f64 = 0.35;
+/// Above this effect a problem is over.
 const SOME_ABOVE: f64 = 0.6;
 
 /// Windows count in which weights make a difference of this many cores for some job, and of this part of what all received: measurements
@@ -213,7 +212,7 @@ impl Group {
         }
         if effect > SOME_ABOVE {
             self.problem = None;
-        } else if effect < NONE_BELOW && self.problem.is_none() {
+        } else if effect < NO_EFFECT_BELOW && self.problem.is_none() {
             let lack = |(member, due): &(&Member<'_>, &f64)| **due - member.used;
             let by_lack = |one: &(&Member<'_>, &f64), other: &(&Member<'_>, &f64)| lack(one).total_cmp(&lack(other));
             let received = |(member, due): (&Member<'_>, &f64)| Received {

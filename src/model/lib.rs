@@ -60,7 +60,9 @@ pub use reason::{FIRST_REPORTS, Reason};
 pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingLine};
 pub use refusal::Refusal;
 pub use settings::{Enforcement, FairBetween, FlowconSettings, GrowthThreshold, Objective, PolicyName, PolicySettings};
-pub use status::{DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NodeStatus, Notice, NoticeLevel};
+pub use status::{
+    DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NO_EFFECT_BELOW, NodeStatus, Notice, NoticeLevel,
+};
 pub use training::{Parameter, TrainingId};
 pub use trial::{GroupStop, Trial, TrialStanding};
 pub use units::{ByteSeconds, Bytes, CpuTime, CpuWeight, Quota, Share};

@@ -56,18 +56,10 @@ fn used(hierarchy: &Path, parents: &BTreeSet<PathBuf>, governed: &[String]) -> B
     };
     let cgroups = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
     let neighbours = cgroups.filter(|path| !above.contains(path.as_path()) && !is_job(path));
-    neighbours.take(READ_AT_MOST).filter_map(|path| Some((path.clone(), cpu_seconds(&path)?))).collect()
-}
-
-fn cpu_seconds(cgroup: &Path) -> Option<f64> {
-    let of_v2 = || {
-        let stat = fs::read_to_string(cgroup.join("cpu.stat")).ok()?;
-        stat.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<f64>().ok())
-    };
-    let of_v1 = |path: &Path| fs::read_to_string(path.join("cpuacct.usage")).ok()?.trim().parse::<f64>().ok();
-    let beside = || Some(PathBuf::from(cgroup.to_str()?.replacen("/cgroup/cpu/", "/cgroup/cpuacct/", 1)));
-    let nanos = || of_v1(cgroup).or_else(|| of_v1(&beside()?));
-    of_v2().map(|micros| micros / 1e6).or_else(|| Some(nanos()? / 1e9))
+    neighbours
+        .take(READ_AT_MOST)
+        .filter_map(|path| Some((path.clone(), cgroup::cpu_used(&path)?.as_secs_f64())))
+        .collect()
 }
 
 /// Names the busiest neighbours; `None` if all together leave most of the CPU to the jobs.

@@ -37,6 +37,7 @@ pub use memory::MemoryRecord;
 pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
 pub use residence::{ProcessCgroup, ProcessCgroups};
+pub use usage::cpu_used;
 
 use controller::Controller;
 use directory::{Directories, Directory};

@@ -4,6 +4,8 @@ use super::controller::Controller;
 use super::directory::{Directories, KeptFile};
 use super::pressure;
 use model::{Bytes, CpuTime, Usage};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// The open control files for the usage of one cgroup.
 #[derive(Debug, Default)]
@@ -98,6 +100,16 @@ impl Meter {
         usage.pressure.memory = some(&mut self.memory_pressure, "memory.pressure");
         usage.pressure.io = some(&mut self.io_pressure, "io.pressure");
     }
+}
+
+/// Returns the CPU time used by the cgroup with this directory, for one that is read now and then; `None` if it cannot be read.
+pub fn cpu_used(directory: &Path) -> Option<CpuTime> {
+    let read = |path: &Path, file: &str| fs::read_to_string(path.join(file)).ok();
+    // On version 1 the two controllers may be in two hierarchies.
+    let beside = PathBuf::from(directory.to_str()?.replacen("/cgroup/cpu/", "/cgroup/cpuacct/", 1));
+    let nanos = || [directory, &beside].into_iter().find_map(|path| number(&read(path, "cpuacct.usage")?));
+    let micros = read(directory, "cpu.stat").and_then(|stat| keyed(&stat, "usage_usec"));
+    micros.or_else(|| Some(nanos()? / 1000)).map(CpuTime)
 }
 
 pub(super) fn number(text: &str) -> Option<u64> {

@@ -3,7 +3,7 @@
 use super::super::Check;
 use api::wire::Domain;
 use cgroup::Version;
-use model::{Numbers, PolicyName, PolicySettings, Pressure};
+use model::{NO_EFFECT_BELOW, Numbers, PolicyName, PolicySettings, Pressure};
 use std::collections::{BTreeMap, BTreeSet};
 use term::text;
 
@@ -14,9 +14,6 @@ const WATCHES_AT_LEAST: u64 = 8192;
 const INSTANCES_AT_LEAST: u64 = 128;
 
 const CGROUPS: &str = "cgroups";
-
-/// Below this effect of CPU weights the daemon warns.
-const WEIGHTS_DECIDE: f64 = 0.35;
 
 pub(in crate::doctor) fn cgroups(version: Version) -> Check {
     match version {
@@ -81,7 +78,7 @@ pub(in crate::doctor) fn read_only_cgroups() -> Check {
 pub(in crate::doctor) fn weights(loaded: Option<&str>, effect: Option<f64>) -> Option<Check> {
     const NAME: &str = "weights";
     const FIX: &str = "stop it (`systemctl stop scx`), or load one that honours the weights of cgroups";
-    let has_none = effect.is_some_and(|effect| effect < WEIGHTS_DECIDE);
+    let has_none = effect.is_some_and(|effect| effect < NO_EFFECT_BELOW);
     let measured = effect.map(|effect| format!("measured effect {effect:.2}, where 1 is full and 0 is none"));
     match (loaded, measured) {
         (Some(name), Some(measured)) if has_none => Some(Check::fail(
