@@ -17,6 +17,14 @@ const TOLD_FROM: f64 = 0.05;
 /// The cost of a run in words, such as `cost 2.1 CPU-hours; 38% of them after its best value, 0.3285 at epoch 15`; `None` if it is not known.
 /// `samples` are those of its whole time, in order.
 pub(super) fn in_words(job: &JobRecord, samples: &[Sample]) -> Option<String> {
+    let cost = spent_in_words(job, samples)?;
+    let lost = job.lost_cpu_s.filter(|lost| *lost >= TOLD_FROM * spent_from(0.0, samples).map_or(0.0, |all| all.cpu_s));
+    let lost =
+        lost.filter(|lost| *lost >= 1.0).map(|lost| format!("; {} were lost beside other jobs", time(lost, "CPU")));
+    Some(cost + &lost.unwrap_or_default())
+}
+
+fn spent_in_words(job: &JobRecord, samples: &[Sample]) -> Option<String> {
     let all = spent_from(0.0, samples)?;
     let gpus = all.gpu_s.filter(|seconds| *seconds > 0.0).map(|seconds| format!(" and {}", time(seconds, "GPU")));
     let cost = format!("cost {}{}", time(all.cpu_s, "CPU"), gpus.unwrap_or_default());
@@ -58,7 +66,8 @@ fn spent_from(cpu_s: f64, samples: &[Sample]) -> Option<Spent> {
     Some(Spent { cpu_s: last - cpu_s, gpu_s: gpu.reduce(|one, other| one + other) })
 }
 
-fn time(seconds: f64, of: &str) -> String {
+/// A time in the unit that reads best, such as `2.1 CPU-hours`.
+pub(super) fn time(seconds: f64, of: &str) -> String {
     let (number, unit) = match seconds {
         ..120.0 => (seconds, "second"),
         120.0..7200.0 => (seconds / 60.0, "minute"),
@@ -118,6 +127,17 @@ mod tests {
         let (job, samples) = run(&[0.9, 0.3, 0.4, 0.5], None);
         let unknown = JobRecord { direction: None, ..job };
         assert_eq!(in_words(&unknown, &samples).as_deref(), Some("cost 2 CPU-minutes"));
+    }
+
+    #[test]
+    fn what_was_lost_beside_others_is_named_unless_it_is_little() {
+        let (mut job, samples) = run(&[0.9, 0.5, 0.4, 0.3], None);
+        let mut lost = |seconds| {
+            job.lost_cpu_s = Some(seconds);
+            in_words(&job, &samples)
+        };
+        assert_eq!(lost(60.0).as_deref(), Some("cost 2 CPU-minutes; 60 CPU-seconds were lost beside other jobs"));
+        assert_eq!(lost(2.0).as_deref(), Some("cost 2 CPU-minutes"));
     }
 
     #[test]

@@ -275,8 +275,14 @@ fn memory_that_grows_to_its_limit_is_noticed_a_minute_before_and_a_full_one_is_n
 fn a_deadline_that_passed_or_cannot_be_met_makes_a_job_late() {
     let mut job = Job::running();
     job.seen.learning.units_to_completion = Some(Estimate::exactly(80.0));
-    job.prospects.forecast =
-        Some(WorkForecast { to_end: Estimate::exactly(800.0), used: 200.0, per_unit: 10.0, usable: None, waste: None });
+    job.prospects.forecast = Some(WorkForecast {
+        to_end: Estimate::exactly(800.0),
+        used: 200.0,
+        per_unit: 10.0,
+        usable: None,
+        waste: None,
+        lost_s: None,
+    });
     job.seen.deadline = Some(Millis::from_secs(job.now + 500));
     assert_eq!(job.look().condition, Condition::Learning, "two cores suffice");
     job.seen.deadline = Some(Millis::from_secs(job.now + 300));

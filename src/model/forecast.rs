@@ -19,6 +19,9 @@ pub struct WorkForecast {
     /// are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waste: Option<f64>,
+    /// CPU-seconds that the job paid beside others in addition to what the same units cost in its own turn; `None` until both are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_s: Option<f64>,
 }
 
 /// A job whose units cost more than this multiple beside others wastes CPU: its threads wait for each other, spinning.

@@ -43,6 +43,8 @@ pub struct JobRecord {
     pub total: Option<f64>,
     /// The user to whom it belongs.
     pub user: Option<String>,
+    /// CPU-seconds lost beside other jobs, as [`super::WorkForecast::lost_s`].
+    pub lost_s: Option<f64>,
     /// What is known of it as a trial of a sweep.
     pub trial: Option<TrialRecord>,
 }

@@ -52,6 +52,9 @@ pub struct Container {
     /// waste CPU waiting for each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waste: Option<f64>,
+    /// CPU-seconds that it paid beside other jobs so far in addition to what the same units cost in its own turn; omitted like `waste`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_cpu_s: Option<f64>,
     /// Share of the node under contention; null before the first decision.
     pub share: Option<f64>,
     /// Limit in the terms of the policy: 1 = free competition.
@@ -125,6 +128,7 @@ impl Container {
             is_carried: observed.learning.is_carried,
             work_left_cpu_s: job.forecast.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
             waste: job.forecast.and_then(|forecast| finite_option(forecast.waste)),
+            lost_cpu_s: job.forecast.and_then(|forecast| finite_option(forecast.lost_s)),
             share: plan.map(|plan| plan.share.fraction()),
             limit: plan.map(|plan| plan.limit.fraction()),
             min_share: job.directives.bounds.min.fraction(),

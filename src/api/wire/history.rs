@@ -53,6 +53,9 @@ pub struct JobRecord {
     /// The user to whom it belongs; null if it belongs to nobody, or if an earlier version recorded it.
     #[serde(default)]
     pub user: Option<String>,
+    /// CPU-seconds lost beside other jobs, as in `/v1/status`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_cpu_s: Option<f64>,
     /// Its sweep, and the numbers in its command; null if it was no trial.
     #[serde(default)]
     pub trial: Option<Trial>,
@@ -80,6 +83,7 @@ impl JobRecord {
             unit: job.unit.map(word),
             total: finite_option(job.total),
             user: job.user.clone(),
+            lost_cpu_s: finite_option(job.lost_s),
             trial: job.trial.as_ref().map(Trial::of_record),
             latest: latest.map(Sample::of),
         }

@@ -44,6 +44,7 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
         checks.extend(weak_limits(&settings.policy, &domains));
         if let Ok(daemon) = &daemon {
             checks.extend(neighbours_of(&domains, daemon).await);
+            checks.extend(judge::threads(&daemon.containers));
         }
     }
     checks.push(judge::pressure(&node_pressure(), &settings.policy));

@@ -8,7 +8,7 @@ mod gpu;
 mod health;
 mod limits;
 
-use super::users;
+use super::{cost, users};
 use api::wire::{Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Trend};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
@@ -302,10 +302,12 @@ fn trend(trend: Trend) -> &'static str {
 
 /// What a job loses beside others, and the cure.
 fn waste(container: &Container, factor: f64) -> String {
+    let lost = container.lost_cpu_s.filter(|lost| *lost >= 1.0);
+    let lost = lost.map_or_else(String::new, |lost| format!(", and {} are lost so far", cost::time(lost, "CPU")));
     let unit = container.progress.as_ref().map_or("unit", |progress| progress.unit.as_str());
     format!(
-        "beside other jobs each {} costs {factor:.1} times the CPU that it costs in its own turn: its threads wait for each other, spinning. One \
-         job at a time gets nearly everything meanwhile; the cure is to start it with threads that sleep: `flowctl help threads`",
+        "beside other jobs each {} costs {factor:.1} times the CPU that it costs in its own turn: its threads wait for each other, spinning{lost}. \
+         One job at a time gets nearly everything meanwhile; the cure is to start it with threads that sleep: `flowctl help threads`",
         clean(unit)
     )
 }

@@ -31,6 +31,7 @@ fn job(number: u64, name: &str, from_s: u64, to_s: Option<u64>) -> JobRecord {
         unit: Some("epoch".to_owned()),
         total: Some(50.0),
         user: None,
+        lost_cpu_s: None,
         trial: None,
         latest: None,
     }
@@ -113,6 +114,16 @@ fn the_page_of_an_hour_with_15_jobs_is_small() {
     if let Some(file) = std::env::var_os("FLOWCON_KEEP_REPORT") {
         std::fs::write(file, page).expect("written where asked");
     }
+}
+
+#[test]
+fn lost_cpu_has_a_column_if_a_job_lost_some() {
+    let with = |lost: Option<f64>| {
+        let jobs = vec![JobRecord { lost_cpu_s: lost, ..job(1, "lgb", 0, Some(600)) }, job(2, "other", 0, Some(900))];
+        html(&ten_minutes(jobs, &samples_of(1)))
+    };
+    assert!(!with(None).contains("CPU lost") && !with(Some(0.5)).contains("CPU lost"));
+    assert!(with(Some(90.0)).contains("<td>1m30s</td>"));
 }
 
 #[test]

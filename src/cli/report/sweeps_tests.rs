@@ -38,6 +38,7 @@ fn trial(number: u64, name: &str, group: &str, last: f64) -> (JobRecord, Vec<Sam
         unit: Some("epoch".to_owned()),
         total: Some(40.0),
         user: None,
+        lost_cpu_s: None,
         trial: Some(Trial { group: group.to_owned(), parameters, ..Trial::default() }),
         latest: None,
     };

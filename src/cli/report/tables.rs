@@ -24,14 +24,20 @@ pub(super) fn safe(text: &str) -> String {
 pub(super) fn jobs_table(data: &Data) -> String {
     let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
     let zone = safe(&when::zone_name());
+    let lost = if has_lost(data) { "<th scope=\"col\">CPU lost</th>" } else { "" };
     let gpus = if has_gpus(data) { "<th scope=\"col\">GPUs</th><th scope=\"col\">peak GPU memory</th>" } else { "" };
+    let about_lost = if lost.is_empty() {
+        ""
+    } else {
+        "; \"CPU lost\" is what a job paid in its whole run because its threads waited for each other beside other jobs (flowctl help threads)"
+    };
     scrolled(
         "All jobs",
         &format!(
             "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a coloured change exceeds their uncertainty. \
-             CPU and cores count from the start of the report.</caption>\
+             CPU and cores count from the start of the report{about_lost}.</caption>\
              <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th><th scope=\"col\" class=\"left\">end</th>\
-             <th scope=\"col\">CPU</th><th scope=\"col\">cores</th>{gpus}<th scope=\"col\" class=\"left\">evaluation</th>\
+             <th scope=\"col\">CPU</th>{lost}<th scope=\"col\">cores</th>{gpus}<th scope=\"col\" class=\"left\">evaluation</th>\
              <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
         ),
         true,
@@ -41,6 +47,16 @@ pub(super) fn jobs_table(data: &Data) -> String {
 /// Whether any job used a GPU; otherwise there are no GPU columns.
 fn has_gpus(data: &Data) -> bool {
     data.jobs.iter().any(|job| job.gpus.is_some() || job.gpu_memory.is_some())
+}
+
+/// Whether any job lost CPU beside others; otherwise there is no column for it.
+fn has_lost(data: &Data) -> bool {
+    data.jobs.iter().any(|job| lost_s(job).is_some())
+}
+
+/// CPU-seconds that the job lost beside others, if it is worth a number.
+fn lost_s(job: &Series) -> Option<f64> {
+    job.job.lost_cpu_s.filter(|lost| *lost >= 1.0)
 }
 
 fn job_row(data: &Data, place: usize, job: &Series) -> String {
@@ -73,6 +89,8 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
         None => ("–".to_owned(), "–".to_owned(), ""),
     };
     let or_dash = |known: Option<String>| known.unwrap_or_else(|| "–".to_owned());
+    let lost =
+        if has_lost(data) { format!("<td>{}</td>", or_dash(lost_s(job).map(text::duration))) } else { String::new() };
     let gpus = if has_gpus(data) {
         let used = or_dash(job.gpus.map(|gpus| format!("{gpus:.2}")));
         format!("<td>{used}</td><td>{}</td>", or_dash(job.gpu_memory.map(text::bytes)))
@@ -80,7 +98,7 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
         String::new()
     };
     format!(
-        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td class=\"left\">{}</td><td>{}</td><td>{:.2}</td>{gpus}<td class=\"left\">{evaluation}</td>\
+        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td class=\"left\">{}</td><td>{}</td>{lost}<td>{:.2}</td>{gpus}<td class=\"left\">{evaluation}</td>\
          <td>{}</td><td>{plain}</td><td class=\"{class}\">{change}</td></tr>",
         safe(&job.job.name),
         clock(data, job.job.started_unix_ms),

@@ -212,6 +212,7 @@ impl Recorder {
                 unit: None,
                 total: None,
                 user: None,
+                lost_s: None,
                 trial: None,
             }
         });
@@ -294,6 +295,7 @@ fn describe(job: &mut JobRecord, status: &JobStatus) -> bool {
         is_news = true;
     }
     job.original_weight = status.observed.original.cpu_weight.or(job.original_weight);
+    job.lost_s = status.forecast.and_then(|forecast| forecast.lost_s).or(job.lost_s);
     describe_learning(job, &status.observed.learning);
     is_news
 }

@@ -187,6 +187,12 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
         "CPU per progress unit beside other jobs, as a multiple of that in its own turn",
         |job| job.forecast?.waste,
     ),
+    (
+        Kind::Counter,
+        "flowcon_container_cpu_lost_seconds",
+        "CPU-seconds that progress units cost beside other jobs in addition to their cost in the job's own turn",
+        |job| job.forecast?.lost_s,
+    ),
     (Kind::Gauge, "flowcon_container_held", "Whether its limits are left alone", |job| {
         Some(f64::from(u8::from(job.observed.hold.is_some())))
     }),

@@ -3,6 +3,7 @@
 mod engine;
 mod gpu;
 mod kernel;
+mod threads;
 
 pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, labels, log_driver, no_engine, restarts};
 pub(super) use gpu::{Driver, driver_of_gpus, mps};
@@ -10,6 +11,7 @@ pub(super) use kernel::{
     Disk, Inotify, cgroups, controllers, inotify, io_weights, memory_low, parents, pressure, read_only_cgroups,
     user_controllers, weights,
 };
+pub(super) use threads::threads;
 
 use super::super::text;
 use super::Check;

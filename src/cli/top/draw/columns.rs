@@ -2,6 +2,7 @@
 
 use super::theme::padded;
 use crate::health;
+use crate::status;
 use crate::top::jobs::SortKey;
 use crate::top::share::ShareSpan;
 use crate::top::spark::spark;
@@ -264,18 +265,9 @@ fn done(job: &Container, columns: usize) -> String {
     }
 }
 
-/// The time left and its 80 % range, which is empty if its ends read the same: it says nothing.
+/// The time left and its 80 % range.
 pub(super) fn left(job: &Container) -> Option<(String, String)> {
-    let left = job.progress.as_ref()?.remaining_s?;
-    let low = text::duration(left.low);
-    let high = left.high.map_or_else(|| "?".to_owned(), text::duration);
-    let range = if low == high { String::new() } else { format!("{low} to {high}") };
-    Some((text::duration(left.likely), range))
-}
-
-/// The 80 % range in brackets after the time left, if there is one.
-pub(super) fn bracketed(range: &str) -> String {
-    if range.is_empty() { String::new() } else { format!(" ({range})") }
+    Some(status::time_left(job.progress.as_ref()?.remaining_s?))
 }
 
 /// The reason for the share, or for the hold.

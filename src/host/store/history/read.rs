@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The columns read by [`job_of`].
 pub(super) const JOBS: &str = "SELECT number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total, exit_code, ending, \
-                                user, sweep, sweep_name, parameters FROM job";
+                                user, sweep, sweep_name, parameters, lost FROM job";
 
 /// Selects the columns read by [`sample_of`], for one job, from both tables; `condition` is added to each `WHERE`, and may order and limit
 /// the rows of each table.
@@ -295,6 +295,7 @@ pub(super) fn job_of(row: &Row<'_>) -> Option<JobRecord> {
             group_name: field(row, 17),
             parameters: field::<String>(row, 18).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         }),
+        lost_s: field(row, 19),
     })
 }
 

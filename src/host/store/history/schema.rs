@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 10] = [
+pub(super) const STEPS: [&str; 11] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -135,6 +135,10 @@ pub(super) const STEPS: [&str; 10] = [
     "
     -- What a message about the event says, JSON; NULL = nobody wants one.
     ALTER TABLE event ADD COLUMN alert TEXT;
+",
+    "
+    -- CPU-seconds lost beside other jobs.
+    ALTER TABLE job ADD COLUMN lost REAL;
 ",
 ];
 

@@ -22,6 +22,7 @@ pub(super) fn job(number: u64, name: &str, first: u64) -> JobRecord {
         unit: Some(ProgressUnit::Epoch),
         total: Some(10.0),
         user: None,
+        lost_s: None,
         trial: None,
     }
 }
@@ -363,7 +364,8 @@ fn a_jobs_user_and_sweep_are_kept_and_unknown_in_a_history_of_the_version_before
     drop(old);
     let parameters = vec![Parameter { name: "lr".to_owned(), value: "0.1".to_owned() }];
     let trial = TrialRecord { group: "g".to_owned(), group_name: Some("sweep".to_owned()), parameters };
-    let known = JobRecord { user: Some("alice".to_owned()), trial: Some(trial), ..job(2, "new", 20_000) };
+    let known =
+        JobRecord { user: Some("alice".to_owned()), lost_s: Some(7.5), trial: Some(trial), ..job(2, "new", 20_000) };
     opened(&directory).write(&batch([known.clone()], Vec::new())).unwrap();
     let jobs = reader(&directory).lived(ALWAYS, None, 0, 10).unwrap();
     assert_eq!((&jobs[0].name[..], &jobs[0].user, &jobs[0].trial), ("old", &None, &None));

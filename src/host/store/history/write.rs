@@ -106,12 +106,12 @@ fn write_all(connection: &mut Connection, batch: &HistoryBatch, words: &mut BTre
 fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
     write_former_name(connection, job)?;
     let sql = "INSERT INTO job (number, id, name, runtime, started, first, last, ended, weight, metric, direction, unit, total,
-            exit_code, ending, user, sweep, sweep_name, parameters, kept)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?6)
+            exit_code, ending, user, sweep, sweep_name, parameters, lost, kept)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?6)
         ON CONFLICT (number) DO UPDATE SET name = excluded.name, last = excluded.last, ended = excluded.ended, weight = excluded.weight,
             metric = excluded.metric, direction = excluded.direction, unit = excluded.unit, total = excluded.total,
             exit_code = excluded.exit_code, ending = excluded.ending, user = excluded.user, sweep = excluded.sweep,
-            sweep_name = excluded.sweep_name, parameters = excluded.parameters";
+            sweep_name = excluded.sweep_name, parameters = excluded.parameters, lost = excluded.lost";
     let trial = job.trial.as_ref();
     let done = connection.prepare_cached(sql)?.execute(params![
         number(job.number),
@@ -133,6 +133,7 @@ fn write_job(connection: &Connection, job: &JobRecord) -> Result<()> {
         trial.map(|trial| shortened(&trial.group)),
         trial.and_then(|trial| trial.group_name.as_deref()).map(shortened),
         trial.and_then(|trial| serde_json::to_string(&trial.parameters).ok()),
+        job.lost_s.filter(|lost| lost.is_finite()),
     ]);
     done.map(drop)
 }

@@ -282,6 +282,7 @@ impl Memory {
             per_unit: work.per_unit,
             usable: Some(usable),
             waste,
+            lost_s: self.waste.lost_s(),
         });
         // A job that waits for its GPU uses little CPU; this does not mean low parallelism, nor that neighbours which use the rest would not
         // leave it more.

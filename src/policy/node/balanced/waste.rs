@@ -33,6 +33,10 @@ pub(super) struct Waste {
     paid: Paid,
     in_turn: Option<f64>,
     beside: Option<f64>,
+    /// CPU-seconds and units beside others that are not judged yet: no turn has followed, or none was before.
+    open: (f64, f64),
+    /// CPU-seconds lost so far.
+    lost_s: f64,
 }
 
 impl Waste {
@@ -49,10 +53,27 @@ impl Waste {
             if is_turn {
                 self.in_turn = cost
             } else {
-                self.beside = cost
+                self.beside = cost;
+                self.open = (self.open.0 + self.paid.cpu, self.open.1 + self.paid.units);
             }
             self.paid = Paid::default();
+            self.judge();
         }
+    }
+
+    /// Counts what was paid beside others, as soon as its cost in a turn is known. Only while the latest costs say that it wastes: a phase of the
+    /// training that cost more is no waste.
+    fn judge(&mut self) {
+        let Some(in_turn) = self.in_turn else { return };
+        let (cpu, units) = std::mem::take(&mut self.open);
+        if self.is_wasteful() {
+            self.lost_s += (cpu - in_turn * units).max(0.0);
+        }
+    }
+
+    /// CPU-seconds that the job paid beside others in addition to what the same units cost in its own turn; `None` until both costs are known.
+    pub(super) fn lost_s(&self) -> Option<f64> {
+        self.factor().map(|_| self.lost_s)
     }
 
     /// Records that the job may use `cores` from `now` on, of those that it could use alone.
@@ -91,13 +112,17 @@ mod tests {
 
     /// The factor after these offers, in cores of two, and the CPU-seconds that a unit cost meanwhile.
     fn factor(offers: &[(f64, f64)]) -> Option<f64> {
+        after(offers).factor()
+    }
+
+    fn after(offers: &[(f64, f64)]) -> Waste {
         let mut waste = Waste::default();
         for (second, &(cores, cost)) in offers.iter().enumerate() {
             let since = Millis::from_secs(second as u64);
             waste.offer(since, cores, 2.0);
             waste.after(Some(Paid { since, cpu: cost, units: 1.0 }));
         }
-        waste.factor()
+        waste
     }
 
     #[test]
@@ -106,6 +131,15 @@ mod tests {
         assert_eq!(factor(&[(1.9, 1.0), (0.1, 3.0)]), Some(3.0));
         assert_eq!(factor(&[(1.9, 1.0), (0.1, 3.0), (1.9, 2.5)]), Some(1.2), "another phase of the training");
         assert_eq!(factor(&[(1.9, 0.25), (0.1, 0.25), (0.1, 0.25)]), None, "too little CPU to know");
+    }
+
+    #[test]
+    fn what_is_lost_adds_up_and_a_phase_is_not_lost() {
+        let lost = |offers: &[(f64, f64)]| after(offers).lost_s();
+        assert_eq!(lost(&[(0.5, 3.0), (0.5, 3.0)]), None, "it had no turn yet");
+        assert_eq!(lost(&[(0.5, 3.0), (0.5, 3.0), (1.9, 1.0), (0.1, 2.0)]), Some(5.0));
+        assert_eq!(lost(&[(0.5, 1.2), (1.9, 1.0), (0.5, 1.2)]), Some(0.0), "caches");
+        assert_eq!(lost(&[(0.5, 9.0), (0.5, 9.0), (0.5, 1.0), (1.9, 1.0)]), Some(0.0), "a costlier phase before");
     }
 
     #[test]

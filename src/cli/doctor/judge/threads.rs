@@ -1,0 +1,58 @@
+//! Jobs whose threads wait for each other, which no counter of the kernel shows.
+
+use super::Check;
+use crate::cost;
+use api::wire::Container;
+use term::text::{clean, count};
+
+/// Jobs named at most.
+const NAMED_AT_MOST: usize = 3;
+
+/// Names the jobs that pay much more CPU for their progress beside others; `None` without such jobs.
+pub(in super::super) fn threads(jobs: &[Container]) -> Option<Check> {
+    let wasteful = |job: &Container| job.waste.is_some_and(|factor| factor > model::WASTEFUL);
+    let mut found: Vec<&Container> = jobs.iter().filter(|job| wasteful(job)).collect();
+    found.sort_by(|one, other| other.waste.partial_cmp(&one.waste).unwrap_or(std::cmp::Ordering::Equal));
+    let named: Vec<String> = found.iter().take(NAMED_AT_MOST).map(|job| named(job)).collect();
+    (!found.is_empty()).then(|| {
+        Check::warn(
+            "threads",
+            format!(
+                "the threads of {} wait for each other, spinning, and pay more CPU beside others than in a turn of their own: {}",
+                count(found.len(), "job"),
+                named.join(", ")
+            ),
+            "start them with threads that sleep: `flowctl help threads`",
+        )
+    })
+}
+
+fn named(job: &Container) -> String {
+    let factor = job.waste.unwrap_or_default();
+    let lost = job.lost_cpu_s.filter(|lost| *lost >= 1.0);
+    let lost = lost.map_or_else(String::new, |lost| format!(" ({} lost)", cost::time(lost, "CPU")));
+    format!("{} {factor:.1} times{lost}", clean(&job.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(name: &str, waste: Option<f64>) -> Container {
+        let mut job = Container { name: name.to_owned(), ..Container::default() };
+        (job.waste, job.lost_cpu_s) = (waste, waste.map(|waste| 60.0 * waste));
+        job
+    }
+
+    #[test]
+    fn wasteful_jobs_are_named_the_worst_first() {
+        assert_eq!(threads(&[job("alone", None), job("cached", Some(1.3))]), None);
+        let check = threads(&[job("lgb", Some(2.0)), job("cached", Some(1.3)), job("xgb", Some(3.4))]).unwrap();
+        assert!(
+            check.found.ends_with("xgb 3.4 times (3.4 CPU-minutes lost), lgb 2.0 times (2 CPU-minutes lost)"),
+            "{}",
+            check.found
+        );
+        assert!(check.found.starts_with("the threads of 2 jobs wait"), "{}", check.found);
+    }
+}
