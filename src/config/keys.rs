@@ -115,6 +115,12 @@ pub const KEYS: &[Key] = &[
         show: |s| s.policy.sweeps.to_string(),
     },
     Key {
+        name: "policy.turns",
+        help: "under \"balanced\", jobs whose threads wait for each other, spinning, come in turns where the policy would give them like shares",
+        set: |s, v| v.switch().map(|on| s.policy.turns = on),
+        show: |s| s.policy.turns.to_string(),
+    },
+    Key {
         name: "policy.enforcement",
         help: "\"weight\": CPU time that a job leaves idle goes to the others; \"quota\": a hard cap as well, the paper's --cpus",
         set: |s, v| v.word(ENFORCEMENTS).map(|word| s.policy.enforcement = word),

@@ -88,6 +88,13 @@ pub enum Reason {
         /// Number of trials that run.
         of: usize,
     },
+    /// One of the jobs that waste CPU beside each other, and have their shares one after another (the default policy).
+    Turn {
+        /// Whether it is its turn.
+        is_on: bool,
+        /// Number of jobs that take turns.
+        of: usize,
+    },
     /// Limited by its GPU: ranked by credit per GPU-second among the jobs on that GPU (the default policy).
     RankedOnGpu {
         /// Index of the GPU.
@@ -140,6 +147,8 @@ impl fmt::Display for Reason {
                     _ => write!(f, "learning: {work_left} to 95 % ({rank}/{of})"),
                 }
             }
+            Reason::Turn { is_on: true, of } => write!(f, "its turn, one of {of}"),
+            Reason::Turn { is_on: false, of } => write!(f, "waits for its turn, one of {of}"),
             Reason::Trial { standing: TrialStanding::Starting, rank, of, .. } => {
                 write!(f, "trial not compared yet ({rank}/{of})")
             }
@@ -216,6 +225,11 @@ impl Reason {
                 "Its best credit is \"{milestone}\", after about {} of work. Credit divided by work ranks it {rank} of {of}; \
                  the better the rank, the larger the share.",
                 time(*work, "CPU")
+            ),
+            Reason::Turn { is_on, of } => format!(
+                "The threads of jobs wait for each other here, spinning, if jobs run at the same time. So {of} jobs have their shares one after \
+                 another, as parts of the time; {}.",
+                if *is_on { "now it is the turn of this one" } else { "this one keeps the floor until its turn comes" }
             ),
             Reason::Trial { standing, units, rank, of } => format!(
                 "It is one of {of} trials of the same training. {}, so it comes {} of them; the better the rank, the larger the share.",

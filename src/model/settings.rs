@@ -201,6 +201,9 @@ pub struct PolicySettings {
     /// Whether the trials of a sweep compete by their results, under the default policy.
     #[serde(default = "default_sweeps")]
     pub sweeps: bool,
+    /// Whether jobs that waste CPU beside each other come in turns, under the default policy.
+    #[serde(default = "default_turns")]
+    pub turns: bool,
     /// Smallest `cpu.max` that is planned under `enforcement = "quota"`. The default is one core, because a single-threaded job must not be
     /// throttled in the middle of a step.
     pub quota_floor: Quota,
@@ -215,6 +218,10 @@ pub struct PolicySettings {
 }
 
 const fn default_sweeps() -> bool {
+    true
+}
+
+const fn default_turns() -> bool {
     true
 }
 
@@ -265,6 +272,7 @@ impl Default for PolicySettings {
             objective: Objective::BALANCED,
             floor: Share::clamped(0.05),
             sweeps: default_sweeps(),
+            turns: default_turns(),
             quota_floor: Quota(1000),
             memory_pressure_limit: 0.05,
             holdback: Share::NONE,

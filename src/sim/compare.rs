@@ -292,8 +292,9 @@ mod tests {
 
     #[test]
     fn where_jobs_waste_cpu_beside_each_other_they_come_one_at_a_time() {
-        // Four equal jobs need 2.7 times the CPU, as with LightGBM. With standing shares for all: −69.2 % and −83.3 %.
-        for (scenario, at_most) in [("random-5", -0.705), ("random-10", -0.85)] {
+        // Four equal jobs need 2.7 times the CPU, as with LightGBM. With standing shares for all: −69.2 % and −83.3 %. Where no log says when its
+        // job ends, all are ranked about equally, and come in turns; without these −48.4 %.
+        for (scenario, at_most) in [("random-5", -0.705), ("random-10", -0.85), ("random-10-unknown", -0.75)] {
             let runs = comparison_with(0.57, scenario, &["balanced", "srpt"], 20);
             let [balanced, srpt] =
                 [0, 1].map(|n| runs.policies[n].summary.mean_completion_s / runs.fair.mean_completion_s - 1.0);

@@ -30,6 +30,7 @@ pub(super) fn spelled(reason: &Reason) -> (&'static str, Vec<(&'static str, f64)
         Reason::Trial { units, rank, of, .. } => {
             ("trial", vec![("units", *units), ("rank", *rank as f64), ("trials", *of as f64)])
         }
+        Reason::Turn { is_on, of } => ("turn", vec![("is_on", f64::from(u8::from(*is_on))), ("jobs", *of as f64)]),
         Reason::RankedOnGpu { gpu, work, rank, of, .. } => {
             let ranks =
                 [("gpu", f64::from(*gpu)), ("work_gpu_s", *work), ("rank", *rank as f64), ("ranked", *of as f64)];

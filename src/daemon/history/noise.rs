@@ -52,10 +52,14 @@ fn turned(kept: &Sample, now: &Sample) -> bool {
         (kept, now) => kept.is_some() != now.is_some(),
     };
     let weight = |sample: &Sample| sample.weight.map_or(0.0, |weight| f64::from(weight.number()));
-    decided
-        || kept.state != now.state
+    let takes_turns = |sample: &Sample| {
+        sample.decision.as_ref().is_some_and(|decision| matches!(decision.reason, Reason::Turn { .. }))
+    };
+    // Whose turn it is changes all the time.
+    let is_only_a_turn = takes_turns(kept) && takes_turns(now);
+    kept.state != now.state
         || kind_of(kept.hold.as_ref()) != kind_of(now.hold.as_ref())
-        || differ(weight(kept), weight(now), 0.1, 0.5)
+        || !is_only_a_turn && (decided || differ(weight(kept), weight(now), 0.1, 0.5))
 }
 
 fn decided_otherwise(kept: &DecisionRecord, now: &DecisionRecord) -> bool {

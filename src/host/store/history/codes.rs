@@ -186,6 +186,7 @@ pub(super) fn reason_code(reason: &Reason) -> CodedReason<'_> {
             let ranks = (place(standing) * RANKS + place(*rank)) * RANKS + place(*of);
             numbers(15, packed(*units), Some(ranks))
         }
+        Reason::Turn { is_on, of } => numbers(16, i64::from(*is_on), Some(place(*of))),
         Reason::RankedOnGpu { gpu, milestone, work, rank, of } => {
             let ranks = (i64::from(*gpu) * RANKS + place(*rank)) * RANKS + place(*of);
             CodedReason { rule: 13, a: Some(packed(*work)), b: Some(ranks), text: Some(milestone) }
@@ -213,6 +214,7 @@ pub(super) fn reason(rule: i64, a: Option<i64>, b: Option<i64>, text: Option<Str
             rank: usize::try_from(b? / RANKS).ok()?,
             of: usize::try_from(b? % RANKS).ok()?,
         },
+        16 => Reason::Turn { is_on: a? != 0, of: usize::try_from(b?).ok()? },
         15 => Reason::Trial {
             standing: *TrialStanding::ALL.get(usize::try_from(b? / RANKS / RANKS).ok()?)?,
             units: unpacked(a?),
@@ -317,6 +319,8 @@ mod tests {
             Reason::Held { why: "somebody else set cpu.weight to 40".to_owned() },
             Reason::Ranked { milestone: "95 % quality".into(), work: 35_999.0, rank: 128, of: 1000 },
             Reason::Trial { standing: TrialStanding::Behind, units: 14.0, rank: 16, of: 1000 },
+            Reason::Turn { is_on: true, of: 4 },
+            Reason::Turn { is_on: false, of: 4 },
             Reason::RankedOnGpu { gpu: 7, milestone: "completion".into(), work: 35_999.0, rank: 2, of: 1000 },
         ];
         for known in reasons {

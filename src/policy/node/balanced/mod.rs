@@ -38,7 +38,7 @@
 //! I/O, it has one thread) flows to the next.
 //!
 //! Where a job wastes CPU beside others ([`waste`]), or only a turn of the best one can show it, the exponent is 32: one job at a time gets
-//! nearly everything. Where it does, a job that has just started and printed nothing counts as a short one ([`newcomer`]).
+//! nearly everything. Where the ranks are about equal nevertheless, jobs take [`turns`]. Where a job wastes CPU, one that has just started and printed nothing counts as a short one ([`newcomer`]).
 //!
 //! Trials of one training compete by their results instead of their work ([`sweep`]).
 //!
@@ -94,6 +94,7 @@ mod standing;
 mod sweep;
 #[cfg(test)]
 mod testing;
+mod turns;
 mod users;
 mod wait;
 mod waste;
@@ -118,6 +119,7 @@ use reliability::Reliability;
 use serde::{Deserialize, Serialize};
 use standing::Standing;
 pub(super) use sweep::Sweeps;
+use turns::{Ranks, Turn};
 use users::Users;
 use waste::Waste;
 use work::WorkMeter;
@@ -137,6 +139,8 @@ pub(super) struct Memory {
     newcomer: Newcomer,
     #[serde(default)]
     waste: Waste,
+    #[serde(default)]
+    turn: Turn,
     /// Forecast of the last tick.
     #[serde(default)]
     forecast: Option<WorkForecast>,
@@ -183,8 +187,10 @@ struct Contest<'a> {
     order: Vec<f64>,
     /// Cores for each member under plain sharing, within its user's part.
     entitled: Vec<f64>,
-    /// Cores given to each member.
-    given: Vec<f64>,
+    /// Cores due to each member by its rank.
+    due: Vec<f64>,
+    /// Cores given to each member, where they come in turns.
+    in_turns: Option<Vec<f64>>,
 }
 
 /// Decides for every container. `domains` have their measured capacity.
@@ -226,14 +232,20 @@ pub(super) fn decide(
 fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], entries: &mut [Entry<'_>]) {
     let plain = node.is_plain().then(|| allocation::plain(node, domains));
     for contest in contests {
-        for (member, (&index, given)) in contest.domain.members.iter().zip(&contest.given).enumerate() {
+        for (member, (&index, given)) in contest.domain.members.iter().zip(contest.given()).enumerate() {
             let cores = match &plain {
                 Some(plain) => plain[index].share / contest.domain.part * contest.domain.cores,
                 None => *given,
             };
-            let memory = &mut entries[index].memory;
+            let (memory, most) = (&mut *entries[index].memory, contest.domain.most(member, &node.containers[index]));
             memory.parallelism.offer(node.now, cores);
-            memory.waste.offer(node.now, cores, contest.domain.most(member, &node.containers[index]));
+            if contest.in_turns.is_some() && plain.is_none() {
+                memory.waste.offer_in_turns(node.now, cores, most);
+                memory.turn.give(node.now, (contest.due[member], cores), contest.is_favoured(member));
+            } else {
+                memory.waste.offer(node.now, cores, most);
+                memory.turn = Turn::default();
+            }
         }
     }
 }
@@ -343,33 +355,51 @@ impl<'a> Contest<'a> {
             candidates.iter_mut().zip(newcomers).filter(|(ranked, _)| ranked.is_none()).for_each(|(c, new)| *c = new);
         }
         sweep::hand_out(candidates.iter_mut().flatten(), sharpness);
-        let given = pool::divide((domain, users), &candidates, &plain, (floor, sharpness));
+        let due = pool::divide((domain, users), &candidates, &plain, (floor, sharpness));
+        let ranks = Ranks { candidates: &candidates, due: &due, least: &|member| floor * entitled[member] };
+        let turn = |member: usize| &entries[domain.members[member]].memory.turn;
+        let take = || turns::take((node.now, settings.interval), &ranks, || users.groups(&domain.members), turn);
+        let in_turns = if settings.turns { take() } else { None };
         let mut order: Vec<f64> = candidates.iter().flatten().map(|candidate| candidate.milestone.log_index).collect();
         order.sort_unstable_by(|a, b| b.total_cmp(a));
-        Contest { domain, candidates, order, entitled, given }
+        Contest { domain, candidates, order, entitled, due, in_turns }
+    }
+
+    /// Cores given to each member until the next tick.
+    fn given(&self) -> &[f64] {
+        self.in_turns.as_ref().unwrap_or(&self.due)
     }
 
     fn is_favoured(&self, member: usize) -> bool {
-        self.given[member] > self.entitled[member]
+        self.given()[member] > self.entitled[member]
+    }
+
+    /// The reason for its cores, if they come in turns.
+    fn turn(&self, member: usize) -> Option<Reason> {
+        let of = self.candidates.iter().flatten().count();
+        (self.in_turns.is_some() && self.candidates[member].is_some())
+            .then(|| Reason::Turn { is_on: self.is_favoured(member), of })
     }
 
     fn decide(&self, member: usize, container: &ContainerObservation, entry: &Entry<'_>, decision: &mut Decision) {
         let candidate = self.candidates[member].as_ref();
-        let is_favoured = candidate.is_some() && self.given[member] >= self.entitled[member];
+        let is_favoured = candidate.is_some() && self.due[member] >= self.entitled[member];
         decision.role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
         // The allocation multiplies by the importance again, so it is divided out here.
-        decision.limit = self.given[member] / self.domain.cores / importance(container);
+        decision.limit = self.given()[member] / self.domain.cores / importance(container);
         decision.reason = match (candidate, entry.on_gpu.as_ref()) {
             (_, Some(on_gpu)) => gpu::reason(on_gpu, &decision.gpus),
-            (Some(Candidate { milestone, place, .. }), None) => match entry.standing.filter(|_| place.is_some()) {
-                Some(trial) => trial.reason(),
-                None => Reason::Ranked {
-                    milestone: milestone.name.into(),
-                    work: milestone.work,
-                    rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
-                    of: self.order.len(),
-                },
-            },
+            (Some(Candidate { milestone, place, .. }), None) => {
+                self.turn(member).unwrap_or_else(|| match entry.standing.filter(|_| place.is_some()) {
+                    Some(trial) => trial.reason(),
+                    None => Reason::Ranked {
+                        milestone: milestone.name.into(),
+                        work: milestone.work,
+                        rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
+                        of: self.order.len(),
+                    },
+                })
+            }
             (None, None) if is_broken(container) => Reason::Broken { condition: container.health.condition },
             (None, None) => Reason::Unranked,
         };

@@ -120,6 +120,9 @@ impl Users {
 
     /// The positions in `indices` of each user's containers.
     pub(super) fn groups(&self, indices: &[usize]) -> Vec<Vec<usize>> {
+        if self.is_one() {
+            return vec![(0..indices.len()).collect()];
+        }
         let mut groups = vec![Vec::new(); self.claims.len()];
         indices.iter().enumerate().for_each(|(at, &index)| groups[self.of[index]].push(at));
         groups.retain(|group| !group.is_empty());

@@ -1,6 +1,6 @@
 //! When to decide again: soon while something is about to be known, else when the favoured job should be half way to its next goal.
 
-use super::{Contest, Entry, parallelism};
+use super::{Contest, Entry, parallelism, turns};
 use model::{Millis, NodeObservation, RunState};
 
 /// The next tick comes after this part of the time to the favoured job's milestone.
@@ -24,9 +24,9 @@ impl Contest<'_> {
 
     /// Time until the first favoured job should be half way to its milestone, or its parallelism can be measured.
     pub(super) fn wait(&self, now: Millis, entries: &[Entry<'_>], interval: Millis) -> Millis {
-        let favoured = || (0..self.given.len()).filter(|&member| self.is_favoured(member));
+        let favoured = || (0..self.given().len()).filter(|&member| self.is_favoured(member));
         let seconds = favoured()
-            .filter_map(|member| Some(self.candidates[member].as_ref()?.work_ahead / self.given[member]))
+            .filter_map(|member| Some(self.candidates[member].as_ref()?.work_ahead / self.given()[member]))
             .fold(f64::INFINITY, f64::min);
         // The parallelism of a job that is favoured for the first time is unknown until it can be measured.
         let measured_soon =
@@ -37,7 +37,8 @@ impl Contest<'_> {
             Millis(u64::MAX)
         };
         let half_way = (LOOK_AGAIN * seconds * 1000.0).clamp(0.0, u64::MAX as f64) as u64;
-        Millis(half_way).max(soonest(interval)).min(first_measurement)
+        let turn = if self.in_turns.is_some() { turns::length(interval) } else { Millis(u64::MAX) };
+        Millis(half_way).max(soonest(interval)).min(first_measurement).min(turn)
     }
 }
 

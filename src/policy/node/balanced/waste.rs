@@ -85,6 +85,15 @@ impl Waste {
         }
     }
 
+    /// Like [`Waste::offer`], while jobs come in turns: beside the turn of another job it has only its floor, which says nothing of its cost
+    /// at an equal share.
+    pub(super) fn offer_in_turns(&mut self, now: Millis, cores: f64, most: f64) {
+        self.offer(now, cores, most);
+        if !self.has_turn() {
+            self.offer = None;
+        }
+    }
+
     /// What a unit costs beside others, as a multiple of its cost in the job's own turn; `None` until both are known.
     pub(super) fn factor(&self) -> Option<f64> {
         Some(self.beside? / self.in_turn?)
