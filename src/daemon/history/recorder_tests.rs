@@ -93,6 +93,19 @@ fn an_uneventful_hour_takes_a_few_hundred_rows_and_its_sums_are_exact() {
 }
 
 #[test]
+fn an_hour_of_turns_takes_a_few_hundred_rows() {
+    let mut recorder = Recorder::begin(1, Vec::new());
+    for at in (2_000..3_602_000).step_by(2_000) {
+        let is_on = at / 6_000 % 4 == 0;
+        let mut job = job("x", at, 1.0, if is_on { 0.95 } else { 0.02 }, 1);
+        job.plan.as_mut().unwrap().reason = Reason::Turn { is_on, of: 4 };
+        recorder.observe(&status(at, vec![job]));
+    }
+    let batch = recorder.take();
+    assert!((100..700).contains(&batch.samples.len()), "{}", batch.samples.len());
+}
+
+#[test]
 fn a_new_decision_is_kept_at_once() {
     let mut recorder = Recorder::begin(1, Vec::new());
     recorder.observe(&status(600_000, vec![job("x", 600_000, 1.0, 0.25, 2)]));
