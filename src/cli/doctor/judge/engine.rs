@@ -1,6 +1,7 @@
 //! Verdicts on the engine: version, cgroup driver, log driver, GPUs and restart policies. Pure.
 
 use super::super::Check;
+use cri::{CriError, RuntimeVersion};
 use docker::{ApiVersion, EngineError, EngineInfo, EngineName, LostPolicy, Mislabelled};
 use term::text;
 
@@ -60,6 +61,14 @@ pub(in crate::doctor) fn engine(info: &EngineInfo) -> Check {
         return Check::ok(ENGINE, found);
     }
     Check::ok(ENGINE, format!("{found}; live-restore is off: an engine restart stops containers"))
+}
+
+/// Judges the container runtime whose pods are governed.
+pub(in crate::doctor) fn pods(runtime: &Result<RuntimeVersion, CriError>) -> Check {
+    match runtime {
+        Ok(RuntimeVersion { name, version }) => Check::ok(ENGINE, format!("{name} {version}, CRI v1: pods are governed")),
+        Err(error) => Check::warn(ENGINE, error.to_string(), "`sudo flowctl doctor`, as only root may ask a container runtime"),
+    }
 }
 
 pub(in crate::doctor) fn driver(info: &EngineInfo) -> Check {

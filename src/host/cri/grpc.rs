@@ -1,0 +1,80 @@
+//! One gRPC call over HTTP/2 on a Unix socket: a message each way, with limits on time and size.
+
+use super::CriError;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, TE};
+use hyper::{Method, Request};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use std::path::Path;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a response in bytes; a thousand pods need about one MiB.
+const LARGEST_RESPONSE: usize = 32 << 20;
+/// Maximum length of a message of the runtime, in characters.
+const MESSAGE_AT_MOST: usize = 300;
+/// A flag (not compressed) and the length precede each message.
+const PREFIX: usize = 5;
+
+/// gRPC's status of a service that does not exist.
+const UNIMPLEMENTED: u32 = 12;
+
+/// Calls `method` of the service `runtime.v1.RuntimeService`, on a connection of its own.
+pub(super) async fn call<Q: Message, A: Message + Default>(
+    socket: &Path,
+    method: &'static str,
+    message: &Q,
+) -> Result<A, CriError> {
+    let unreachable = |why: String| CriError::Unreachable { operation: method, socket: socket.to_owned(), why };
+    let exchange = exchange(socket, method, framed(message));
+    let (headers, body) = match timeout(CALL_TIMEOUT, exchange).await {
+        Ok(answered) => answered.map_err(unreachable)?,
+        Err(_) => return Err(unreachable(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))),
+    };
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    match text("grpc-status").and_then(|status| status.parse().ok()) {
+        Some(0) => {}
+        Some(status) => {
+            let message: String = text("grpc-message").unwrap_or("").chars().take(MESSAGE_AT_MOST).collect();
+            return Err(match status {
+                UNIMPLEMENTED => CriError::Unsupported { socket: socket.to_owned(), message },
+                status => CriError::Refused { operation: method, status, message },
+            });
+        }
+        None => return Err(unreachable("its response is not one of gRPC".to_owned())),
+    }
+    let payload = body.get(PREFIX..).ok_or_else(|| unreachable("its response is incomplete".to_owned()))?;
+    A::decode(payload).map_err(|error| unreachable(error.to_string()))
+}
+
+fn framed(message: &impl Message) -> Bytes {
+    let encoded = message.encode_to_vec();
+    let length = u32::try_from(encoded.len()).expect("requests are small");
+    [&[0], &length.to_be_bytes()[..], &encoded].concat().into()
+}
+
+/// Returns the headers and trailers of the response, and its body.
+async fn exchange(socket: &Path, method: &str, body: Bytes) -> Result<(HeaderMap, Bytes), String> {
+    let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    tokio::spawn(connection); // ends with the sender
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(format!("http://localhost/runtime.v1.RuntimeService/{method}"))
+        .header(CONTENT_TYPE, "application/grpc")
+        .header(TE, "trailers")
+        .body(Full::new(body))
+        .expect("the names of methods are valid in a path");
+    let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    let (head, body) = response.into_parts();
+    let collected = Limited::new(body, LARGEST_RESPONSE).collect().await.map_err(|error| error.to_string())?;
+    let mut headers = head.headers;
+    headers.extend(collected.trailers().cloned().unwrap_or_default());
+    Ok((headers, collected.to_bytes()))
+}
