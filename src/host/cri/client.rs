@@ -1,8 +1,8 @@
 //! The calls to a container runtime, all of which only read.
 
 use super::messages::{
-    ContainerStatusRequest, ContainerStatusResponse, ListContainersRequest, ListContainersResponse, ListPodSandboxRequest,
-    ListPodSandboxResponse, VersionRequest, VersionResponse,
+    ContainerStatusRequest, ContainerStatusResponse, ListContainersRequest, ListPodSandboxRequest, Request, VersionRequest,
+    VersionResponse,
 };
 use super::pod::{Candidate, PodContainer, PodEnd, candidates};
 use super::{CriError, grpc};
@@ -39,12 +39,8 @@ impl Cri {
     /// # Errors
     /// As the other calls.
     #[doc(hidden)]
-    pub async fn call<Q: prost::Message, A: prost::Message + Default>(
-        &self,
-        method: &'static str,
-        request: &Q,
-    ) -> Result<A, CriError> {
-        grpc::call(&self.socket, method, request).await
+    pub async fn call<Q: Request>(&self, request: &Q) -> Result<Q::Answer, CriError> {
+        grpc::call(&self.socket, request).await
     }
 
     /// Returns the runtime's name and version.
@@ -52,14 +48,14 @@ impl Cri {
     /// # Errors
     /// [`CriError::Unsupported`] if it has no CRI v1.
     pub async fn version(&self) -> Result<RuntimeVersion, CriError> {
-        let VersionResponse { runtime_name, runtime_version } = self.call("Version", &VersionRequest::default()).await?;
+        let VersionResponse { runtime_name, runtime_version } = self.call(&VersionRequest::default()).await?;
         Ok(RuntimeVersion { name: runtime_name, version: runtime_version })
     }
 
     /// Lists the pods with `label`, given as `key=value`, among their labels or annotations, in which a container runs.
     pub(super) async fn candidates(&self, label: &str) -> Result<Vec<Candidate>, CriError> {
-        let pods: ListPodSandboxResponse = self.call("ListPodSandbox", &ListPodSandboxRequest::default()).await?;
-        let containers: ListContainersResponse = self.call("ListContainers", &ListContainersRequest::default()).await?;
+        let pods = self.call(&ListPodSandboxRequest::default()).await?;
+        let containers = self.call(&ListContainersRequest::default()).await?;
         Ok(candidates(pods.items, &containers.containers, label))
     }
 
@@ -74,6 +70,6 @@ impl Cri {
     }
 
     async fn status(&self, id: &str, verbose: bool) -> Result<ContainerStatusResponse, CriError> {
-        self.call("ContainerStatus", &ContainerStatusRequest { container_id: id.to_owned(), verbose }).await
+        self.call(&ContainerStatusRequest { container_id: id.to_owned(), verbose }).await
     }
 }

@@ -1,10 +1,11 @@
 //! One gRPC call over HTTP/2 on a Unix socket: a message each way, with limits on time and size.
 
 use super::CriError;
+use super::messages::Request;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, TE};
-use hyper::{Method, Request};
+use hyper::Method;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use std::path::Path;
@@ -23,12 +24,9 @@ const PREFIX: usize = 5;
 /// gRPC's status of a service that does not exist.
 const UNIMPLEMENTED: u32 = 12;
 
-/// Calls `method` of the service `runtime.v1.RuntimeService`, on a connection of its own.
-pub(super) async fn call<Q: Message, A: Message + Default>(
-    socket: &Path,
-    method: &'static str,
-    message: &Q,
-) -> Result<A, CriError> {
+/// Makes a call to the service `runtime.v1.RuntimeService`, on a connection of its own.
+pub(super) async fn call<Q: Request>(socket: &Path, message: &Q) -> Result<Q::Answer, CriError> {
+    let method = Q::METHOD;
     let unreachable = |why: String| CriError::Unreachable { operation: method, socket: socket.to_owned(), why };
     let exchange = exchange(socket, method, framed(message));
     let (headers, body) = match timeout(CALL_TIMEOUT, exchange).await {
@@ -48,7 +46,7 @@ pub(super) async fn call<Q: Message, A: Message + Default>(
         None => return Err(unreachable("its response is not one of gRPC".to_owned())),
     }
     let payload = body.get(PREFIX..).ok_or_else(|| unreachable("its response is incomplete".to_owned()))?;
-    A::decode(payload).map_err(|error| unreachable(error.to_string()))
+    Q::Answer::decode(payload).map_err(|error| unreachable(error.to_string()))
 }
 
 fn framed(message: &impl Message) -> Bytes {
@@ -64,7 +62,7 @@ async fn exchange(socket: &Path, method: &str, body: Bytes) -> Result<(HeaderMap
         .await
         .map_err(|error| error.to_string())?;
     tokio::spawn(connection); // ends with the sender
-    let request = Request::builder()
+    let request = hyper::Request::builder()
         .method(Method::POST)
         .uri(format!("http://localhost/runtime.v1.RuntimeService/{method}"))
         .header(CONTENT_TYPE, "application/grpc")

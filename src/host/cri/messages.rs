@@ -245,18 +245,16 @@ pub struct CreateContainerResponse {
     pub container_id: String,
 }
 
-/// `StartContainer`, `RemoveContainer` and `ReopenContainerLog` have the same request.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct OfContainerRequest {
+pub struct StartContainerRequest {
     #[prost(string, tag = "1")]
     pub container_id: String,
 }
 
-/// `StopPodSandbox` and `RemovePodSandbox` have the same request.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct OfPodSandboxRequest {
+pub struct ReopenContainerLogRequest {
     #[prost(string, tag = "1")]
-    pub pod_sandbox_id: String,
+    pub container_id: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -269,3 +267,30 @@ pub struct UpdateContainerResourcesRequest {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Empty {}
+
+/// A request, with its method and the message that answers it.
+pub trait Request: prost::Message {
+    type Answer: prost::Message + Default;
+    const METHOD: &'static str;
+}
+
+macro_rules! requests {
+    ($($request:ident => $method:literal, $answer:ident;)*) => {
+        $(impl Request for $request {
+            type Answer = $answer;
+            const METHOD: &'static str = $method;
+        })*
+    };
+}
+
+requests! {
+    VersionRequest => "Version", VersionResponse;
+    ListPodSandboxRequest => "ListPodSandbox", ListPodSandboxResponse;
+    ListContainersRequest => "ListContainers", ListContainersResponse;
+    ContainerStatusRequest => "ContainerStatus", ContainerStatusResponse;
+    RunPodSandboxRequest => "RunPodSandbox", RunPodSandboxResponse;
+    CreateContainerRequest => "CreateContainer", CreateContainerResponse;
+    StartContainerRequest => "StartContainer", Empty;
+    ReopenContainerLogRequest => "ReopenContainerLog", Empty;
+    UpdateContainerResourcesRequest => "UpdateContainerResources", Empty;
+}
