@@ -57,7 +57,7 @@ impl Containerd {
         let path = dir.path().display();
         let config = format!(
             "version = 2\nroot = \"{path}/root\"\nstate = \"{path}/state\"\n[grpc]\naddress = \"{path}/c.sock\"\n\
-             [plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{IMAGE}\"\n\
+             [plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{IMAGE}\"\nrestrict_oom_score_adj = true\n\
              [plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"native\"\n"
         );
         fs::write(dir.path().join("containerd.toml"), config).unwrap();

@@ -31,7 +31,8 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     let mut names: Vec<String> = daemon.jobs().iter().map(|job| job["name"].as_str().unwrap().to_owned()).collect();
     names.sort();
     assert_eq!(names, ["team/flat", "team/learns"]);
-    assert_eq!(daemon.job("team/flat").unwrap()["runtime"], "pod");
+    let job = daemon.job("team/flat").unwrap();
+    assert_eq!((job["runtime"].as_str(), job["id"].as_str()), (Some("pod"), Some(flat.uid.as_str())));
     assert!(daemon.stdout_of(&["explain", "team/flat"]).contains("team/flat"));
     assert!(daemon.stdout_of(&["status"]).contains("team/learns"));
     assert!(daemon.stdout_of(&["logs", "team/learns"]).starts_with("step 1/90000 loss: 8999.90\n"));
