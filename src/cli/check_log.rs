@@ -270,7 +270,9 @@ mod tests {
         for job in ["bert", "team/bert-0", "team/bert.v2"] {
             assert!(!is_path(job), "{job}");
         }
-        for path in ["-", "/var/log/bert", "./bert", "../bert", "runs/Bert", "runs/train_1", "a/b/c", "runs/", "Cargo.toml"] {
+        for path in
+            ["-", "/var/log/bert", "./bert", "../bert", "runs/Bert", "runs/train_1", "a/b/c", "runs/", "Cargo.toml"]
+        {
             assert!(is_path(path), "{path}");
         }
     }

@@ -186,7 +186,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "engine.address",
-        help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", an address such as unix:///run/podman/podman.sock, or \"containerd\" or cri:///PATH for pods",
+        help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", unix:///PATH, or for pods \"containerd\" or cri:///PATH",
         set: |s, v| {
             s.engine = match v.text()? {
                 "auto" => EngineChoice::Auto,
@@ -197,7 +197,7 @@ pub const KEYS: &[Key] = &[
                     EngineChoice::At(address.to_owned())
                 }
                 _ => return Err(
-                    "expected \"auto\", \"off\", \"containerd\", or a socket of this machine such as unix:///run/podman/podman.sock or cri:///run/crio/crio.sock"
+                    "expected \"auto\", \"off\", \"containerd\", or a socket of this machine such as unix:///run/podman/podman.sock"
                         .to_owned(),
                 ),
             };

@@ -57,9 +57,7 @@ fn open(original: &Original, pid: u32) -> Result<Cgroup, CgroupError> {
             Cgroup::of_known_container(pid, original.id.as_str(), directory)
         }
         Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
-        Runtime::Scope => {
-            Cgroup::of_known_scope(pid, None, file_name(directory), &[directory.to_owned()])
-        }
+        Runtime::Scope => Cgroup::of_known_scope(pid, None, file_name(directory), &[directory.to_owned()]),
         Runtime::Pod => Cgroup::of_known_container(pid, file_name(directory), directory),
     }
 }

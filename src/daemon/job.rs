@@ -245,9 +245,7 @@ impl Job {
                 self.log_source = "logs API (json-file)".to_owned();
                 Some(LogFeed::Api(container.log_format))
             }
-            LogSource::JsonFile(path) => {
-                Some(self.wrapped_feed(path.clone(), LogFile::json()))
-            }
+            LogSource::JsonFile(path) => Some(self.wrapped_feed(path.clone(), LogFile::json())),
             LogSource::Api { driver } => {
                 self.log_source = format!("logs API ({driver})");
                 Some(LogFeed::Api(container.log_format))

@@ -70,5 +70,6 @@ pub(super) fn unit(id: &ContainerId, engine: EngineName, driver: &str) -> Option
 pub(super) fn unit_of_cgroup(cgroup: &Path) -> Option<String> {
     let name = cgroup.file_name()?.to_str()?;
     let is_users = cgroup.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"user@"));
-    (node::systemd_is_init() && (name.ends_with(".scope") || name.ends_with(".slice")) && !is_users).then(|| name.to_owned())
+    (node::systemd_is_init() && (name.ends_with(".scope") || name.ends_with(".slice")) && !is_users)
+        .then(|| name.to_owned())
 }

@@ -51,7 +51,10 @@ pub struct Pod {
 impl Containerd {
     pub fn start() -> Containerd {
         for program in ["containerd", "ctr", "runc", "busybox"] {
-            assert!(which(program).is_some(), "{program} is missing; as root: apt-get install -y containerd runc busybox-static");
+            assert!(
+                which(program).is_some(),
+                "{program} is missing; as root: apt-get install -y containerd runc busybox-static"
+            );
         }
         let dir = tempfile::Builder::new().prefix("flowcon-pods-").tempdir().unwrap();
         let path = dir.path().display();
@@ -109,7 +112,14 @@ impl Containerd {
         tar.append_path_with_name(&layer, "layer.tar").unwrap();
         tar.into_inner().unwrap();
         let mut ctr = Command::new("ctr");
-        ctr.arg("--address").arg(self.cri.socket()).args(["--namespace", "k8s.io", "images", "import", "--snapshotter", "native"]);
+        ctr.arg("--address").arg(self.cri.socket()).args([
+            "--namespace",
+            "k8s.io",
+            "images",
+            "import",
+            "--snapshotter",
+            "native",
+        ]);
         let imported = ctr.arg(&archive).output().unwrap();
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     }
@@ -147,7 +157,8 @@ impl Containerd {
         let sandbox = self.call(&cri::RunPodSandboxRequest { config: Some(config.clone()) }).pod_sandbox_id;
         let mut pod = Pod { uid, sandbox, container: String::new(), cgroup, log: logs.join("train/0.log") };
         fs::write(pod.weight_file(), weight(spec.shares).to_string()).unwrap();
-        let resources = Some(cri::LinuxContainerResources { cpu_shares: i64::from(spec.shares), cpuset_cpus: "0".to_owned() });
+        let resources =
+            Some(cri::LinuxContainerResources { cpu_shares: i64::from(spec.shares), cpuset_cpus: "0".to_owned() });
         let security_context = Some(cri::LinuxContainerSecurityContext { namespace_options: Some(namespaces) });
         let container = cri::ContainerConfig {
             metadata: Some(cri::ContainerMetadata { name: "train".to_owned(), attempt: 0 }),
@@ -173,6 +184,11 @@ impl Containerd {
         }
         let linux = Some(cri::LinuxContainerResources { cpu_shares: 0, cpuset_cpus: "0".to_owned() });
         self.call(&cri::UpdateContainerResourcesRequest { container_id: pod.container.clone(), linux });
+    }
+
+    /// Ends a pod with its containers.
+    pub fn stop(&self, pod: &Pod) {
+        self.call(&cri::StopPodSandboxRequest { pod_sandbox_id: pod.sandbox.clone() });
     }
 
     /// Rotates a log as a kubelet does: renames it, and has the runtime open a new one.

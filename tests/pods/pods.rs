@@ -19,8 +19,15 @@ const CONVERGED: &str = "i=0; l=300; while [ $i -lt 90000 ]; do i=$((i+1)); n=0;
 #[test]
 fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     let containerd = Containerd::start();
-    let learns = containerd.run(PodSpec { name: "learns", labels: &ENABLE, shares: 1024, script: LEARNS, ..PodSpec::default() });
-    let flat = containerd.run(PodSpec { name: "flat", annotations: &ENABLE, shares: 614, script: CONVERGED, ..PodSpec::default() });
+    let learns =
+        containerd.run(PodSpec { name: "learns", labels: &ENABLE, shares: 1024, script: LEARNS, ..PodSpec::default() });
+    let flat = containerd.run(PodSpec {
+        name: "flat",
+        annotations: &ENABLE,
+        shares: 614,
+        script: CONVERGED,
+        ..PodSpec::default()
+    });
     let other = containerd.run(PodSpec { name: "other", shares: 512, script: LEARNS, ..PodSpec::default() });
     let all = [&learns, &flat, &other];
     let originals = all.map(|pod| pod.weight());
@@ -64,6 +71,15 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     }
     assert_eq!(other.weight(), originals[2], "without the label");
 
+    let checked = daemon.flowctl(&["doctor"]).stdout;
+    assert!(String::from_utf8_lossy(&checked).contains("CRI v1"), "{}", String::from_utf8_lossy(&checked));
+
+    let adopted = daemon.flowctl(&["adopt", "other"]);
+    assert!(String::from_utf8_lossy(&adopted.stderr).contains("a pod is governed by its label"), "{adopted:?}");
+
+    daemon.end("KILL");
+    daemon.boot();
+    daemon.wait_for_job("team/flat", "is governed again", SOON, |job| job["metric"]["name"] == "loss");
     daemon.end("KILL");
     assert_ne!(flat.weight(), originals[1]);
     let restored = daemon.restore();
@@ -71,9 +87,36 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
 }
 
 #[test]
+fn a_pod_that_ended_without_a_daemon_is_forgotten() {
+    let containerd = Containerd::start();
+    let [gone, stays] = ["gone", "stays"].map(|name| {
+        containerd.run(PodSpec { name, labels: &ENABLE, shares: 614, script: LEARNS, ..PodSpec::default() })
+    });
+    let originals = [&gone, &stays].map(|pod| pod.weight());
+    let mut daemon = Daemon::start(&containerd.address(), &FLOWCON);
+    for name in ["team/gone", "team/stays"] {
+        daemon.wait_for_job(name, "is governed", SOON, |_| true);
+        daemon.carried_out(&["pin", name, if name == "team/gone" { "8%" } else { "24%" }]);
+    }
+    eventually("both are changed", SOON, || {
+        (gone.weight() != originals[0] && stays.weight() != originals[1]).then_some(())
+    });
+    daemon.end("KILL");
+    containerd.stop(&gone);
+    daemon.boot();
+    let of_gone = format!("id = '{}'", gone.uid);
+    eventually("the journal has only the other", SOON, || {
+        (daemon.count_in_journal("original", &of_gone) == Some(0)).then_some(())
+    });
+    daemon.end("TERM");
+    assert_eq!(stays.weight(), originals[1]);
+}
+
+#[test]
 fn a_pod_is_followed_over_rotations_of_its_log_until_its_end() {
     let containerd = Containerd::start();
-    let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo \"step $i/60 loss: $((100-i)).0\"; sleep 1; done; exit 3";
+    let script =
+        "i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo \"step $i/60 loss: $((100-i)).0\"; sleep 1; done; exit 3";
     let pod = containerd.run(PodSpec { name: "short", labels: &ENABLE, shares: 512, script, ..PodSpec::default() });
     let daemon = Daemon::start(&containerd.address(), &FLOWCON);
     let done = |job: &serde_json::Value| job["progress"]["current"].as_f64().unwrap_or(0.0);

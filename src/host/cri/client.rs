@@ -1,8 +1,8 @@
 //! The calls to a container runtime, all of which only read.
 
 use super::messages::{
-    ContainerStatusRequest, ContainerStatusResponse, ListContainersRequest, ListPodSandboxRequest, Request, VersionRequest,
-    VersionResponse,
+    ContainerStatusRequest, ContainerStatusResponse, ListContainersRequest, ListPodSandboxRequest, Request,
+    VersionRequest, VersionResponse,
 };
 use super::pod::{Candidate, PodContainer, PodEnd, candidates};
 use super::{CriError, grpc};

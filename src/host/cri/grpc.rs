@@ -3,9 +3,9 @@
 use super::CriError;
 use super::messages::Request;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, TE};
-use hyper::Method;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use std::path::Path;

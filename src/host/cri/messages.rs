@@ -252,6 +252,12 @@ pub struct StartContainerRequest {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub struct StopPodSandboxRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct ReopenContainerLogRequest {
     #[prost(string, tag = "1")]
     pub container_id: String,
@@ -291,6 +297,7 @@ requests! {
     RunPodSandboxRequest => "RunPodSandbox", RunPodSandboxResponse;
     CreateContainerRequest => "CreateContainer", CreateContainerResponse;
     StartContainerRequest => "StartContainer", Empty;
+    StopPodSandboxRequest => "StopPodSandbox", Empty;
     ReopenContainerLogRequest => "ReopenContainerLog", Empty;
     UpdateContainerResourcesRequest => "UpdateContainerResources", Empty;
 }

@@ -1,7 +1,8 @@
 //! A pod, as parsed from the runtime's answers. Pure.
 
 use super::messages::{
-    CONTAINER_EXITED, CONTAINER_RUNNING, Container, ContainerStatusResponse, PodSandbox, PodSandboxMetadata, SANDBOX_READY,
+    CONTAINER_EXITED, CONTAINER_RUNNING, Container, ContainerStatusResponse, PodSandbox, PodSandboxMetadata,
+    SANDBOX_READY,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -69,7 +70,13 @@ pub(super) struct Candidate {
 impl Candidate {
     pub(super) fn with(self, container: PodContainer) -> Pod {
         let PodSandboxMetadata { name, uid, namespace, .. } = self.metadata;
-        Pod { uid, namespace, name, labels: self.labels, container: PodContainer { restarts: self.restarts, ..container } }
+        Pod {
+            uid,
+            namespace,
+            name,
+            labels: self.labels,
+            container: PodContainer { restarts: self.restarts, ..container },
+        }
     }
 }
 
@@ -128,7 +135,11 @@ impl PodContainer {
             created_unix_ms: unix_ms(status.created_at),
             started_unix_ms: unix_ms(status.started_at),
             log: Some(PathBuf::from(status.log_path)).filter(|path| path.is_absolute()),
-            mounts: status.mounts.into_iter().map(|mount| (mount.host_path.into(), mount.container_path.into())).collect(),
+            mounts: status
+                .mounts
+                .into_iter()
+                .map(|mount| (mount.host_path.into(), mount.container_path.into()))
+                .collect(),
             command: [command, args].concat(),
             restarts: 0,
         })
@@ -152,9 +163,18 @@ mod tests {
     const LABEL: &str = "flowcon.enable=true";
 
     fn pod(id: &str, state: i32, labels: &[(&str, &str)], annotations: &[(&str, &str)]) -> PodSandbox {
-        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let metadata = PodSandboxMetadata { name: "bert".into(), uid: UID.into(), namespace: "team".into(), attempt: 0 };
-        PodSandbox { id: id.into(), metadata: Some(metadata), state, labels: map(labels), annotations: map(annotations) }
+        let map = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let metadata =
+            PodSandboxMetadata { name: "bert".into(), uid: UID.into(), namespace: "team".into(), attempt: 0 };
+        PodSandbox {
+            id: id.into(),
+            metadata: Some(metadata),
+            state,
+            labels: map(labels),
+            annotations: map(annotations),
+        }
     }
 
     fn container(id: &str, name: &str, state: i32, created_at: i64) -> Container {
@@ -184,7 +204,9 @@ mod tests {
     fn the_default_container_trains_else_the_oldest() {
         let both = [container("b", "sidecar", CONTAINER_RUNNING, 5), container("a", "train", CONTAINER_RUNNING, 9)];
         let enable = ("flowcon.enable", "true");
-        let id = |annotations: &[(&str, &str)]| chosen(pod("sandbox", SANDBOX_READY, &[enable], annotations), &both).map(|found| found.0);
+        let id = |annotations: &[(&str, &str)]| {
+            chosen(pod("sandbox", SANDBOX_READY, &[enable], annotations), &both).map(|found| found.0)
+        };
         assert_eq!(id(&[]).as_deref(), Some("b"));
         assert_eq!(id(&[(DEFAULT_CONTAINER, "train")]).as_deref(), Some("a"));
         assert_eq!(id(&[(DEFAULT_CONTAINER, "gone")]), None);
@@ -199,7 +221,11 @@ mod tests {
             chosen(pod, &runs)
         };
         assert!(with_uid("a0b1c2d3e4f5a6b7c8d9e0f1a2b3c4d5").is_some(), "of a static pod");
-        assert!(["", "kubepods", "../../system.slice", "burstable/pod0123456789"].into_iter().all(|uid| with_uid(uid).is_none()));
+        assert!(
+            ["", "kubepods", "../../system.slice", "burstable/pod0123456789"]
+                .into_iter()
+                .all(|uid| with_uid(uid).is_none())
+        );
     }
 
     #[test]
@@ -211,7 +237,10 @@ mod tests {
             log_path: "/var/log/pods/team_bert_6f0a/train/2.log".into(),
             ..ContainerStatus::default()
         };
-        let info = HashMap::from([("info".to_owned(), r#"{"sandboxID":"s","pid":4711,"config":{"command":["python"],"args":["train.py"]}}"#.to_owned())]);
+        let info = HashMap::from([(
+            "info".to_owned(),
+            r#"{"sandboxID":"s","pid":4711,"config":{"command":["python"],"args":["train.py"]}}"#.to_owned(),
+        )]);
         let response = ContainerStatusResponse { status: Some(status.clone()), info };
         let found = PodContainer::from_status(response.clone()).unwrap();
         assert_eq!((found.pid, found.started_unix_ms), (4711, 2_500));
@@ -219,7 +248,10 @@ mod tests {
         assert_eq!(found.command, ["python", "train.py"]);
         let without = ContainerStatusResponse { info: HashMap::new(), ..response };
         assert_eq!(PodContainer::from_status(without), None);
-        let (status, info) = (ContainerStatus { state: CONTAINER_EXITED, exit_code: 137, reason: "OOMKilled".into(), ..status }, HashMap::new());
+        let (status, info) = (
+            ContainerStatus { state: CONTAINER_EXITED, exit_code: 137, reason: "OOMKilled".into(), ..status },
+            HashMap::new(),
+        );
         let ended = ContainerStatusResponse { status: Some(status), info };
         assert_eq!(PodContainer::from_status(ended.clone()), None);
         assert_eq!(PodEnd::from_status(ended), Some(PodEnd { exit_code: 137, out_of_memory: true }));

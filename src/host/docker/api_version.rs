@@ -101,7 +101,10 @@ impl EngineVersion {
         }
         match ApiVersion::parse(&self.min_api_version) {
             Some(oldest) if oldest > OURS.1 => Err(NoCommonVersion {
-                found: format!("{engine} accepts API {oldest} and later only, and this flowcon has {} to {}", OURS.0, OURS.1),
+                found: format!(
+                    "{engine} accepts API {oldest} and later only, and this flowcon has {} to {}",
+                    OURS.0, OURS.1
+                ),
                 next: "update flowcon",
             }),
             _ => Ok(newest.min(OURS.1)),
@@ -155,7 +158,9 @@ mod tests {
     #[test]
     fn docker_and_podman_are_told_apart_and_their_runtimes_are_named() {
         let parsed = |json| serde_json::from_value::<EngineVersion>(json).unwrap();
-        let docker = parsed(serde_json::json!({"Components": [{"Name": "Engine", "Version": "29.0.1"}, {"Name": "runc", "Version": "1.3.3"}]}));
+        let docker = parsed(
+            serde_json::json!({"Components": [{"Name": "Engine", "Version": "29.0.1"}, {"Name": "runc", "Version": "1.3.3"}]}),
+        );
         assert_eq!((docker.name(), docker.runtime().as_deref()), (EngineName::Docker, Some("runc 1.3.3")));
         let crun = "crun version 1.8.1\ncommit: f8a096be";
         let podman = parsed(serde_json::json!({"Components": [

@@ -81,10 +81,7 @@ impl EngineError {
 
     /// Whether the engine itself is unavailable, so that other calls will fail too.
     pub fn is_engine_lost(&self) -> bool {
-        matches!(
-            self,
-            EngineError::Unreachable { .. } | EngineError::Timeout { .. } | EngineError::Unsupported { .. }
-        )
+        matches!(self, EngineError::Unreachable { .. } | EngineError::Timeout { .. } | EngineError::Unsupported { .. })
     }
 
     /// Returns the error for a response with an unsuccessful status.

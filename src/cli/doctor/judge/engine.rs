@@ -56,7 +56,13 @@ pub(in crate::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle, repo
 
 pub(in crate::doctor) fn engine(info: &EngineInfo) -> Check {
     let runtime = info.runtime.as_ref().map_or_else(String::new, |runtime| format!(", {runtime}"));
-    let found = format!("{:?} {}, API {} ({} or later is needed){runtime}", info.name, info.version, info.api, ApiVersion::OLDEST);
+    let found = format!(
+        "{:?} {}, API {} ({} or later is needed){runtime}",
+        info.name,
+        info.version,
+        info.api,
+        ApiVersion::OLDEST
+    );
     if info.live_restore || info.name != EngineName::Docker {
         return Check::ok(ENGINE, found);
     }
@@ -66,8 +72,12 @@ pub(in crate::doctor) fn engine(info: &EngineInfo) -> Check {
 /// Judges the container runtime whose pods are governed.
 pub(in crate::doctor) fn pods(runtime: &Result<RuntimeVersion, CriError>) -> Check {
     match runtime {
-        Ok(RuntimeVersion { name, version }) => Check::ok(ENGINE, format!("{name} {version}, CRI v1: pods are governed")),
-        Err(error) => Check::warn(ENGINE, error.to_string(), "`sudo flowctl doctor`, as only root may ask a container runtime"),
+        Ok(RuntimeVersion { name, version }) => {
+            Check::ok(ENGINE, format!("{name} {version}, CRI v1: pods are governed"))
+        }
+        Err(error) => {
+            Check::warn(ENGINE, error.to_string(), "`sudo flowctl doctor`, as only root may ask a container runtime")
+        }
     }
 }
 

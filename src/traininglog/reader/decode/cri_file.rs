@@ -152,8 +152,15 @@ mod tests {
     #[test]
     fn what_is_no_entry_is_skipped_and_the_next_one_is_read() {
         for invalid in [
-            "", "loss 0.5", "0.5 stdout F loss", "ss 0.5 step 3", &format!("{TIME} stdin F x"), &format!("{TIME} stdout X x"),
-            &format!("{TIME} stdout F"), &format!("{TIME}  stdout F x"), &"1".repeat(300),
+            "",
+            "loss 0.5",
+            "0.5 stdout F loss",
+            "ss 0.5 step 3",
+            &format!("{TIME} stdin F x"),
+            &format!("{TIME} stdout X x"),
+            &format!("{TIME} stdout F"),
+            &format!("{TIME}  stdout F x"),
+            &"1".repeat(300),
         ] {
             let log = format!("{invalid}\n{TIME} stdout F next\n");
             assert_eq!(unwrapped(&log, usize::MAX), "next\n", "{invalid:?}");
