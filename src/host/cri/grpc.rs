@@ -76,3 +76,73 @@ async fn exchange(socket: &Path, method: &str, body: Bytes) -> Result<(HeaderMap
     headers.extend(collected.trailers().cloned().unwrap_or_default());
     Ok((headers, collected.to_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::messages::{VersionRequest, VersionResponse};
+    use super::*;
+    use hyper::service::service_fn;
+    use hyper::{Response, body::Incoming};
+    use std::convert::Infallible;
+    use tempfile::TempDir;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::UnixListener;
+
+    /// Calls a runtime that answers with these headers and this body.
+    async fn version(headers: &'static [(&'static str, &'static str)], body: &'static [u8]) -> Result<VersionResponse, CriError> {
+        let folder = TempDir::new().unwrap();
+        let socket = folder.path().join("cri.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let answer = move |request: hyper::Request<Incoming>| async move {
+            assert_eq!(request.uri().path(), "/runtime.v1.RuntimeService/Version");
+            let mut response = Response::new(Full::new(Bytes::from_static(body)));
+            for (name, value) in headers {
+                response.headers_mut().insert(*name, value.parse().unwrap());
+            }
+            Ok::<_, Infallible>(response)
+        };
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await; // the client hangs up
+        });
+        call(&socket, &VersionRequest::default()).await
+    }
+
+    #[tokio::test]
+    async fn the_answer_is_decoded() {
+        let body = b"\0\0\0\0\x13\x12\x0acontainerd\x1a\x051.7.2";
+        let version = version(&[("grpc-status", "0")], body).await.unwrap();
+        assert_eq!((version.runtime_name.as_str(), version.runtime_version.as_str()), ("containerd", "1.7.2"));
+    }
+
+    #[tokio::test]
+    async fn a_runtime_without_the_interface_is_told_from_one_that_rejects_the_call() {
+        let missing = version(&[("grpc-status", "12"), ("grpc-message", "unknown service")], b"").await.unwrap_err();
+        assert!(matches!(&missing, CriError::Unsupported { message, .. } if message == "unknown service"), "{missing}");
+        assert!(missing.to_string().contains("containerd 1.6"), "{missing}");
+        let rejected = version(&[("grpc-status", "2"), ("grpc-message", "no such pod")], b"").await.unwrap_err();
+        assert!(matches!(&rejected, CriError::Refused { status: 2, operation: "Version", .. }), "{rejected}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_grpc_is_an_error_with_the_next_step() {
+        for (headers, body) in [(&[][..], &b"<html>"[..]), (&[("grpc-status", "0")], b"\0\0"), (&[("grpc-status", "0")], b"\0\0\0\0\x01\x12")] {
+            let error = version(headers, body).await.unwrap_err();
+            assert!(matches!(error, CriError::Unreachable { .. }) && error.to_string().contains("engine.address"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_missing_or_of_another_server_is_an_error() {
+        let folder = TempDir::new().unwrap();
+        let socket = folder.path().join("cri.sock");
+        assert!(matches!(call(&socket, &VersionRequest::default()).await, Err(CriError::Unreachable { .. })));
+        let listener = UnixListener::bind(&socket).unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await; // the client may be gone
+        });
+        assert!(matches!(call(&socket, &VersionRequest::default()).await, Err(CriError::Unreachable { .. })));
+    }
+}
