@@ -20,6 +20,7 @@
 //! | [`config`] | files and labels → validated settings |
 //! | `host/*` | the interfaces to the system, one crate per concern; of ours, each uses `model` at most: |
 //! | [`docker`](host::docker), [`swarm`](host::swarm) | the engine's API: containers, events, updates; services of a Swarm |
+//! | [`cri`](host::cri) | pods, by the container runtime's interface |
 //! | [`cgroup`](host::cgroup), [`systemd`](host::systemd), [`freezer`](host::freezer) | control files, units, and jobs that run in turns |
 //! | [`tail`](host::tail), [`store`](host::store) | logs as they grow; the journal of originals and the history, in SQLite |
 //! | [`scope`](host::scope), [`gpu`](host::gpu), [`node`](host::node) | commands without a container; GPUs; the machine, its clock and users |
@@ -65,5 +66,5 @@ pub use {
 /// Access to the operating system and its services, one crate per concern.
 pub mod host {
     pub use node::users;
-    pub use {cgroup, docker, freezer, gpu, node, scope, store, swarm, systemd, tail};
+    pub use {cgroup, cri, docker, freezer, gpu, node, scope, store, swarm, systemd, tail};
 }

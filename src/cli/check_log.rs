@@ -92,9 +92,16 @@ fn read(args: &CheckLogArgs, client: &Client) -> Result<LogReading, Failure> {
     })
 }
 
-/// Whether an argument names a file rather than a job.
+/// Whether an argument names a file rather than a job. A pod has a slash in its name, as a file may.
 pub(super) fn is_path(argument: &str) -> bool {
-    argument == "-" || argument.contains('/') || Path::new(argument).exists()
+    let is_pod = || argument.split_once('/').is_some_and(|(namespace, name)| is_label(namespace) && is_label(name));
+    argument == "-" || Path::new(argument).exists() || argument.contains('/') && !is_pod()
+}
+
+/// Whether Kubernetes accepts this name of a pod or namespace.
+fn is_label(name: &str) -> bool {
+    let is_of_label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.bytes().all(is_of_label)
 }
 
 /// Reads the log once, or twice if the metric was chosen too late to keep all its values.
@@ -252,4 +259,21 @@ fn print_metric(metric: &str, reading: &LogReading, out: &mut impl Write) -> io:
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_pod_is_no_path() {
+        for job in ["bert", "team/bert-0", "team/bert.v2"] {
+            assert!(!is_path(job), "{job}");
+        }
+        for path in
+            ["-", "/var/log/bert", "./bert", "../bert", "runs/Bert", "runs/train_1", "a/b/c", "runs/", "Cargo.toml"]
+        {
+            assert!(is_path(path), "{path}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 use tail::{ContainerFile, TailError};
 use term::exit::{Exit, Failure};
-use traininglog::JsonFile;
+use traininglog::LogFile;
 
 /// Polling interval of a followed log.
 const POLL_EVERY: Duration = Duration::from_millis(300);
@@ -27,8 +27,8 @@ pub(super) struct JobLog {
     id: ContainerId,
     name: String,
     address: LogAddress,
-    /// Whether the engine wraps each line in JSON.
-    wrapped: bool,
+    /// How its engine or runtime wraps each line, if it does.
+    wrapping: Option<LogFile>,
     /// The job's labels that control how the log is parsed.
     pub hints: Hints,
     /// Whether the job has ended, so that its log may be gone.
@@ -53,8 +53,8 @@ pub(super) fn find(client: &Client, name: &str) -> Result<JobLog, Failure> {
         )
     })?;
     let (directives, _) = config::directives(&reading.labels);
-    let wrapped = reading.source == "json-file";
-    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapped, hints: directives.hints, ended })
+    let wrapping = LogFile::named(&reading.source);
+    Ok(JobLog { id: ContainerId::new(&detail.container.id), name, address, wrapping, hints: directives.hints, ended })
 }
 
 /// The failure for a name that is neither a file nor a known job.
@@ -129,11 +129,11 @@ impl JobLog {
 
     /// Decoder that removes the engine's wrapping of each line.
     pub(crate) fn decoder(&self) -> impl FnMut(&[u8]) -> Vec<u8> + use<> {
-        let mut decoder = self.wrapped.then(JsonFile::default);
+        let mut decoder = self.wrapping;
         move |bytes| match &mut decoder {
             Some(decoder) => {
                 let mut lines = Vec::new();
-                decoder.push(bytes, |_, text| lines.extend_from_slice(text));
+                decoder.push(bytes, |text| lines.extend_from_slice(text));
                 lines
             }
             None => bytes.to_vec(),

@@ -18,6 +18,9 @@ pub struct Key {
     pub show: fn(&Settings) -> String,
 }
 
+/// The standard socket of containerd.
+const CONTAINERD: &str = "/run/containerd/containerd.sock";
+
 const ENFORCEMENTS: &[(&str, Enforcement)] = &[("weight", Enforcement::Weight), ("quota", Enforcement::Quota)];
 const PARTS: &[(&str, FairBetween)] = &[("jobs", FairBetween::Jobs), ("users", FairBetween::Users)];
 const EXITS: &[(&str, OnExit)] = &[("restore", OnExit::Restore), ("keep", OnExit::Keep)];
@@ -189,16 +192,18 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "engine.address",
-        help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", or an address such as unix:///run/podman/podman.sock",
+        help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", unix:///PATH, or for pods \"containerd\" or cri:///PATH",
         set: |s, v| {
             s.engine = match v.text()? {
                 "auto" => EngineChoice::Auto,
                 "off" => EngineChoice::Off,
+                "containerd" => EngineChoice::Pods(CONTAINERD.into()),
+                address if address.starts_with("cri:///") => EngineChoice::Pods(address["cri://".len()..].into()),
                 address if address.starts_with('/') || address.starts_with("unix:///") => {
                     EngineChoice::At(address.to_owned())
                 }
                 _ => return Err(
-                    "expected \"auto\", \"off\", or a socket of this machine such as unix:///run/podman/podman.sock"
+                    "expected \"auto\", \"off\", \"containerd\", or a socket of this machine such as unix:///run/podman/podman.sock"
                         .to_owned(),
                 ),
             };
@@ -208,6 +213,7 @@ pub const KEYS: &[Key] = &[
             EngineChoice::Auto => quoted("auto"),
             EngineChoice::Off => quoted("off"),
             EngineChoice::At(address) => quoted(address),
+            EngineChoice::Pods(socket) => quoted(&format!("cri://{}", socket.display())),
         },
     },
     Key {

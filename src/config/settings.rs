@@ -15,6 +15,8 @@ pub enum EngineChoice {
     Off,
     /// The engine at this address.
     At(String),
+    /// The pods of the container runtime at this socket.
+    Pods(PathBuf),
 }
 
 /// What happens to the limits when the daemon stops.

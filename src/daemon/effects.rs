@@ -4,6 +4,7 @@ use super::actuator::Request;
 use super::event::{Component, Event};
 use super::governing::{Governing, Waiter, moment};
 use super::subject::Subject;
+use config::EngineChoice;
 use docker::{Engine, EngineError, EngineInfo};
 use limits::machine::{self, At, Candidate, Command, ContainerOutcome, Effect, LimitNotice, Readings, RequestId, Work};
 use model::{ContainerId, EventKind, Refusal};
@@ -112,12 +113,18 @@ impl Governing {
     /// Asks the engine for the container to adopt, in a task, because the loop must not wait.
     fn ask_engine(&mut self, name: String, labels: BTreeMap<String, String>, request: RequestId) {
         let label = self.settings.label.clone();
+        let why = match self.settings.engine {
+            EngineChoice::Pods(_) => {
+                format!("a pod is governed by its label or annotation {label}, which it has from its start")
+            }
+            _ => "no engine is connected".to_owned(),
+        };
         let (engine, info, events) =
             (self.engine_link.engine.clone(), self.engine.clone(), self.engine_link.events.clone());
         tokio::spawn(async move {
             let found = match (engine, info) {
                 (Some(engine), Some(info)) => candidate(&engine, &info, &name, &label).await,
-                _ => Err(Refusal::Refused("no engine is connected".to_owned())),
+                _ => Err(Refusal::Refused(why)),
             };
             // If the loop has ended, so has the client.
             let _ = events.send(Event::Candidate { found, labels, request }).await;

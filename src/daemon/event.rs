@@ -1,11 +1,14 @@
 //! Events that the loop handles. Commands and signals have channels of their own.
 
 use cgroup::MemoryRecord;
+use cri::PodEvent;
 use docker::{EngineEnd, EngineEvent};
 use limits::machine::{Candidate, ContainerOutcome, RequestId, Restored, Run};
 use model::{Adoption, ContainerId, LogOrigin, Refusal};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
 use store::{Freezable, LogPlace, ScopeRecord};
 use traininglog::claim::Claim;
 
@@ -14,6 +17,8 @@ use traininglog::claim::Claim;
 pub(super) enum Event {
     /// Event of the engine's watcher.
     Engine(EngineEvent),
+    /// Event of the watcher of pods, whose runtime has this socket.
+    Pods(PodEvent, Arc<Path>),
     /// Event of a command of `flowctl run`.
     Scope(ScopeEvent),
     /// Log bytes were read.

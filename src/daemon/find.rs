@@ -1,6 +1,6 @@
 //! Finds a container of the journal that no daemon governs: through its engine, or by a process in its cgroup; and a container's unit.
 
-use super::target::{Target, unit, unit_of_scope};
+use super::target::{Target, unit, unit_of_cgroup};
 use super::writer::{Writer, of_another_engine};
 use cgroup::{Cgroup, CgroupError, remove_empty};
 use docker::{EngineContainer, EngineError, EngineInfo};
@@ -18,7 +18,7 @@ pub(super) enum Found {
 /// Finds a container of the journal through its engine, or by the cgroup that it had. Its processes may be in another cgroup now, whose
 /// limits are not its own.
 pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
-    if original.runtime == Runtime::Scope {
+    if original.runtime != Runtime::Docker {
         return by_cgroup(original);
     }
     let (Some(engine), Some(info)) = (&writer.engine, writer.info()) else {
@@ -57,11 +57,13 @@ fn open(original: &Original, pid: u32) -> Result<Cgroup, CgroupError> {
             Cgroup::of_known_container(pid, original.id.as_str(), directory)
         }
         Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
-        Runtime::Scope => {
-            let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or("");
-            Cgroup::of_known_scope(pid, None, name, &[directory.to_owned()])
-        }
+        Runtime::Scope => Cgroup::of_known_scope(pid, None, file_name(directory), &[directory.to_owned()]),
+        Runtime::Pod => Cgroup::of_known_container(pid, file_name(directory), directory),
     }
+}
+
+fn file_name(directory: &Path) -> &str {
+    directory.file_name().and_then(|name| name.to_str()).unwrap_or("")
 }
 
 fn is_of_this_boot(original: &Original) -> bool {
@@ -76,7 +78,8 @@ pub(super) fn unit_of_container(container: &EngineContainer, info: &EngineInfo) 
 
 /// Finds the container by a process in the remembered cgroup. A path name alone is never trusted.
 pub(super) fn by_cgroup(original: &Original) -> Found {
-    if original.runtime == Runtime::Scope && !is_of_this_boot(original) {
+    // Neither keeps its cgroup over a reboot.
+    if original.runtime != Runtime::Docker && !is_of_this_boot(original) {
         return Found::NotRunning;
     }
     let Ok(processes) = fs::read_dir("/proc") else { return Found::Unknown("/proc cannot be read".to_owned()) };
@@ -95,7 +98,7 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
             target.mark = original.mark.clone();
             // Systemd would revert a limit that was written to the file alone, because it still has ours.
-            target.unit = unit_of_scope(Path::new(&original.cgroup));
+            target.unit = unit_of_cgroup(Path::new(&original.cgroup));
             return Found::Running(Box::new(target));
         }
     }
@@ -104,6 +107,9 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
 
 /// Returns an error if the remembered cgroup exists without processes: they may have been moved out of it, and may come back.
 fn left_behind(original: &Original) -> Option<String> {
+    if original.runtime == Runtime::Pod {
+        return None; // the kubelet has ended the pod, and is about to remove its cgroup
+    }
     let directory = PathBuf::from(&original.cgroup);
     let is_there = || is_of_this_boot(original) && directory.join("cgroup.procs").exists();
     if is_there() && original.runtime == Runtime::Scope {

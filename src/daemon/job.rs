@@ -7,7 +7,7 @@ use super::find::unit_of_container;
 use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::owner::Owner;
 use super::subject::Subject;
-use super::target::{SAME_START_MS, Target, unit_of_scope};
+use super::target::{SAME_START_MS, Target, unit_of_cgroup};
 use ::health::HealthMeter;
 use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use store::{LogPlace, ReadPosition, ScopeRecord};
 use swarm::SERVICE_LABEL;
 use tail::{ContainerFile, Source};
-use traininglog::{LearningRecord, Tracker};
+use traininglog::{LearningRecord, LogFile, Tracker};
 
 /// Minimum time between two readings of the counters.
 const FRESH: Millis = Millis(50);
@@ -154,7 +154,7 @@ impl Job {
         let mut target = Target::new(ContainerId::new(&scope.id), scope.name.clone(), Runtime::Scope, cgroup);
         let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
         target.started_unix_ms = super::journal::unix_ms().saturating_sub(node::now().since(started).0);
-        target.unit = scope.directories.iter().find_map(|directory| unit_of_scope(directory));
+        target.unit = scope.directories.iter().find_map(|directory| unit_of_cgroup(directory));
         let mut job = Job::new(target, None, &scope.labels);
         job.started = started;
         job.owner = Owner::of_scope(scope);
@@ -233,7 +233,7 @@ impl Job {
     }
 
     /// Returns the log file that `flowcon.log` names.
-    fn feed(&mut self, pid: u32, mounts: &[(PathBuf, PathBuf)]) -> Option<LogFeed> {
+    pub(super) fn feed(&mut self, pid: u32, mounts: &[(PathBuf, PathBuf)]) -> Option<LogFeed> {
         let path = self.directives.log.clone()?;
         self.log_source = format!("file {path}");
         Some(LogFeed::Plain(Source::Inside(ContainerFile::new(Some(pid), mounts, Path::new(&path)))))
@@ -245,10 +245,7 @@ impl Job {
                 self.log_source = "logs API (json-file)".to_owned();
                 Some(LogFeed::Api(container.log_format))
             }
-            LogSource::JsonFile(path) => {
-                self.log_source = "json-file".to_owned();
-                Some(LogFeed::JsonFile(path.clone()))
-            }
+            LogSource::JsonFile(path) => Some(self.wrapped_feed(path.clone(), LogFile::json())),
             LogSource::Api { driver } => {
                 self.log_source = format!("logs API ({driver})");
                 Some(LogFeed::Api(container.log_format))
@@ -260,6 +257,12 @@ impl Job {
                 None
             }
         }
+    }
+
+    /// Returns a log in which an engine or runtime wraps each line.
+    pub(super) fn wrapped_feed(&mut self, path: PathBuf, file: LogFile) -> LogFeed {
+        self.log_source = file.name().to_owned();
+        LogFeed::Wrapped(path, file)
     }
 
     pub(crate) fn id(&self) -> &ContainerId {

@@ -55,6 +55,7 @@ mod observe;
 mod operation;
 mod owner;
 mod pin;
+mod pods;
 mod positions;
 mod publish;
 mod pulse;
@@ -86,6 +87,7 @@ use actuator::{Actuator, Request};
 use api::{Access, ApiLimits};
 use claims::ClaimReader;
 use config::{EngineChoice, Settings};
+use cri::Cri;
 use docker::{AddressError, Engine, EngineAddress};
 use event::Event;
 use governing::{EngineLink, Governing, Requests};
@@ -96,6 +98,8 @@ use logs::LogReader;
 use node::users;
 use publish::Publisher;
 use scopes::Registry;
+use std::path::Path;
+use std::sync::Arc;
 use supervise::Tasks;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -144,6 +148,9 @@ pub async fn run(
             }
         });
         tasks.watch("the queue of engine events", forwarding);
+    }
+    if let EngineChoice::Pods(socket) = &settings.engine {
+        watch_pods(&settings, socket, &events, &tasks);
     }
     let (actuator, acting) = Actuator::start(journal, engine.clone(), events.clone());
     tasks.watch("the actuator", acting);
@@ -210,9 +217,24 @@ fn listen(
     Ok(vec![listening, tokio::spawn(registry.run(listener))])
 }
 
+/// Starts the tasks that find pods.
+fn watch_pods(settings: &Settings, socket: &Path, events: &mpsc::Sender<Event>, tasks: &Tasks) {
+    let (found, mut watched) = mpsc::channel(64);
+    tasks.watch("the watcher of pods", tokio::spawn(cri::watch(Cri::new(socket), settings.label.clone(), found)));
+    let (events, socket) = (events.clone(), Arc::<Path>::from(socket));
+    let forwarding = tokio::spawn(async move {
+        while let Some(event) = watched.recv().await {
+            if events.send(Event::Pods(event, socket.clone())).await.is_err() {
+                return;
+            }
+        }
+    });
+    tasks.watch("the queue of pods", forwarding);
+}
+
 fn engine_of(settings: &Settings) -> Result<Option<Engine>, AddressError> {
     let address = match &settings.engine {
-        EngineChoice::Off => return Ok(None),
+        EngineChoice::Off | EngineChoice::Pods(_) => return Ok(None),
         EngineChoice::Auto => EngineAddress::from_config(None)?,
         EngineChoice::At(address) => EngineAddress::from_config(Some(address))?,
     };

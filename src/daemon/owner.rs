@@ -39,6 +39,10 @@ impl Owner {
         Owner { image: container.image.clone(), project, ..Owner::default() }
     }
 
+    pub(crate) fn of_image(image: &str) -> Owner {
+        Owner { image: image.to_owned(), ..Owner::default() }
+    }
+
     /// Finds to whom the job belongs, by its labels and the settings in force.
     pub(crate) fn assign(&mut self, directives: &Directives, settings: &UserSettings) {
         let by_rule = || match self.uid {

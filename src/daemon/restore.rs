@@ -112,7 +112,7 @@ pub async fn thaw(settings: &Settings) -> Result<Vec<String>, StoreError> {
 /// Returns a writer that is not connected yet.
 fn writer(settings: &Settings) -> Writer {
     let address = match &settings.engine {
-        EngineChoice::Off => None,
+        EngineChoice::Off | EngineChoice::Pods(_) => None,
         EngineChoice::Auto => EngineAddress::from_config(None).ok(),
         EngineChoice::At(address) => EngineAddress::from_config(Some(address)).ok(),
     };

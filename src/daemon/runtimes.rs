@@ -74,23 +74,28 @@ impl Governing {
 
     /// Handles a complete list of containers: jobs that are missing from it have ended.
     fn listed(&mut self, containers: &[EngineContainer]) {
-        let present: BTreeSet<&ContainerId> = containers.iter().map(|container| &container.id).collect();
-        let gone: Vec<ContainerId> = self
-            .jobs
-            .values()
-            .filter(|job| job.target.runtime == Runtime::Docker)
-            .map(|job| job.id().clone())
-            .filter(|id| !present.contains(id))
-            .collect();
-        gone.iter().for_each(|id| self.end(id, None));
+        let present: BTreeSet<ContainerId> = containers.iter().map(|container| container.id.clone()).collect();
+        self.end_missing(Runtime::Docker, &present);
         for container in containers {
             self.found(container);
             self.pause_changed(&container.id, container.paused);
         }
+        self.all_listed(present);
+    }
+
+    /// Ends the jobs of a runtime that are not `present` any more.
+    pub(super) fn end_missing(&mut self, runtime: Runtime, present: &BTreeSet<ContainerId>) {
+        let of_runtime = self.jobs.values().filter(|job| job.target.runtime == runtime);
+        let gone: Vec<ContainerId> =
+            of_runtime.map(|job| job.id()).filter(|id| !present.contains(id)).cloned().collect();
+        gone.iter().for_each(|id| self.end(id, None));
+    }
+
+    /// Handles the end of a complete list: everything in it that is wanted is governed now.
+    pub(super) fn all_listed(&mut self, present: BTreeSet<ContainerId>) {
         if self.jobs.len() < self.jobs_at_most {
             self.publisher.health(Component::Capacity, None); // all of the list are governed
         }
-        let present = present.into_iter().cloned().collect();
         self.handle_limits(machine::Event::Listed(present));
         self.engine_reported = true;
     }
@@ -135,14 +140,19 @@ impl Governing {
             EngineName::Docker => "docker",
             EngineName::Podman => "podman",
         };
-        self.engine_state = format!("{word}: connected ({})", info.version);
+        self.runtime_connected(format!("{word}: connected ({})", info.version));
+        self.actuator.connected(info.clone());
+        self.handle_limits(machine::Event::Connected(info.mark.clone()));
+        self.engine = Some(info);
+    }
+
+    /// Publishes the connection to the engine or the runtime of pods.
+    pub(super) fn runtime_connected(&mut self, state: String) {
+        self.engine_state = state;
         self.publisher.emit(EventKind::Runtime, None, self.engine_state.clone());
         if let Some(text) = self.lost.take() {
             self.publisher.unwarn(&text);
         }
-        self.actuator.connected(info.clone());
-        self.handle_limits(machine::Event::Connected(info.mark.clone()));
-        self.engine = Some(info);
     }
 
     fn engine_lost(&mut self, text: &str) {
@@ -155,6 +165,12 @@ impl Governing {
             }
             return;
         }
+        self.runtime_lost(text);
+    }
+
+    /// Publishes the loss of the connection to the engine or the runtime of pods.
+    pub(super) fn runtime_lost(&mut self, text: &str) {
+        self.engine_reported = true;
         self.engine_state = "engine: not reachable".to_owned();
         self.publisher.warn(text);
         self.lost = Some(text.to_owned());

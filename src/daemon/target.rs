@@ -65,10 +65,11 @@ pub(super) fn unit(id: &ContainerId, engine: EngineName, driver: &str) -> Option
     (driver == "systemd").then(|| format!("{prefix}-{}.scope", id.as_str()))
 }
 
-/// Returns the unit of the system manager that owns the cgroup of a command. Units of a user's manager are left out: the system manager
-/// may have another unit of the same name.
-pub(super) fn unit_of_scope(cgroup: &Path) -> Option<String> {
+/// Returns the unit of the system manager that owns the cgroup of a command or a pod. Units of a user's manager are left out: the system
+/// manager may have another unit of the same name.
+pub(super) fn unit_of_cgroup(cgroup: &Path) -> Option<String> {
     let name = cgroup.file_name()?.to_str()?;
     let is_users = cgroup.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"user@"));
-    (node::systemd_is_init() && name.ends_with(".scope") && !is_users).then(|| name.to_owned())
+    (node::systemd_is_init() && (name.ends_with(".scope") || name.ends_with(".slice")) && !is_users)
+        .then(|| name.to_owned())
 }

@@ -17,7 +17,7 @@ use super::writer::{Connected, Writer};
 use api::{Command, Refusal, Request};
 use cgroup::Cgroup;
 use config::{EngineChoice, HistorySettings, Settings};
-use docker::{Conversion, Engine, EngineAddress, EngineInfo, EngineName};
+use docker::{ApiVersion, Conversion, Engine, EngineAddress, EngineInfo, EngineName};
 use limits::machine::{self, At};
 use limits::{Journalled, Ledger};
 use model::{Bytes, ContainerId, CpuWeight, EngineMark, Limits, Millis, Runtime, Setting};
@@ -44,7 +44,10 @@ pub(super) fn id(number: u8) -> ContainerId {
     ContainerId::new(&format!("{number:02x}").repeat(32))
 }
 
-/// Reply of the engine to `METHOD /path` with a body; `None`: it never replies.
+/// The only version that the engine speaks.
+const API: ApiVersion = ApiVersion(1, 48);
+
+/// Reply of the engine to `METHOD /path`, without the version, with a body; `None`: it never replies.
 type EngineReply = dyn Fn(&str, &str) -> Option<(u16, String)> + Send + Sync;
 
 /// An engine at its own socket.
@@ -64,8 +67,15 @@ impl FakeEngine {
                 let (answer, received) = (answer.clone(), received.clone());
                 tokio::spawn(async move {
                     let (line, body) = request(&mut stream).await;
-                    received.lock().unwrap().push(format!("{line} {body}"));
-                    let Some((status, text)) = answer(&line, &body) else { return std::future::pending().await };
+                    let reply = match line.as_str() {
+                        "GET /version" => Some((200, format!(r#"{{"Version":"28.0","ApiVersion":"{API}"}}"#))),
+                        _ => {
+                            let line = line.replacen(&format!("/v{API}/"), "/", 1);
+                            received.lock().unwrap().push(format!("{line} {body}"));
+                            answer(&line, &body)
+                        }
+                    };
+                    let Some((status, text)) = reply else { return std::future::pending().await };
                     let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close");
                     let whole = format!("{head}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
                     let _ = stream.write_all(whole.as_bytes()).await;
@@ -119,7 +129,7 @@ pub(super) fn info() -> EngineInfo {
     EngineInfo {
         name: EngineName::Docker,
         version: "28.0".to_owned(),
-        api: "1.48".to_owned(),
+        api: API,
         cgroup_driver: "cgroupfs".to_owned(),
         cgroup_version: 2,
         runtime: None,

@@ -42,6 +42,8 @@ pub enum Runtime {
     Docker,
     /// A command in its own cgroup, started by `flowctl run`.
     Scope,
+    /// A pod, with all its containers.
+    Pod,
 }
 
 /// Whether the processes of a container can run.

@@ -59,7 +59,7 @@ impl JobEnd {
     /// Returns the end in sentences, with the next step, for a job with this name and runtime.
     pub fn story(&self, name: &str, runtime: Runtime) -> String {
         let logs = match runtime {
-            Runtime::Docker => format!("`flowctl logs {name}` shows its last lines"),
+            Runtime::Docker | Runtime::Pod => format!("`flowctl logs {name}` shows its last lines"),
             Runtime::Scope => "its last lines are in the output of its `flowctl run`".to_owned(),
         };
         match self.end {
@@ -85,6 +85,7 @@ impl JobEnd {
                      container was removed."
                 ),
                 Runtime::Scope => "It ended, and its `flowctl run` did not report its exit code.".to_owned(),
+                Runtime::Pod => "It ended, and its container runtime did not report its exit code: `kubectl describe pod` may.".to_owned(),
             },
             End::GroupStop => {
                 let result = self.group_stop.map_or_else(String::new, |result| format!(" {result} trials"));
@@ -101,7 +102,11 @@ impl JobEnd {
             Some(code) => format!("The kernel killed one of its processes, and it ended with exit code {code}"),
         };
         let peak = self.memory_peak.map_or_else(String::new, |peak| format!(" (it used {})", short(peak)));
-        let raise = if runtime == Runtime::Docker { "Raise --memory" } else { "Raise the limit of its cgroup" };
+        let raise = match runtime {
+            Runtime::Docker => "Raise --memory",
+            Runtime::Scope => "Raise the limit of its cgroup",
+            Runtime::Pod => "Raise resources.limits.memory",
+        };
         match self.memory_limit {
             Some(limit) => format!(
                 "{what}, because it needed more memory than its limit of {}. {raise}, or lower the batch size; {logs}.",

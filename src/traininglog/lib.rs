@@ -107,7 +107,7 @@ pub use learning::{
 };
 pub use millis::Millis;
 pub use prior_run::PriorRun;
-pub use reader::JsonFile;
+pub use reader::{CriFile, JsonFile, LogFile};
 pub use record::LearningRecord;
 pub use tracker::{Checkpoint, Tracker};
 

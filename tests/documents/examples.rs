@@ -2,6 +2,7 @@
 
 use crate::support::daemon::{Daemon, eventually};
 use crate::support::engine::{Engine, IMAGE};
+use flowcon::config::{self, EngineChoice};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,6 +51,25 @@ fn the_docker_run_examples_are_governed_according_to_their_labels() {
     daemon.wait_for_job("first", "its remaining work is forecast", SOON, has_forecast);
     assert_eq!(daemon.job("urgent").unwrap()["min_share"], 0.25);
     assert_eq!(daemon.job("forgotten").unwrap()["adopted"]["labels"]["flowcon.weight"], "0.5");
+}
+
+#[test]
+fn the_daemon_set_has_valid_settings_and_mounts_what_it_declares() {
+    let text = std::fs::read_to_string(example("daemonset.yaml")).unwrap();
+    let values = |key: &str| -> Vec<String> {
+        let of_key = |line: &str| line.trim().strip_prefix(key)?.strip_prefix(": ").map(str::to_owned);
+        text.lines().filter_map(of_key).collect()
+    };
+    assert!(text.contains(r#"args: ["--set", "engine.address=containerd"]"#));
+    let settings = config::from_text("engine.address = \"containerd\"").unwrap();
+    let EngineChoice::Pods(runtime) = settings.engine else { panic!("{:?}", settings.engine) };
+    let mounted = values("mountPath");
+    assert_eq!(mounted, values("path"), "each path is the same inside and outside");
+    assert!(mounted.contains(&runtime.display().to_string()), "{mounted:?}");
+    let defaults = config::Settings::default();
+    for needed in [Path::new("/sys/fs/cgroup"), &defaults.state_dir, defaults.socket.parent().unwrap()] {
+        assert!(mounted.contains(&needed.display().to_string()), "{needed:?} of {mounted:?}");
+    }
 }
 
 #[test]

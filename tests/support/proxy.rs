@@ -67,7 +67,7 @@ impl Proxy {
         let _ = self.faults.send(Fault::Inject(format!("{:x}\r\n{line}\n\r\n", line.len() + 1)));
     }
 
-    /// The first lines of all requests so far.
+    /// The first lines of all requests so far, without the API version: `GET /info HTTP/1.1`.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -86,6 +86,13 @@ impl Drop for Proxy {
     }
 }
 
+fn without_version(line: &str) -> String {
+    match line.split_once(" /v1.") {
+        Some((method, versioned)) => format!("{method} {}", versioned.trim_start_matches(|c: char| c.is_ascii_digit())),
+        None => line.to_owned(),
+    }
+}
+
 async fn pass(
     mut client: UnixStream,
     engine: &Path,
@@ -95,7 +102,7 @@ async fn pass(
 ) {
     let mut request = vec![0; 64 << 10];
     let Ok(length) = client.read(&mut request).await else { return };
-    let first = String::from_utf8_lossy(&request[..length]).lines().next().unwrap_or("").to_owned();
+    let first = without_version(String::from_utf8_lossy(&request[..length]).lines().next().unwrap_or(""));
     seen.lock().unwrap().push(first.clone());
     if let Some(body) = tokio::task::block_in_place(|| before(&first)) {
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());

@@ -22,7 +22,7 @@ pub struct Container {
     pub short_id: String,
     /// Name; not necessarily unique.
     pub name: String,
-    /// `docker` or `scope`.
+    /// `docker`, `scope` or `pod`.
     pub runtime: String,
     /// The user to whom it belongs; omitted if nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]

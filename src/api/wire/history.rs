@@ -24,7 +24,7 @@ pub struct JobRecord {
     pub short_id: String,
     /// Name.
     pub name: String,
-    /// `docker` or `scope`.
+    /// `docker`, `scope` or `pod`.
     pub runtime: String,
     /// Time of its start.
     pub started_unix_ms: u64,

@@ -7,6 +7,7 @@ use api::client::{Client, ClientError, segment};
 use api::wire::{Configuration, ContainerDetail, Domain, Status};
 use cgroup::{Version, node_pressure};
 use config::{EngineChoice, GpuControl, Settings};
+use cri::Cri;
 use docker::{Engine, EngineAddress, EngineError, EngineInfo, EngineName};
 use model::{ContainerId, PolicyName, PolicySettings};
 use node::users::{gid_of, uid_of};
@@ -65,6 +66,7 @@ async fn engine(settings: &Settings, daemon: &Result<Status, ClientError>) -> Ve
     let has_daemon = !matches!(daemon, Err(ClientError::Unreachable { .. }));
     let address = match &settings.engine {
         EngineChoice::Off => return Vec::new(),
+        EngineChoice::Pods(socket) => return vec![judge::pods(&Cri::new(socket).version().await)],
         EngineChoice::At(address) => EngineAddress::from_config(Some(address)),
         // The DOCKER_HOST of this user is not that of the daemon.
         EngineChoice::Auto if has_daemon => Ok(EngineAddress::default()),

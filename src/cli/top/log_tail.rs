@@ -11,7 +11,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use tail::ContainerFile;
 use term::text;
-use traininglog::JsonFile;
+use traininglog::LogFile;
 use traininglog::survey::Survey;
 
 /// Number of bytes read from the end of a log.
@@ -68,11 +68,9 @@ fn end_of_log(job: &ContainerDetail) -> Option<Vec<u8>> {
         _ => return None,
     };
     let bytes = last_lines(file)?;
-    if reading.source != "json-file" {
-        return Some(bytes);
-    }
+    let Some(mut file) = LogFile::named(&reading.source) else { return Some(bytes) };
     let mut decoded = Vec::new();
-    JsonFile::default().push(&bytes, |_, text| decoded.extend_from_slice(text));
+    file.push(&bytes, |text| decoded.extend_from_slice(text));
     Some(decoded)
 }
 

@@ -1,15 +1,16 @@
 //! Source of a container's log.
 
 use docker::LogFormat;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tail::Source;
+use traininglog::LogFile;
 
 /// Source of a container's log.
 #[derive(Debug)]
 pub(crate) enum LogFeed {
-    /// The engine's json-file.
-    JsonFile(std::path::PathBuf),
+    /// A file of the engine or runtime, which wraps each line.
+    Wrapped(PathBuf, LogFile),
     /// Plain bytes: a command's output, or the file that `flowcon.log` names.
     Plain(Source),
     /// The engine's logs API.

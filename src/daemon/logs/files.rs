@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tail::{Position, Source, Start};
 use tokio::sync::mpsc;
-use traininglog::JsonFile;
+use traininglog::LogFile;
 
 /// A log that blocks its thread for longer than this counts as not answering.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ struct Log {
     serial: u64,
     source: Source,
     /// Decoder at `start`.
-    decoder: Option<JsonFile>,
+    decoder: Option<LogFile>,
     start: Start,
     /// Whether it has answered since it is followed.
     has_answered: bool,

@@ -78,7 +78,7 @@ impl Loop {
         self.follow_with(None, id, source);
     }
 
-    fn follow_with(&mut self, decoder: Option<JsonFile>, id: &str, source: Source) {
+    fn follow_with(&mut self, decoder: Option<LogFile>, id: &str, source: Source) {
         self.serial += 1;
         let (id, serial, start) = (ContainerId::new(id), self.serial, Start::Beginning);
         self.files.follow(Follow { id, serial, source, decoder, start });
@@ -131,7 +131,7 @@ fn a_log_that_does_not_answer_blocks_no_other_and_is_read_when_it_does() {
     append(&log("json"), "{\"log\":\"j 1\\n\"}\n{\"log\":\"j \\u00");
     running.follow("a", Source::Host(log("a")));
     running.follow("c", inside(&log("c")));
-    running.follow_with(Some(JsonFile::default()), "json", Source::Host(log("json")));
+    running.follow_with(Some(LogFile::json()), "json", Source::Host(log("json")));
     running.until("all are read", |it| {
         it.text("a") == "a 1\na " && it.text("c") == "c 1\n" && it.text("json") == "j 1\nj "
     });

@@ -25,7 +25,6 @@ use streams::Stream;
 use tail::{Position, Source, Start};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use traininglog::JsonFile;
 use worker::Follow;
 
 /// Events that may wait for the loop; beyond, reading waits. Each holds up to about 1 MiB.
@@ -121,8 +120,8 @@ impl LogReader {
         self.followed.insert(id.clone(), serial);
         let id = id.clone();
         match feed {
-            LogFeed::JsonFile(path) => {
-                let (source, decoder) = (Source::Host(path), Some(JsonFile::default()));
+            LogFeed::Wrapped(path, decoder) => {
+                let (source, decoder) = (Source::Host(path), Some(decoder));
                 self.files.follow(Follow { id, serial, source, decoder, start });
             }
             LogFeed::Plain(source) => self.files.follow(Follow { id, serial, source, decoder: None, start }),
@@ -134,7 +133,7 @@ impl LogReader {
     /// container.
     pub(crate) fn origin(&self, feed: &LogFeed, pid: u32) -> Option<LogOrigin> {
         match feed {
-            LogFeed::JsonFile(path) | LogFeed::Plain(Source::Host(path)) => Some(LogOrigin::File(path.clone())),
+            LogFeed::Wrapped(path, _) | LogFeed::Plain(Source::Host(path)) => Some(LogOrigin::File(path.clone())),
             LogFeed::Plain(Source::Handed(_)) => None,
             LogFeed::Plain(Source::Inside(file)) => Some(LogOrigin::Inside { pid, path: file.path().to_owned() }),
             LogFeed::Api(_) => self.engine.as_ref().map(|engine| LogOrigin::Engine(engine.socket())),

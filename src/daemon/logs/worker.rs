@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tail::{Budget, Health, Position, Source, Start, Tailer, Touch};
 use tokio::sync::mpsc;
-use traininglog::JsonFile;
+use traininglog::LogFile;
 
 /// How often the health of logs is checked.
 const HEALTH_EVERY: Duration = Duration::from_secs(2);
@@ -26,8 +26,8 @@ pub(super) struct Follow {
     pub id: ContainerId,
     pub serial: u64,
     pub source: Source,
-    /// Decoder at `start`, for logs in the engine's JSON format only.
-    pub decoder: Option<JsonFile>,
+    /// Decoder at `start`, for logs that an engine or runtime wraps.
+    pub decoder: Option<LogFile>,
     pub start: Start,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct ResumePoint {
     /// Position up to which bytes were sent; `None` = nothing was opened yet.
     pub position: Option<Position>,
     /// Decoder at that position.
-    pub decoder: Option<JsonFile>,
+    pub decoder: Option<LogFile>,
 }
 
 pub(super) type Places = BTreeMap<ContainerId, ResumePoint>;
@@ -121,8 +121,8 @@ impl Worker {
 /// A followed log.
 struct Log {
     serial: u64,
-    /// Decoder, for logs in the engine's JSON format only.
-    decoder: Option<JsonFile>,
+    /// Decoder, for logs that an engine or runtime wraps.
+    decoder: Option<LogFile>,
     /// Problem as last reported.
     problem: Option<String>,
 }
@@ -178,7 +178,7 @@ impl LogThread {
         let rest = self.tailer.poll(&mut |id, bytes| {
             let out = read.entry(id.clone()).or_default();
             match logs.get_mut(id).and_then(|log| log.decoder.as_mut()) {
-                Some(decoder) => decoder.push(bytes, |_, text| out.extend_from_slice(text)),
+                Some(decoder) => decoder.push(bytes, |text| out.extend_from_slice(text)),
                 None => out.extend_from_slice(bytes),
             }
         });

@@ -134,8 +134,14 @@ mod tests {
                 let mut request = vec![0; 4_096];
                 let size = client.read(&mut request).await.unwrap();
                 let request = String::from_utf8_lossy(&request[..size]).into_owned();
-                let (status, body) = if request.starts_with("GET") { (status, inspected) } else { ("200 OK", "{}") };
-                sender.send(request).unwrap();
+                let (status, body) = match request.split_whitespace().nth(1) {
+                    Some("/version") => ("200 OK", r#"{"ApiVersion":"1.41"}"#),
+                    _ if request.starts_with("GET") => (status, inspected),
+                    _ => ("200 OK", "{}"),
+                };
+                if !request.starts_with("GET /version") {
+                    sender.send(request).unwrap();
+                }
                 let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n", body.len());
                 client.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
             }

@@ -1,56 +1,34 @@
 //! The calls of the daemon to an engine, each limited in time, size and number.
 //!
-//! Two clients share one transport. bollard requests the version and `inspect`. Info, list, updates, events and logs are requested without
-//! it, because bollard's enums are closed, so that one unknown word would hide the engine or all containers; because it drops the warnings of
-//! an update, which say that a limit was discarded; because it does not limit the length of a line of events or logs; and because it can
-//! resume logs only with a resolution of seconds.
+//! Two clients share one transport, and the API version that was agreed on with the engine. bollard requests `inspect`. Version, info, list,
+//! updates, events and logs are requested without it, because bollard's enums are closed, so that one unknown word would hide the engine
+//! or all containers; because it drops the warnings of an update, which say that a limit was discarded; because it does not limit the length
+//! of a line of events or logs; and because it can resume logs only with a resolution of seconds.
 
+use super::api_version::{ApiVersion, EngineVersion};
+use super::connection::Connection;
 use super::container::{self, EngineContainer, EngineEnd, Listed, NotGoverned, is_container_id, is_container_name};
 use super::error::{EngineError, shortened};
+use super::info::{EngineInfo, Info, describe};
 use super::log_pieces::LogFormat;
 use super::sent_updates::SentUpdates;
 use super::transport::{self, ENDLESS, LARGEST_RESPONSE, root_cause};
-use super::{CALL_TIMEOUT, CALL_TIMEOUT_MOST, CALLS_AT_ONCE, Conversion, EngineAddress, EngineName};
-use bollard::models::{ContainerInspectResponse, SystemVersion};
+use super::{CALL_TIMEOUT, CALL_TIMEOUT_MOST, CALLS_AT_ONCE, EngineAddress, EngineName};
+use bollard::models::ContainerInspectResponse;
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
-use model::{ContainerId, EngineLimits, EngineMark};
+use model::{ContainerId, EngineLimits};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-
-/// Description of an engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EngineInfo {
-    /// Docker or Podman.
-    pub name: EngineName,
-    /// Version of the engine.
-    pub version: String,
-    /// Newest supported API version.
-    pub api: String,
-    /// `cgroupfs` or `systemd`.
-    pub cgroup_driver: String,
-    /// 1 or 2.
-    pub cgroup_version: u8,
-    /// The OCI runtime with its version, if reported: `runc 1.1.5+ds1`.
-    pub runtime: Option<String>,
-    /// The default log driver.
-    pub log_driver: String,
-    /// Whether containers survive a restart of the engine.
-    pub live_restore: bool,
-    /// Identity of the engine.
-    pub mark: EngineMark,
-    /// Conversion of `cpu_shares` to a weight: a guess until [`Conversion::detect`] has seen a value read back.
-    pub conversion: Conversion,
-}
 
 /// A client of one engine. Cheap to clone; it keeps no connection between calls.
 ///
@@ -58,9 +36,7 @@ pub struct EngineInfo {
 /// exist: what is known of the engine is then true of every call.
 #[derive(Clone)]
 pub struct Engine {
-    address: EngineAddress,
-    /// The socket of the engine to which the watcher connected last, shared by all clones.
-    pinned: Pinned,
+    connection: Connection,
     bollard: Docker,
     /// Time limit of each call of this clone.
     pub(super) time_limit: Duration,
@@ -68,21 +44,19 @@ pub struct Engine {
     pub(super) sent: SentUpdates,
 }
 
-type Pinned = Arc<Mutex<Option<PathBuf>>>;
-
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Engine").field("address", self.address()).finish_non_exhaustive()
     }
 }
 
 impl Engine {
     /// Creates a client for the engine at `address`. No request is sent, and the engine need not be running.
     pub fn new(address: EngineAddress) -> Engine {
-        let (target, pinned) = (address.clone(), Pinned::default());
-        let pinned_by_watcher = pinned.clone();
-        let transport = move |request: BollardRequest| {
-            let socket = socket_of(&target, &pinned_by_watcher);
+        let connection = Connection::new(address);
+        let route = connection.clone();
+        let transport = move |mut request: BollardRequest| {
+            let socket = route.route(&mut request);
             async move { transport::send(&socket, request, LARGEST_RESPONSE).await.map_err(bollard::errors::Error::from) }
         };
         let bollard = Docker::connect_with_custom_transport(
@@ -93,13 +67,13 @@ impl Engine {
         )
         .expect("a custom transport does not connect yet, so it cannot fail");
         let permits = Arc::new(Semaphore::new(CALLS_AT_ONCE));
-        Engine { address, pinned, bollard, time_limit: CALL_TIMEOUT, permits, sent: SentUpdates::default() }
+        Engine { connection, bollard, time_limit: CALL_TIMEOUT, permits, sent: SentUpdates::default() }
     }
 
     /// Creates a client for the engine whose socket is the first candidate now; it stays with that engine.
     pub(super) fn resolved(&self) -> Engine {
         let (permits, time_limit) = (self.permits.clone(), self.time_limit);
-        Engine { permits, time_limit, ..Engine::new(self.address.resolved()) }
+        Engine { permits, time_limit, ..Engine::new(self.address().resolved()) }
     }
 
     /// Creates a client for calls that may take long. They have their own `permits`, so that they leave the others theirs.
@@ -107,29 +81,56 @@ impl Engine {
         Engine { permits, time_limit: CALL_TIMEOUT_MOST, ..self.clone() }
     }
 
-    /// Directs all clones of this client to the socket of `connected` from now on.
+    /// Directs all clones of this client to the engine of `connected` from now on.
     pub(super) fn pin(&self, connected: &Engine) {
-        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = Some(connected.socket());
+        self.connection.pin(&connected.connection);
     }
 
     /// Returns the socket that the next call uses.
     pub fn socket(&self) -> PathBuf {
-        socket_of(&self.address, &self.pinned)
+        self.connection.socket()
     }
 
     /// Returns the address.
     pub fn address(&self) -> &EngineAddress {
-        &self.address
+        self.connection.address()
     }
 
-    /// Requests a description of the engine.
+    /// Requests a description of the engine, and agrees on the API version for all further calls of this client and its clones.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] if the engine is too old or too new.
     pub async fn info(&self) -> Result<EngineInfo, EngineError> {
-        let version = self.typed("query the engine's version", self.bollard.version()).await?;
+        let (version, api) = Box::pin(self.agree("query the engine's version")).await?;
         let info: Info = self.call("query the engine's info", "/info").await?;
-        let mut described = describe(version, info);
+        let mut described = describe(&version, api, info);
         let socket = self.socket();
         described.mark.socket = socket.canonicalize().unwrap_or(socket).display().to_string();
         Ok(described)
+    }
+
+    /// Asks the engine for its versions, and agrees on the one to speak. Only this request names none.
+    async fn agree(&self, operation: &str) -> Result<(EngineVersion, ApiVersion), EngineError> {
+        let socket = self.socket();
+        let asked = exchanged(&socket, request(Method::GET, "/version", Vec::new()));
+        let (status, body) =
+            self.in_time(operation, asked).await?.map_err(|error| self.unreachable(operation, &error))?;
+        let version: EngineVersion = decoded(operation, status, &body)?;
+        let api = version.spoken().map_err(|none| EngineError::Unsupported {
+            operation: operation.to_owned(),
+            found: none.found,
+            next: none.next,
+        })?;
+        self.connection.agree(socket, api);
+        Ok((version, api))
+    }
+
+    /// Agrees on the API version, unless that was done with this engine before.
+    async fn agreed(&self, operation: &str) -> Result<(), EngineError> {
+        match self.connection.agreed(&self.socket()) {
+            Some(_) => Ok(()),
+            None => self.agree(operation).await.map(drop),
+        }
     }
 
     /// Lists running and paused containers with `label`, given as `key=value`.
@@ -219,8 +220,10 @@ impl Engine {
 
     /// Opens an endless response: events or logs.
     pub(super) async fn open(&self, operation: &str, path: &str) -> Result<Response<Incoming>, EngineError> {
-        let socket = self.socket();
-        let opened = transport::send(&socket, request(Method::GET, path, Vec::new()), ENDLESS);
+        self.agreed(operation).await?;
+        let mut request = request(Method::GET, path, Vec::new());
+        let socket = self.connection.route(&mut request);
+        let opened = transport::send(&socket, request, ENDLESS);
         let response = self.in_time(operation, opened).await?.map_err(|error| self.unreachable(operation, &error))?;
         if response.status().is_success() {
             return Ok(response);
@@ -248,10 +251,10 @@ impl Engine {
         path: &str,
         body: Vec<u8>,
     ) -> impl Future<Output = io::Result<(StatusCode, Bytes)>> + use<> {
-        let (socket, request) = (self.socket(), request(method, path, body));
+        let (connection, mut request) = (self.connection.clone(), request(method, path, body));
         async move {
-            let response = transport::send(&socket, request, LARGEST_RESPONSE).await?;
-            Ok((response.status(), transport::whole_body(response).await?))
+            let socket = connection.route(&mut request);
+            exchanged(&socket, request).await
         }
     }
 
@@ -273,17 +276,21 @@ impl Engine {
         })
     }
 
-    /// Makes a call once few enough others are under way, within the time limit.
+    /// Makes a call once few enough others are under way, within the time limit, in the API version that was agreed on.
     pub(super) fn in_turn<T>(
         &self,
         operation: &str,
         call: impl Future<Output = T>,
     ) -> impl Future<Output = Result<T, EngineError>> {
         let call = Box::pin(call);
-        self.in_time(operation, async {
-            let _permit = self.permits.acquire().await;
-            call.await
-        })
+        async move {
+            Box::pin(self.agreed(operation)).await?;
+            let in_turn = async {
+                let _permit = self.permits.acquire().await;
+                call.await
+            };
+            self.in_time(operation, in_turn).await
+        }
     }
 
     /// Makes a call within the time limit.
@@ -311,48 +318,9 @@ impl Engine {
     }
 }
 
-fn socket_of(address: &EngineAddress, pinned: &Pinned) -> PathBuf {
-    let pinned = pinned.lock().unwrap_or_else(PoisonError::into_inner);
-    pinned.clone().unwrap_or_else(|| address.socket().to_owned())
-}
-
-/// The fields used of `/info`. Docker before 20.10 does not report a cgroup version: it is 1.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Info {
-    cgroup_driver: String,
-    cgroup_version: String,
-    logging_driver: String,
-    live_restore_enabled: bool,
-    #[serde(rename = "ID")]
-    id: String,
-}
-
-fn describe(version: SystemVersion, info: Info) -> EngineInfo {
-    let components = version.components.unwrap_or_default();
-    let component = |word: &str| components.iter().find(|c| c.name.to_lowercase().contains(word));
-    let name = if component("podman").is_some() { EngineName::Podman } else { EngineName::Docker };
-    // Docker: "runc", "1.1.5+ds1". Podman: "OCI Runtime (crun)", "crun version 1.8.1\ncommit: …".
-    let runtime = ["runc", "crun"].into_iter().find_map(|name| {
-        let version =
-            component(name)?.version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
-        Some(format!("{name} {}", shortened(version)))
-    });
-    let cgroup_version = if info.cgroup_version.trim_start_matches('v') == "2" { 2 } else { 1 };
-    // The id reported by Podman changes with each start.
-    let id = Some(info.id).filter(|id| name == EngineName::Docker && !id.is_empty());
-    EngineInfo {
-        mark: EngineMark { id: id.map(|id| shortened(&id)), socket: String::new() },
-        name,
-        version: shortened(&version.version.unwrap_or_default()),
-        api: shortened(&version.api_version.unwrap_or_default()),
-        cgroup_driver: shortened(&info.cgroup_driver),
-        cgroup_version,
-        conversion: Conversion::expected(cgroup_version, runtime.as_deref()),
-        runtime,
-        log_driver: shortened(&info.logging_driver),
-        live_restore: info.live_restore_enabled,
-    }
+async fn exchanged(socket: &Path, request: Request<Full<Bytes>>) -> io::Result<(StatusCode, Bytes)> {
+    let response = transport::send(socket, request, LARGEST_RESPONSE).await?;
+    Ok((response.status(), transport::whole_body(response).await?))
 }
 
 pub(super) fn checked_id(operation: &str, id: &ContainerId) -> Result<(), EngineError> {

@@ -28,6 +28,16 @@ pub enum EngineError {
         /// The time limit of the call.
         limit: Duration,
     },
+    /// The engine is too old or too new.
+    #[error("{operation}: {found}; {next}")]
+    Unsupported {
+        /// The operation.
+        operation: String,
+        /// The engine and its API versions, and those that are supported.
+        found: String,
+        /// The next step.
+        next: &'static str,
+    },
     /// The container does not exist or is not running any more.
     #[error("{operation}: the container has ended ({why}); no action is needed")]
     Gone {
@@ -71,7 +81,7 @@ impl EngineError {
 
     /// Whether the engine itself is unavailable, so that other calls will fail too.
     pub fn is_engine_lost(&self) -> bool {
-        matches!(self, EngineError::Unreachable { .. } | EngineError::Timeout { .. })
+        matches!(self, EngineError::Unreachable { .. } | EngineError::Timeout { .. } | EngineError::Unsupported { .. })
     }
 
     /// Returns the error for a response with an unsuccessful status.

@@ -4,12 +4,17 @@
 //! reads output that is not in a json-file.
 
 mod address;
+mod api_version;
 mod apply;
 mod bundle;
+mod connection;
 mod container;
 mod cpu_shares;
+#[cfg(test)]
+mod docker_29_tests;
 mod engine;
 mod error;
+mod info;
 mod log_messages;
 mod log_pieces;
 mod logs;
@@ -22,11 +27,13 @@ mod update;
 mod watch;
 
 pub use address::{AddressError, EngineAddress};
+pub use api_version::ApiVersion;
 pub use bundle::shares_at_start;
 pub use container::{EngineContainer, EngineEnd, EngineMount, Listed, LogSource};
 pub use cpu_shares::{Conversion, SHARES_DEFAULT};
-pub use engine::{Engine, EngineInfo};
+pub use engine::Engine;
 pub use error::EngineError;
+pub use info::EngineInfo;
 pub use log_pieces::{LogFormat, LogMark, LogPiece, LogPosition};
 pub use logs::{logs, logs_so_far};
 pub use lost_policy::LostPolicy;

@@ -108,7 +108,7 @@ impl Machine {
     fn restore_unlisted(&mut self, present: &BTreeSet<ContainerId>) {
         let Some(engine) = &self.engine else { return };
         let is_of_engine = |known: &Remembered| {
-            known.runtime == Runtime::Docker && !known.mark.as_ref().is_some_and(|mark| mark.is_other(engine))
+            known.runtime != Runtime::Scope && !known.mark.as_ref().is_some_and(|mark| mark.is_other(engine))
         };
         let unlisted = self
             .originals

@@ -22,7 +22,9 @@ mod state;
 
 pub(super) use core::{ReadEvent, Sample, View};
 pub(super) use decode::Rendering;
+pub use decode::cri_file::CriFile;
 pub use decode::json_file::JsonFile;
+pub use decode::log_file::LogFile;
 pub(super) use select::choice::{Candidate, Choice, CountReading};
 pub(super) use select::series::SeriesKey;
 pub(super) use state::ReaderState;

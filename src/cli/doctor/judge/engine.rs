@@ -1,11 +1,9 @@
 //! Verdicts on the engine: version, cgroup driver, log driver, GPUs and restart policies. Pure.
 
 use super::super::Check;
-use docker::{EngineError, EngineInfo, EngineName, LostPolicy, Mislabelled};
+use cri::{CriError, RuntimeVersion};
+use docker::{ApiVersion, EngineError, EngineInfo, EngineName, LostPolicy, Mislabelled};
 use term::text;
-
-/// The oldest supported version of Docker.
-const OLDEST_DOCKER: (u32, u32) = (20, 10);
 
 const ENGINE: &str = "engine";
 
@@ -30,6 +28,9 @@ pub(in crate::doctor) enum Obstacle {
 
 /// Judges an engine that cannot be examined; `reported` is its state according to the daemon.
 pub(in crate::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle, reported: Option<&str>) -> Check {
+    if let EngineError::Unsupported { found, next, .. } = error {
+        return Check::fail(ENGINE, found.clone(), *next);
+    }
     match (obstacle, reported) {
         (Obstacle::Closed, _) => Check::warn(
             ENGINE,
@@ -55,21 +56,29 @@ pub(in crate::doctor) fn no_engine(error: &EngineError, obstacle: Obstacle, repo
 
 pub(in crate::doctor) fn engine(info: &EngineInfo) -> Check {
     let runtime = info.runtime.as_ref().map_or_else(String::new, |runtime| format!(", {runtime}"));
-    let found = format!("{:?} {}, API {}{runtime}", info.name, info.version, info.api);
-    match release(&info.version) {
-        Some(version) if info.name == EngineName::Docker && version < OLDEST_DOCKER => {
-            Check::warn(ENGINE, found, "update the engine to 20.10 or newer")
-        }
-        _ if !info.live_restore && info.name == EngineName::Docker => {
-            Check::ok(ENGINE, format!("{found} (live-restore is off: an engine restart stops containers)"))
-        }
-        _ => Check::ok(ENGINE, found),
+    let found = format!(
+        "{:?} {}, API {} ({} or later is needed){runtime}",
+        info.name,
+        info.version,
+        info.api,
+        ApiVersion::OLDEST
+    );
+    if info.live_restore || info.name != EngineName::Docker {
+        return Check::ok(ENGINE, found);
     }
+    Check::ok(ENGINE, format!("{found}; live-restore is off: an engine restart stops containers"))
 }
 
-fn release(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+/// Judges the container runtime whose pods are governed.
+pub(in crate::doctor) fn pods(runtime: &Result<RuntimeVersion, CriError>) -> Check {
+    match runtime {
+        Ok(RuntimeVersion { name, version }) => {
+            Check::ok(ENGINE, format!("{name} {version}, CRI v1: pods are governed"))
+        }
+        Err(error) => {
+            Check::warn(ENGINE, error.to_string(), "`sudo flowctl doctor`, as only root may ask a container runtime")
+        }
+    }
 }
 
 pub(in crate::doctor) fn driver(info: &EngineInfo) -> Check {
@@ -196,7 +205,7 @@ mod tests {
             mark: Default::default(),
             name: EngineName::Docker,
             version: version.to_owned(),
-            api: "1.44".to_owned(),
+            api: ApiVersion(1, 44),
             cgroup_driver: driver.to_owned(),
             cgroup_version: 2,
             runtime: None,
@@ -225,10 +234,15 @@ mod tests {
     }
 
     #[test]
-    fn docker_older_than_20_10_is_a_warning() {
-        assert_eq!(engine(&docker("19.03.15", "cgroupfs", "json-file")).verdict, Verdict::Warn);
-        assert_eq!(engine(&docker("20.10.0", "cgroupfs", "json-file")).verdict, Verdict::Ok);
-        assert_eq!(engine(&docker("29.0.1-rc1", "cgroupfs", "json-file")).verdict, Verdict::Ok);
+    fn an_engine_that_is_too_old_fails_with_the_versions_and_the_next_step() {
+        let found = "Docker 19.03.15 has API 1.40, and flowcon needs 1.41 or later".to_owned();
+        let error = EngineError::Unsupported { operation: "info".to_owned(), found, next: "update the engine" };
+        let check = no_engine(&error, Obstacle::NoResponse, Some("engine: not reachable"));
+        assert_eq!((check.verdict, check.fix.as_deref()), (Verdict::Fail, Some("update the engine")));
+        assert!(check.found.starts_with("Docker 19.03.15 has API 1.40"), "{check:?}");
+        let new = engine(&docker("29.0.1", "systemd", "local"));
+        assert_eq!(new.verdict, Verdict::Ok);
+        assert!(new.found.contains("Docker 29.0.1, API 1.44 (1.41 or later is needed)"), "{new:?}");
     }
 
     #[test]

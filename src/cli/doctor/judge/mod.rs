@@ -5,7 +5,7 @@ mod gpu;
 mod kernel;
 mod threads;
 
-pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, labels, log_driver, no_engine, restarts};
+pub(super) use engine::{Obstacle, bad_address, driver, engine, gpus, labels, log_driver, no_engine, pods, restarts};
 pub(super) use gpu::{Driver, driver_of_gpus, mps};
 pub(super) use kernel::{
     Disk, Inotify, cgroups, controllers, inotify, io_weights, memory_low, parents, pressure, read_only_cgroups,

@@ -1,7 +1,7 @@
 //! What the watcher reports to the daemon.
 
 use crate::container::EngineContainer;
-use crate::engine::EngineInfo;
+use crate::info::EngineInfo;
 use crate::mislabelled::Mislabelled;
 use model::ContainerId;
 

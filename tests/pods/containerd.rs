@@ -1,0 +1,244 @@
+//! A private containerd with its CRI plugin, and pods in it as a kubelet with the driver `cgroupfs` makes them: cgroup parents, labels, log
+//! directories. They use the host's network, for which no network plugin is needed.
+
+use crate::support::engine::{Engine, root_file_system, sweep, which};
+use flowcon::host::cri::Cri;
+use flowcon::host::cri::messages as cri;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+const IMAGE: &str = "flowcon.test/busybox:1";
+const READY_WITHIN: Duration = Duration::from_secs(120);
+/// `NamespaceMode` of the interface.
+const CONTAINER: i32 = 1;
+const NODE: i32 = 2;
+
+pub struct Containerd {
+    dir: tempfile::TempDir,
+    cgroup_parent: String,
+    cri: Cri,
+    calls: Runtime,
+    child: Child,
+}
+
+/// The pod to start.
+#[derive(Clone, Copy, Default)]
+pub struct PodSpec<'a> {
+    pub name: &'a str,
+    pub labels: &'a [(&'a str, &'a str)],
+    pub annotations: &'a [(&'a str, &'a str)],
+    /// The weight that the kubelet gives its cgroup, in shares.
+    pub shares: u32,
+    pub script: &'a str,
+}
+
+/// A running pod in the namespace `team`.
+#[derive(Clone)]
+pub struct Pod {
+    pub uid: String,
+    sandbox: String,
+    pub container: String,
+    /// Below the root of each hierarchy.
+    cgroup: String,
+    pub log: PathBuf,
+}
+
+impl Containerd {
+    pub fn start() -> Containerd {
+        for program in ["containerd", "ctr", "runc", "busybox"] {
+            assert!(
+                which(program).is_some(),
+                "{program} is missing; as root: apt-get install -y containerd runc busybox-static"
+            );
+        }
+        let dir = tempfile::Builder::new().prefix("flowcon-pods-").tempdir().unwrap();
+        let path = dir.path().display();
+        let config = format!(
+            "version = 2\nroot = \"{path}/root\"\nstate = \"{path}/state\"\n[grpc]\naddress = \"{path}/c.sock\"\n\
+             [plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{IMAGE}\"\nrestrict_oom_score_adj = true\n\
+             [plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"native\"\n"
+        );
+        fs::write(dir.path().join("containerd.toml"), config).unwrap();
+        let log = fs::File::create(dir.path().join("log")).unwrap();
+        let mut command = Command::new("containerd");
+        command.arg("--config").arg(dir.path().join("containerd.toml")).args(["--log-level", "warn"]);
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let unique = dir.path().file_name().unwrap().to_string_lossy().replace("flowcon-pods-", "");
+        let (cri, calls) = (Cri::new(&dir.path().join("c.sock")), Runtime::new().unwrap());
+        let containerd = Containerd { dir, cgroup_parent: format!("/flowcon-test-{unique}"), cri, calls, child };
+        let began = Instant::now();
+        while containerd.calls.block_on(containerd.cri.version()).is_err() {
+            assert!(began.elapsed() < READY_WITHIN, "containerd is not ready; its log:\n{}", containerd.log());
+            sleep(Duration::from_millis(50));
+        }
+        containerd.import_image();
+        containerd
+    }
+
+    /// The setting `engine.address` of a daemon.
+    pub fn address(&self) -> String {
+        format!("cri://{}", self.cri.socket().display())
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Imports the image of all containers, also of the sandboxes, which only wait.
+    fn import_image(&self) {
+        let (layer, archive) = (self.dir.path().join("layer.tar"), self.dir.path().join("image.tar"));
+        fs::write(&layer, root_file_system()).unwrap();
+        let digest = Command::new("sha256sum").arg(&layer).output().unwrap().stdout;
+        let digest = String::from_utf8(digest).unwrap().split_whitespace().next().unwrap().to_owned();
+        let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        let config = serde_json::json!({
+            "architecture": architecture, "os": "linux",
+            "config": {"Env": ["PATH=/bin"], "Entrypoint": ["/bin/sleep", "1000000"]},
+            "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
+        });
+        let manifest = serde_json::json!([{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]);
+        let mut tar = tar::Builder::new(fs::File::create(&archive).unwrap());
+        for (name, text) in [("config.json", config.to_string()), ("manifest.json", manifest.to_string())] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, name, text.as_bytes()).unwrap();
+        }
+        tar.append_path_with_name(&layer, "layer.tar").unwrap();
+        tar.into_inner().unwrap();
+        let mut ctr = Command::new("ctr");
+        ctr.arg("--address").arg(self.cri.socket()).args([
+            "--namespace",
+            "k8s.io",
+            "images",
+            "import",
+            "--snapshotter",
+            "native",
+        ]);
+        let imported = ctr.arg(&archive).output().unwrap();
+        assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    }
+
+    fn call<Q: cri::Request>(&self, request: &Q) -> Q::Answer {
+        self.calls.block_on(self.cri.call(request)).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
+    }
+
+    /// Makes a pod in the QoS slice `burstable`, and starts its container.
+    pub fn run(&self, spec: PodSpec<'_>) -> Pod {
+        let digits: String = spec.name.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let uid = format!("{digits:0<8.8}-9f6b-4f0e-8a3c-2f5d1e7b9c01");
+        let cgroup = format!("{}/kubepods/burstable/pod{uid}", self.cgroup_parent);
+        let logs = self.dir.path().join(format!("pods/team_{}_{uid}", spec.name));
+        fs::create_dir_all(logs.join("train")).unwrap();
+        let map = |pairs: &[(&str, &str)]| -> HashMap<String, String> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let mut labels = map(spec.labels);
+        labels.extend(map(&[("io.kubernetes.pod.name", spec.name), ("io.kubernetes.pod.namespace", "team")]));
+        let namespaces = cri::NamespaceOption { network: NODE, pid: CONTAINER, ipc: 0 };
+        let security_context = Some(cri::LinuxSandboxSecurityContext { namespace_options: Some(namespaces.clone()) });
+        let config = cri::PodSandboxConfig {
+            metadata: Some(cri::PodSandboxMetadata {
+                name: spec.name.to_owned(),
+                uid: uid.clone(),
+                namespace: "team".to_owned(),
+                attempt: 0,
+            }),
+            log_directory: logs.display().to_string(),
+            labels,
+            annotations: map(spec.annotations),
+            linux: Some(cri::LinuxPodSandboxConfig { cgroup_parent: cgroup.clone(), security_context }),
+        };
+        let sandbox = self.call(&cri::RunPodSandboxRequest { config: Some(config.clone()) }).pod_sandbox_id;
+        let mut pod = Pod { uid, sandbox, container: String::new(), cgroup, log: logs.join("train/0.log") };
+        fs::write(pod.weight_file(), weight(spec.shares).to_string()).unwrap();
+        let resources =
+            Some(cri::LinuxContainerResources { cpu_shares: i64::from(spec.shares), cpuset_cpus: "0".to_owned() });
+        let security_context = Some(cri::LinuxContainerSecurityContext { namespace_options: Some(namespaces) });
+        let container = cri::ContainerConfig {
+            metadata: Some(cri::ContainerMetadata { name: "train".to_owned(), attempt: 0 }),
+            image: Some(cri::ImageSpec { image: IMAGE.to_owned() }),
+            command: ["/bin/sh", "-c", spec.script].map(str::to_owned).to_vec(),
+            log_path: "train/0.log".to_owned(),
+            linux: Some(cri::LinuxContainerConfig { resources, security_context }),
+        };
+        let create = cri::CreateContainerRequest {
+            pod_sandbox_id: pod.sandbox.clone(),
+            config: Some(container),
+            sandbox_config: Some(config),
+        };
+        pod.container = self.call(&create).container_id;
+        self.call(&cri::StartContainerRequest { container_id: pod.container.clone() });
+        pod
+    }
+
+    /// Does what a kubelet does beside a running pod: sets the slices above the pods, and the cpuset of its container.
+    pub fn keep_house(&self, pod: &Pod) {
+        for slice in ["kubepods", "kubepods/burstable"] {
+            fs::write(weight_file(&format!("{}/{slice}", self.cgroup_parent)), weight(1024).to_string()).unwrap();
+        }
+        let linux = Some(cri::LinuxContainerResources { cpu_shares: 0, cpuset_cpus: "0".to_owned() });
+        self.call(&cri::UpdateContainerResourcesRequest { container_id: pod.container.clone(), linux });
+    }
+
+    /// Ends a pod with its containers.
+    pub fn stop(&self, pod: &Pod) {
+        self.call(&cri::StopPodSandboxRequest { pod_sandbox_id: pod.sandbox.clone() });
+    }
+
+    /// Rotates a log as a kubelet does: renames it, and has the runtime open a new one.
+    pub fn rotate(&self, pod: &Pod) {
+        fs::rename(&pod.log, pod.log.with_extension("log.20260101-000000")).unwrap();
+        self.call(&cri::ReopenContainerLogRequest { container_id: pod.container.clone() });
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // its shims are found by their arguments
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("containerd's log:\n{}", self.log());
+        }
+        sweep(self.dir.path(), &self.cgroup_parent);
+    }
+}
+
+impl Pod {
+    /// The kernel's file of its CPU weight.
+    pub fn weight_file(&self) -> PathBuf {
+        weight_file(&self.cgroup)
+    }
+
+    /// Its CPU weight in the kernel, as text.
+    pub fn weight(&self) -> String {
+        fs::read_to_string(self.weight_file()).unwrap().trim().to_owned()
+    }
+
+    /// CPU time used so far, in seconds.
+    pub fn cpu_used(&self) -> f64 {
+        if Engine::is_cgroup_v1() {
+            let path = format!("/sys/fs/cgroup/cpuacct{}/cpuacct.usage", self.cgroup);
+            return fs::read_to_string(path).unwrap().trim().parse::<f64>().unwrap() / 1e9;
+        }
+        let stat = fs::read_to_string(format!("/sys/fs/cgroup{}/cpu.stat", self.cgroup)).unwrap();
+        stat.lines().find_map(|line| line.strip_prefix("usage_usec ")).unwrap().parse::<f64>().unwrap() / 1e6
+    }
+}
+
+fn weight_file(cgroup: &str) -> PathBuf {
+    match Engine::is_cgroup_v1() {
+        true => Path::new("/sys/fs/cgroup/cpu").join(&cgroup[1..]).join("cpu.shares"),
+        false => Path::new("/sys/fs/cgroup").join(&cgroup[1..]).join("cpu.weight"),
+    }
+}
+
+/// Shares in the units of the kernel, by the kubelet's conversion.
+fn weight(shares: u32) -> u32 {
+    if Engine::is_cgroup_v1() { shares } else { 1 + (shares - 2) * 9_999 / 262_142 }
+}
