@@ -308,6 +308,9 @@ impl Core {
                     if series.is_redrawn(value, rendering.line, pace) {
                         continue;
                     }
+                    if self.chooser.chosen() == Some(SeriesKey { slot, generation }) && !series.is_back_at_start(value) {
+                        self.counters.go_on(beside);
+                    }
                     series.beside = beside;
                     series.paces = Some((series.paces.map_or(pace, |(first, _)| first), pace));
                     series.take(value, rendering.line);

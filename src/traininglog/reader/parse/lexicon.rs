@@ -4,7 +4,7 @@
 //! and look up the words, in the common languages of training scripts. A word for a time, a size, a setting or a spread outweighs any word
 //! for an evaluation.
 
-use super::meaning::{Count, Meaning, Split};
+use super::meaning::{ASIDE, Count, Meaning, Split};
 use super::vocabulary::{FNV_OFFSET, METRICS_WITHIN, Word, fnv1a, word as known};
 use crate::Direction::{self, Down, Up};
 use std::borrow::Cow;
@@ -98,7 +98,8 @@ pub(crate) fn label_of(name: &str) -> u16 {
             if known(word).counter == Some(Count::Epoch) { "epoch" } else { word.strip_suffix('s').unwrap_or(word) };
         hash = fnv1a(hash, word);
     }
-    (hash ^ (hash >> 32)) as u16
+    let hash = (hash ^ (hash >> 32)) as u16;
+    if matches!(split_of(&words), Split::Valid | Split::Test) { hash | ASIDE } else { hash & !ASIDE }
 }
 
 /// Returns the data split that the words name.

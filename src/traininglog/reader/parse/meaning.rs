@@ -54,6 +54,9 @@ pub(crate) enum Count {
     Tally,
 }
 
+/// Set in the label of a counter of an evaluation: `Eval epoch`.
+pub(crate) const ASIDE: u16 = 1 << 15;
+
 /// A counter as a line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counted {

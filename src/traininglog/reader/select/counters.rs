@@ -6,7 +6,7 @@
 //! is inside of it, and so is initially a counter without further evidence. Among the rest, a total, a place beside the evaluation, and a
 //! larger unit are preferred.
 
-use super::counter::{Counter, DISTINCT_MAX};
+use super::counter::{Counter, DISTINCT_MAX, Place};
 use crate::ProgressUnit;
 use crate::plausible;
 use crate::reader::parse::meaning::{Count, Counted};
@@ -82,6 +82,7 @@ impl Counters {
         counter.turn = self.turns;
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && !counted.count.is_outer());
+        counter.totals += u32::from(total.is_some_and(|total| counter.total.is_some_and(|known| known != total)));
         counter.total = total.or(counter.total);
         counter.has_parts |= value as u64 as f64 != value;
         counter.exceeded += u32::from(total.is_some_and(|total| value > total));
@@ -91,6 +92,14 @@ impl Counters {
         }
         self.outer_advances += u32::from(advanced && counted.count.is_outer());
         1 << slot
+    }
+
+    /// Records that the metric went on as before on a line with these counters.
+    pub(crate) fn go_on(&mut self, beside: u16) {
+        let fallen = |(slot, counter): &(usize, &mut Counter)| beside >> slot & 1 == 1 && counter.fell();
+        for (_, counter) in self.counters.iter_mut().enumerate().filter(fallen) {
+            counter.continued = counter.continued.saturating_add(1);
+        }
     }
 
     /// Number of advances of counters of epochs or folds.
@@ -180,6 +189,9 @@ impl Counters {
         {
             return self.counters.get(slot);
         }
+        let idle: u16 = self.counters.iter().enumerate().fold(0, |idle, (slot, counter)| {
+            idle | u16::from(counter.is_idle(self.total_of(counter))) << slot
+        });
         let rank = |slot: usize| {
             let counter = &self.counters[slot];
             // An outer counter is one that moves, that was there before, or with which this one restarted. In `step=340/2500,epoch=0`
@@ -189,14 +201,15 @@ impl Counters {
                 // Lightning prints its bar once before the first epoch, and then on the line of the epoch.
                 let is_part = counter.is_part_of_line() && !other.has_parts;
                 let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0 || is_part);
-                alive && (outer || counter.restarts_with(other))
+                alive && idle >> at & 1 == 0 && (outer || counter.restarts_with(other))
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;
             let is_over = self.counters.iter().any(|other| counter.is_followed_by(other));
             // A declared single epoch may be the rounded number of steps (`max_steps` of Hugging Face): a bar is more exact.
             let has_total = self.total_of(counter).is_some_and(|total| total > 1.0 || counter.total.is_some());
-            counter.rank(has_total, has_outer, is_beside, beside.first_line, is_over)
+            let is_idle = idle >> slot & 1 == 1;
+            counter.rank(Place { has_total, has_outer, is_idle, beside: is_beside, since: beside.first_line, is_over })
         };
         let ranked = (0..self.counters.len()).map(|slot| (rank(slot), slot));
         let (_, best) = ranked.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(rank, _)| *rank > 0.0)?;
@@ -216,7 +229,7 @@ impl Counters {
         }
         let kept = |counter: &Counter| {
             let is_exceeded = counter.exceeded > 0 && counter.restarts == 0;
-            counter.total.filter(|_| !is_exceeded && !counter.is_of_rounds())
+            counter.total.filter(|_| !is_exceeded && !counter.is_of_rounds() && !counter.has_moving_total())
         };
         // The same counter under another name or in a heading: `Epoch 3/40` above `ep=3`.
         let elsewhere = || {

@@ -219,6 +219,11 @@ impl Series {
         is_same && self.split == Split::Valid && self.paces.is_some_and(|(_, last)| last == pace)
     }
 
+    /// Whether a value is nearer to the first one than to the latest ones, as in another run.
+    pub(crate) fn is_back_at_start(&self, value: f64) -> bool {
+        (value - self.first).abs() < (value - self.late).abs()
+    }
+
     /// Adds a value.
     pub(crate) fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
@@ -332,7 +337,7 @@ impl Series {
                 0.0
             };
         }
-        if counted && self.signature == 0 {
+        if counted && self.signature == 0 && self.beside == 0 {
             // Progress reports have a counter; a line without one is about something else.
             score *= 0.6;
         }
