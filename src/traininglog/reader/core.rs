@@ -6,7 +6,7 @@ use super::parse::line_tags::LineTags;
 use super::parse::number::{self, Span};
 use super::parse::scan::Scan;
 use super::parse::table::Header;
-use super::parse::{notation, pattern, records};
+use super::parse::{gap, notation, pattern, records};
 use super::select::{
     allowance::{Allowance, SETTLED},
     candidates::Candidates,
@@ -290,7 +290,12 @@ impl Core {
             let Some(read) = value(&self.scan.numbers, field.number) else { continue };
             match field.use_as {
                 Use::Counter(counted) => {
+                    let scaled = |index: u8, value: f64| {
+                        let end = self.scan.numbers.get(usize::from(index)).map_or(0, |span| usize::from(span.end));
+                        value * gap::scale(&rendering.text[end..])
+                    };
                     let total = if field.total == NO_TOTAL { None } else { value(&self.scan.numbers, field.total) };
+                    let (read, total) = (scaled(field.number, read), total.map(|total| scaled(field.total, total)));
                     beside |= self.counters.advance(counted, read, total, rendering.line, has_epoch);
                 }
                 Use::Declared(count) => self.counters.declare(count, read, rendering.line),

@@ -36,6 +36,9 @@ use decode::{
     utf16::{self, Utf16Decoder},
 };
 
+/// The byte order mark with which some editors and shells begin UTF-8.
+const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Reads one log; see the module.
 pub(super) struct Reader {
     source: Source,
@@ -75,6 +78,7 @@ impl Reader {
                     (tensorboard, tensorboard::RECOGNISE),
                     (json_file, json_file::RECOGNISE),
                     (utf16, utf16::RECOGNISE),
+                    (UTF8_MARK.starts_with(&beginning[..beginning.len().min(UTF8_MARK.len())]), UTF8_MARK.len()),
                 ];
                 if known.into_iter().any(|(may_be, enough)| may_be && beginning.len() < enough) {
                     return;
@@ -86,7 +90,7 @@ impl Reader {
                     (.., true) => Source::Utf16(Utf16Decoder::new()),
                     _ => Source::Text(LineDecoder::new()),
                 };
-                self.push(&beginning, each);
+                self.push(beginning.strip_prefix(UTF8_MARK).unwrap_or(&beginning), each);
             }
         }
     }

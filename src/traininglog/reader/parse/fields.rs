@@ -45,7 +45,7 @@ pub(crate) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool)
         pending_name: None,
     };
     // A value beside a checkpoint is a repetition, or was measured for the checkpoint.
-    if gap::saves(line.get(from..).unwrap_or_default()) {
+    if gap::repeats(line.get(from..).unwrap_or_default()) {
         reader.split = Split::Test;
     }
     reader.mark_times_and_dates();
@@ -232,6 +232,8 @@ impl<'a> LineReader<'a> {
             }
             // In `decoder out (5 frames): 400`, 400 is no number of frames.
             Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
+            // A section of a section of a configuration is about something else.
+            Meaning::Declared(_) if self.path.len() >= 2 => {}
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
             _ if phrases::announces(name) && self.counter_on_right(number).is_some() => {

@@ -21,6 +21,9 @@ pub(super) enum Left {
 
 /// Returns the unit attached to a number: `ms/step` of `3ms/step`, `%`.
 pub(super) fn unit(text: &[u8]) -> &[u8] {
+    if let Some(b"%") = text.strip_prefix(b" ").and_then(|text| text.get(..1)) {
+        return &text[1..2];
+    }
     let mut end = 0;
     while let Some(byte) = text.get(end) {
         let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
@@ -278,7 +281,13 @@ fn unit_word(right: &str) -> &str {
 
 /// Whether a whole number at the beginning of a line is a counter: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
 pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
-    let opens = before.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'[' | b'(' | b'#' | b'|'));
+    // `=====>>>>[3] `: a bracket behind a rule.
+    let in_bracket = matches!(before.last(), Some(b'[' | b'(')) && matches!(after.first(), Some(b']' | b')'));
+    let opens = before.iter().all(|byte| match byte {
+        b' ' | b'\t' | b'[' | b'(' | b'#' | b'|' => true,
+        b'=' | b'-' | b'>' | b'*' | b'~' | b'+' => in_bracket,
+        _ => false,
+    });
     let trimmed = after.trim_ascii_start();
     let spaced = after.len() - trimmed.len() >= 2;
     let marked = matches!(trimmed.first(), Some(b':' | b']' | b')' | b'|' | b',' | b'-' | b'=' | b'>'));
@@ -302,10 +311,21 @@ pub(super) fn continues_bracket(gap: &[u8]) -> bool {
         && gap.iter().any(|byte| matches!(byte, b',' | b'[' | b'('))
 }
 
-/// Whether a message is about a checkpoint.
-pub(super) fn saves(message: &[u8]) -> bool {
+/// Whether a message is about a checkpoint or the best values so far.
+pub(super) fn repeats(message: &[u8]) -> bool {
     let word = message.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    ["saving", "saved", "save"].iter().any(|saves| message[..word].eq_ignore_ascii_case(saves.as_bytes()))
+    ["saving", "saved", "save", "best"].iter().any(|begin| message[..word].eq_ignore_ascii_case(begin.as_bytes()))
+}
+
+/// Returns the factor of an abbreviated count, whose unit begins `text`: 1000 of `50K`.
+pub(crate) fn scale(text: &[u8]) -> f64 {
+    let ends = text.get(1).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'/');
+    match text.first() {
+        Some(b'K' | b'k') if ends => 1e3,
+        Some(b'M') if ends => 1e6,
+        Some(b'B' | b'G') if ends => 1e9,
+        _ => 1.0,
+    }
 }
 
 /// Returns the string under `key`, `name`, `metric` or `tag` in the open object at the end of `before`.

@@ -14,7 +14,10 @@ impl LineReader<'_> {
     /// Whether `number` is a possible value of such a counter: most counters are whole.
     pub(crate) fn may_count(&self, number: usize, count: Count) -> bool {
         let has_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
-        has_parts || self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line))
+        has_parts
+            || self.is_whole(number)
+            || gap::is_whole_decimal(self.numbers[number].of(self.line))
+            || gap::scale(self.unit(number)) > 1.0
     }
 
     /// Whether the words between `number` and the next one name a metric: `0 Train total loss: 32440.1`, `94 train 6.12`.

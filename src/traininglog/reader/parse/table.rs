@@ -61,7 +61,9 @@ impl Header {
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
         let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
         // `% mean accuracy` is the commented header of a single column.
-        let least = if matches!(line.first(), Some(b'%' | b'#')) { 1 } else { 2 };
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.' | '/' | '(' | ')' | '#' | '%');
+        let is_commented = matches!(line.first(), Some(b'%' | b'#')) && header.text.chars().all(is_plain);
+        let least = if is_commented { 1 } else { 2 };
         if cells.len() < least || cells.len() > COLUMNS_MAX || numeric || (sentence && ruled == Ruled::Blanks) {
             return None;
         }
@@ -156,8 +158,14 @@ impl Header {
             let Some(name) = name else { continue };
             let mut inside =
                 numbers.iter().enumerate().filter(|(_, n)| (begin..begin + cell.len()).contains(&usize::from(n.start)));
-            let Some((number, _)) = inside.next() else { continue };
-            let total = inside.next().map(|(total, _)| total).filter(|_| cell.contains('/'));
+            let Some((mut number, _)) = inside.next() else { continue };
+            let second = inside.next().map(|(second, _)| second);
+            let total = second.filter(|_| cell.contains('/'));
+            // The first cell below `## avg. loss` also has the count.
+            if let Some(value) = second.filter(|_| name.starts_with('#') && found.is_empty() && total.is_none()) {
+                found.push(Found { number, total: None, what: What::Counter(Counted { count: Count::Lead, label: 0 }) });
+                number = value;
+            }
             let mut column = named(name, number, total, cell);
             if let Some(Found { what: What::Series { name, .. }, .. }) = &mut column {
                 let again = |found: &&Found| matches!(&found.what, What::Series { name: other, .. } if other == name);

@@ -144,9 +144,9 @@ impl Counter {
         self.count == counted.count && self.label == counted.label
     }
 
-    /// Whether the latest value was the first of a fall.
-    pub(crate) fn fell(&self) -> bool {
-        matches!(self.fallen, Some((_, 1)))
+    /// Whether the latest value was the first of a fall to about the beginning.
+    pub(super) fn fell_to_start(&self) -> bool {
+        self.fallen.is_some_and(|(to, repeats)| repeats == 1 && to - self.first < self.current - to)
     }
 
     /// Takes a value; returns whether the counter advanced.

@@ -96,8 +96,8 @@ impl Counters {
 
     /// Records that the metric went on as before on a line with these counters.
     pub(crate) fn go_on(&mut self, beside: u16) {
-        let fallen = |(slot, counter): &(usize, &mut Counter)| beside >> slot & 1 == 1 && counter.fell();
-        for (_, counter) in self.counters.iter_mut().enumerate().filter(fallen) {
+        let fell = |(slot, counter): &(usize, &mut Counter)| beside >> slot & 1 == 1 && counter.fell_to_start();
+        for (_, counter) in self.counters.iter_mut().enumerate().filter(fell) {
             counter.continued = counter.continued.saturating_add(1);
         }
     }

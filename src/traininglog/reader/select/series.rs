@@ -287,6 +287,7 @@ impl Series {
     /// Whether it is printed on lines with a counter, or once per advance of an outer counter.
     fn is_printed_with_progress(&self) -> bool {
         self.signature != 0
+            || self.weight == 0.0 && self.beside != 0
             || self.paces.is_some_and(|(first, latest)| {
                 (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first
             })
@@ -337,22 +338,23 @@ impl Series {
                 0.0
             };
         }
-        if counted && self.signature == 0 && self.beside == 0 {
+        if counted && self.signature == 0 {
             // Progress reports have a counter; a line without one is about something else.
             score *= 0.6;
         }
         if constant {
             score *= if self.whole { 0.05 } else { 0.3 };
         }
-        if self.whole && self.low >= self.high && self.signature == 0 {
-            score = 0.0; // a setting
+        // Rewards are often whole.
+        let is_reward = self.weight >= 0.9 && self.named_direction == Some(Direction::Up);
+        let is_number_of_an_error = self.expected_sign() < 0.0 && !self.is_printed_with_progress();
+        if self.whole && self.signature == 0 && (self.low >= self.high || is_number_of_an_error) {
+            score = 0.0; // or a setting
         }
         let counts = self.falls == 0 && self.high - self.low == f64::from(self.rises) && self.rises + 1 == self.count;
         if self.whole && self.count >= 3 && counts && self.weight < 0.55 {
             score = 0.0; // `Train 3`, `Train 4`: a numbered heading
         }
-        // Rewards are often whole.
-        let is_reward = self.weight >= 0.9 && self.named_direction == Some(Direction::Up);
         if self.whole && self.count >= 3 && !is_reward {
             score *= 0.8;
         }
