@@ -45,7 +45,7 @@ impl LineReader<'_> {
             match &mut found.what {
                 What::Series { weight, .. } if sums_up => *weight *= OF_A_FOLD,
                 // `[941] -- loss: 268` and `[1] 3 5 8` do not count the same.
-                What::Counter(Counted { count: Count::Lead, label }) if *label == 0 => *label = u16::from(meant),
+                What::Counter(Counted { count: Count::Lead, label }) => *label ^= u16::from(meant),
                 _ => {}
             }
         }

@@ -87,6 +87,7 @@ pub(super) fn left(gap: &[u8]) -> Left {
         return Left::Spread;
     }
     let (mut opened, mut separated) = (false, false);
+    let quoted = rest.ends_with(['"', '\'']);
     loop {
         let before = rest;
         rest = rest.trim_end_matches(|c: char| {
@@ -96,7 +97,7 @@ pub(super) fn left(gap: &[u8]) -> Left {
             (rest, separated) = (shorter, true);
         }
         if let Some(shorter) = rest.strip_suffix(['[', '(', '{']) {
-            (rest, opened) = (shorter, true);
+            (rest, opened) = (shorter, !quoted);
         }
         for copula in [" is", " was", " of", " ist", " est", " è", " es"] {
             if let Some(shorter) = rest.strip_suffix(copula) {

@@ -13,7 +13,7 @@ use crate::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
-/// Maximum number of counters; the least recently seen one is evicted.
+/// Maximum number of counters; one that does not move is evicted, or else the least recently seen one.
 const COUNTERS_MAX: usize = 16;
 
 /// Maximum number of declared totals, more than there are kinds of counters.
@@ -177,9 +177,10 @@ impl Counters {
             self.counters.push(counter);
             return self.counters.len() - 1;
         }
-        let oldest = (0..COUNTERS_MAX).min_by_key(|slot| self.counters[*slot].last_line).unwrap_or(0);
-        self.counters[oldest] = counter;
-        oldest
+        let worth = |slot: &usize| (self.counters[*slot].moves(), self.counters[*slot].last_line);
+        let least = (0..COUNTERS_MAX).min_by_key(worth).unwrap_or(0);
+        self.counters[least] = counter;
+        least
     }
 
     /// Returns the counter of the whole job.
