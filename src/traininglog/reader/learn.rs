@@ -112,7 +112,7 @@ impl Core {
                         continue;
                     }
                     let split =
-                        if self.stopped_at.is_some() && *split == Split::Unsaid { Split::Valid } else { *split };
+                        if self.evaluation.is_some() && *split == Split::Unsaid { Split::Valid } else { *split };
                     // Cells of a row may be missing, so that only names outside of tables have a stable place.
                     let place = if in_row { 0 } else { known };
                     known += u8::from(*weight > 0.0);

@@ -2,6 +2,7 @@
 
 pub(super) mod json_file;
 pub(super) mod lines;
+pub(super) mod pieces;
 pub(super) mod tensorboard;
 pub(super) mod utf16;
 

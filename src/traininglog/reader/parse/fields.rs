@@ -6,7 +6,7 @@
 
 use super::gap::{self, Left};
 use super::lexicon;
-use super::meaning::{Count, Counted, Meaning, Split};
+use super::meaning::{Count, Counted, Meaning, OF_COUNTER, Split};
 use super::number::Span;
 use super::phrases;
 use crate::Direction;
@@ -42,6 +42,7 @@ pub(crate) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool)
         split: Split::Unsaid,
         path: Vec::new(),
         bar_of: None,
+        is_aside: false,
         pending_name: None,
     };
     // A value beside a checkpoint is a repetition, or was measured for the checkpoint.
@@ -86,6 +87,8 @@ pub(crate) struct LineReader<'a> {
     path: Vec<String>,
     /// The counter of a bar with a named percentage (`Epochs:  33%|███ | 1/3`), until its count is read.
     bar_of: Option<Count>,
+    /// Whether a bar belongs to a preparation or an evaluation.
+    is_aside: bool,
     /// `Cost` of `Cost after iteration 3: 0.5`, until its value is read.
     pending_name: Option<String>,
 }
@@ -144,6 +147,7 @@ impl<'a> LineReader<'a> {
     fn read(&mut self, number: usize) {
         let text = self.gap(number);
         let total = self.total_of(number);
+        self.is_aside |= self.names_a_preparation(number, total.unwrap_or(number));
         if phrases::is_unit_before_value(text)
             && let Some(name) = self.pending_name.take()
             && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name)
@@ -295,6 +299,8 @@ impl<'a> LineReader<'a> {
         if unit == b"%" {
             if !opened {
                 self.count(number, None, Count::Percent, "");
+            } else if after_counter && self.is_share(number) {
+                self.found.push(Found { number, total: None, what: What::Counter(OF_COUNTER) });
             }
             return;
         }
@@ -316,7 +322,11 @@ impl<'a> LineReader<'a> {
             None if first && gap::is_ruled_off(text, self.right(number)) => {
                 self.count(number, None, Count::Iteration, "")
             }
-            None if first && (gap::leads(text, self.right(number)) || self.heads_a_metric(number)) => {
+            None if first
+                && (gap::leads(text, self.right(number))
+                    || self.heads_a_metric(number)
+                    || text.is_empty() && self.is_share(number + 1)) =>
+            {
                 self.count(number, None, Count::Lead, "")
             }
             None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested, ""),
@@ -343,8 +353,9 @@ impl<'a> LineReader<'a> {
         let again = count != Count::Tally
             && self.found.iter().any(|found| matches!(found.what, What::Counter(known) if known.count == count));
         let may_count = self.may_count(number, count);
+        let is_aside = self.is_aside && matches!(count, Count::Pair | Count::Percent);
         let number = self.range_end(number);
-        if !again && may_count {
+        if !again && may_count && !is_aside {
             let label = lexicon::label_of(name);
             self.push(number, total, What::Counter(Counted { count, label }));
         }

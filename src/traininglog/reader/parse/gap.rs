@@ -44,9 +44,14 @@ pub(super) fn unit(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
+/// Whether the text behind a number is the level of another message: `loss: 0.5WARNING:root:…`.
+fn is_level(unit: &[u8]) -> bool {
+    matches!(unit, b"WARNING" | b"INFO" | b"ERROR" | b"DEBUG" | b"Traceback")
+}
+
 /// Whether a unit does not change the meaning of a number.
 pub(super) fn is_plain_unit(unit: &[u8]) -> bool {
-    matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts")
+    matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts") || is_level(unit)
 }
 
 /// Whether the gap makes the next number the total of the one before.

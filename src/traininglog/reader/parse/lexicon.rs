@@ -139,7 +139,12 @@ fn counted(word: &str) -> Option<Count> {
 
 fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let last = words.last()?;
-    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i" | "count", 2..) =
+    if let ("count" | "total" | "max" | "maximum", 2..) = (&**last, words.len())
+        && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
+    {
+        return Some(Meaning::Declared(count));
+    }
+    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i", 2..) =
         (&**last, words.len())
         && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
     {
@@ -150,8 +155,10 @@ fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let before: Vec<&Cow<'_, str>> = words.iter().filter(|word| *word != last).collect();
     if before.iter().all(|word| known(word).before_counter || counted(word).is_some()) {
         let declares = before.iter().any(|word| matches!(&***word, "num" | "n" | "total"));
-        let plural_alone = before.is_empty() && last.strip_suffix('s').is_some_and(|one| counted(one).is_some());
-        return Some(if declares || plural_alone { Meaning::Declared(count) } else { Meaning::Counter(count) });
+        let is_plural = last.strip_suffix('s').is_some_and(|one| counted(one).is_some());
+        // `epochs: 30`, `train_steps: 1000`
+        let is_declared = is_plural && before.iter().all(|word| known(word).declares);
+        return Some(if declares || is_declared { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
     let declared = before.iter().all(|word| known(word).declares);
     // Lightning's `train_loss_step` and `val_loss_epoch` are values of one step and means of an epoch. `acc_steps` is no value.

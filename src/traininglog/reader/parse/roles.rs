@@ -5,6 +5,7 @@ use super::gap::{self, Left};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning};
 use super::phrases;
+use memchr::memmem;
 
 impl LineReader<'_> {
     pub(crate) fn is_whole(&self, number: usize) -> bool {
@@ -48,6 +49,27 @@ impl LineReader<'_> {
             && is_followed
             && self.total_of(inner).is_some()
             && lexicon::names_a_split(name)
+    }
+
+    /// Whether a number is a percentage alone in brackets, directly behind another number: `4310 (86.18%)`.
+    pub(crate) fn is_share(&self, number: usize) -> bool {
+        number < self.numbers.len()
+            && self.unit(number) == b"%"
+            && self.gap(number).trim_ascii() == b"("
+            && self.right(number).first() == Some(&b')')
+    }
+
+    /// Whether the words of a bar, or behind the first count of a line, name a preparation or an evaluation: `Downloading: 12%|`,
+    /// `[3/40] Compiling`; or whether it counts bytes.
+    pub(crate) fn names_a_preparation(&self, number: usize, last: usize) -> bool {
+        let names = |text: &[u8]| phrases::prepares(&String::from_utf8_lossy(text));
+        let is_first = number == 0 || self.start(number - 1) < self.from;
+        let is_bar = self.unit(number) == b"%" || last > number;
+        let behind = || {
+            let text = self.right(last);
+            gap::first_word(text.strip_prefix(b"]").unwrap_or(text)).is_some_and(|word| names(word.as_bytes()))
+        };
+        is_bar && (names(self.gap(number)) || is_first && (behind() || memmem::find(self.line, b"B/s").is_some()))
     }
 
     /// Returns the kind of counter that the word after a number names.

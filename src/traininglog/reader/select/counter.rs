@@ -2,7 +2,7 @@
 
 use crate::ProgressUnit;
 use crate::plausible;
-use crate::reader::parse::meaning::{ASIDE, Count, Counted};
+use crate::reader::parse::meaning::{ASIDE, Count, Counted, OF_COUNTER};
 use serde::{Deserialize, Serialize};
 
 /// Number of distinct values above which more make no difference.
@@ -284,6 +284,7 @@ impl Counter {
             Count::Pair => 0.75,
             Count::Batch => 0.6,
             Count::Tick | Count::Nested => 0.45,
+            Count::Percent if self.label == OF_COUNTER.label && self.restarts == 0 => 0.9,
             Count::Sample | Count::Percent => 0.3,
             Count::Tally if self.is_regular() && (beside || has_total) => 0.4,
             Count::Tally if self.is_regular() => 0.2,

@@ -30,6 +30,9 @@ pub(crate) struct Counters {
     /// Number of advances of counters of epochs or folds.
     #[serde(default)]
     outer_advances: u32,
+    /// Number of advances of all counters.
+    #[serde(skip)]
+    advances: u32,
     /// Whether the latest count of epochs was a heading (`Epoch 3/40`), and no value has been printed since.
     #[serde(default)]
     is_announced: bool,
@@ -90,6 +93,7 @@ impl Counters {
         if counter.rank_inputs() != before {
             self.outer.set(None);
         }
+        self.advances = self.advances.wrapping_add(u32::from(advanced));
         self.outer_advances += u32::from(advanced && counted.count.is_outer());
         1 << slot
     }
@@ -100,6 +104,11 @@ impl Counters {
         for (_, counter) in self.counters.iter_mut().enumerate().filter(fell) {
             counter.continued = counter.continued.saturating_add(1);
         }
+    }
+
+    /// Number of advances of all counters.
+    pub(crate) fn advances(&self) -> u32 {
+        self.advances
     }
 
     /// Number of advances of counters of epochs or folds.
@@ -242,8 +251,11 @@ impl Counters {
             self.counters.iter().filter(same).find_map(kept)
         };
         kept(counter).or_else(elsewhere).or_else(|| {
-            let declared =
-                self.declared.iter().find(|declared| declared.count == counter.count && !declared.contradicted)?;
+            let certain = || self.declared.iter().filter(|declared| !declared.contradicted);
+            let of_kind = certain().find(|declared| declared.count == counter.count);
+            // A bare number at the beginning of a line counts the only thing that has a total.
+            let only = || certain().next().filter(|_| counter.count == Count::Lead && certain().count() == 1);
+            let declared = of_kind.or_else(only)?;
             let least = if counter.has_parts { 1.0 } else { 2.0 };
             (declared.value >= counter.current.max(least)).then_some(declared.value)
         })

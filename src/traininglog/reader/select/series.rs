@@ -68,6 +68,7 @@ pub(crate) struct Series {
     first: f64,
     /// Advances of outer counters at the first and at the latest value.
     pub paces: Option<(u32, u32)>,
+    pub form: Form,
     whole: bool,
     /// Whether the name is ambiguous about the direction.
     soft: bool,
@@ -75,6 +76,16 @@ pub(crate) struct Series {
     pub quantity: u64,
     /// Whether it ever improved in the direction of its name.
     pub improved: bool,
+}
+
+/// How and when a value was printed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Form {
+    /// Of the line.
+    pub shape: u32,
+    pub decimals: u8,
+    /// Number of advances of all counters.
+    pub at: u32,
 }
 
 /// The stored state of a series. Only finite numbers, because JSON has no others.
@@ -184,6 +195,7 @@ impl Series {
             late: 0.0,
             first: f64::NAN,
             paces: None,
+            form: Form::default(),
             whole: true,
             soft: is_soft(named.name, named.weight),
             quantity: quantity(named.name),
@@ -222,6 +234,13 @@ impl Series {
     /// Whether a value is nearer to the first one than to the latest ones, as in another run.
     pub(crate) fn is_back_at_start(&self, value: f64) -> bool {
         (value - self.first).abs() < (value - self.late).abs()
+    }
+
+    /// Whether another form of report repeats the latest value at the same progress, possibly rounded: `loss 0.534012`, `loss: 0.53`.
+    pub(crate) fn is_repeated(&self, value: f64, form: Form) -> bool {
+        let decimals = form.decimals.min(self.form.decimals);
+        let is_another = form.shape != self.form.shape && form.at == self.form.at && self.signature != 0;
+        is_another && decimals > 0 && (value - self.last).abs() <= 0.501 * 0.1f64.powi(i32::from(decimals))
     }
 
     /// Adds a value.
