@@ -47,7 +47,7 @@ fn written_return(text: &[u8], at: usize) -> Option<usize> {
     let in_path = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'_' | b'-' | b'\\');
     let is_other = match *written {
         b"#015" => next.is_some_and(u8::is_ascii_digit),
-        b"\\r" => next.is_some_and(u8::is_ascii_lowercase) && at > 0 && in_path(&text[at - 1]),
+        b"\\r" => next.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) && at > 0 && in_path(&text[at - 1]),
         _ => false,
     };
     (!is_other).then_some(written.len())

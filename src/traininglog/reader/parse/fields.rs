@@ -299,7 +299,7 @@ impl<'a> LineReader<'a> {
         if unit == b"%" {
             if !opened {
                 self.count(number, None, Count::Percent, "");
-            } else if after_counter && self.is_share(number) {
+            } else if after_counter && self.found.last().is_some_and(|f| f.total.is_none()) && self.is_share(number) {
                 self.found.push(Found { number, total: None, what: What::Counter(OF_COUNTER) });
             }
             return;

@@ -211,7 +211,8 @@ impl Counters {
                 // Lightning prints its bar once before the first epoch, and then on the line of the epoch.
                 let is_part = counter.is_part_of_line() && !other.has_parts;
                 let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0 || is_part);
-                alive && idle >> at & 1 == 0 && (outer || counter.restarts_with(other))
+                let says_something = idle >> at & 1 == 0 || counter.restarts > 0 || counter.fallen.is_some();
+                alive && says_something && (outer || counter.restarts_with(other))
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;
@@ -254,7 +255,9 @@ impl Counters {
             let certain = || self.declared.iter().filter(|declared| !declared.contradicted);
             let of_kind = certain().find(|declared| declared.count == counter.count);
             // A bare number at the beginning of a line counts the only thing that has a total.
-            let only = || certain().next().filter(|_| counter.count == Count::Lead && certain().count() == 1);
+            let is_uncounted = |declared: &&Declared| self.counters.iter().all(|other| other.count != declared.count);
+            let is_bare = counter.count == Count::Lead && certain().count() == 1;
+            let only = || certain().next().filter(|_| is_bare).filter(is_uncounted);
             let declared = of_kind.or_else(only)?;
             let least = if counter.has_parts { 1.0 } else { 2.0 };
             (declared.value >= counter.current.max(least)).then_some(declared.value)
