@@ -247,6 +247,11 @@ impl<'a> LineReader<'a> {
             }
             Meaning::Metric { direction, weight, split } if !measured && !gap::is_timed(self.right(number)) => {
                 let percent = self.percent_of_ratio(number, total);
+                // `[Train 10/1882]` counts, `Test: 9500/10000 (95%)` is a ratio.
+                if percent.is_none() && total.is_some() && lexicon::names_a_split(name) {
+                    self.note_context(name);
+                    return self.count(number, total, Count::Pair, name);
+                }
                 let number = percent.or_else(|| self.value_after_count(number, total, name)).unwrap_or(number);
                 match self.numbered(number, name) {
                     Some(part) => self.series(number, &part, direction, weight * OF_A_PART, split),

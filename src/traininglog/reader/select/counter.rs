@@ -301,7 +301,7 @@ impl Counter {
             (_, false) => 0.2,
             (_, true) => 0.6,
         };
-        let aside = if self.label & ASIDE == 0 { 0.0 } else { 0.1 };
+        let aside = if self.label & ASIDE == 0 || self.count == Count::Fold { 0.0 } else { 0.1 };
         let ended = if self.last_line < since && !self.is_unfinished() || is_over { 1.2 } else { 0.0 };
         // Among equals the one with more values wins: training has a longer bar than evaluation.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));

@@ -211,7 +211,7 @@ impl Counters {
                 // Lightning prints its bar once before the first epoch, and then on the line of the epoch.
                 let is_part = counter.is_part_of_line() && !other.has_parts;
                 let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0 || is_part);
-                let says_something = idle >> at & 1 == 0 || counter.restarts > 0 || counter.fallen.is_some();
+                let says_something = idle >> at & 1 == 0 || counter.restarts > 0;
                 alive && says_something && (outer || counter.restarts_with(other))
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
@@ -222,8 +222,9 @@ impl Counters {
             let is_idle = idle >> slot & 1 == 1;
             counter.rank(Place { has_total, has_outer, is_idle, beside: is_beside, since: beside.first_line, is_over })
         };
-        let ranked = (0..self.counters.len()).map(|slot| (rank(slot), slot));
-        let (_, best) = ranked.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(rank, _)| *rank > 0.0)?;
+        let ranked = (0..self.counters.len()).map(|slot| (rank(slot), self.counters[slot].updates, slot));
+        let best = ranked.max_by(|(a, often, _), (b, more_often, _)| a.total_cmp(b).then(often.cmp(more_often)));
+        let (.., best) = best.filter(|(rank, ..)| *rank > 0.0)?;
         self.outer.set(Some((beside, best)));
         self.counters.get(best)
     }
