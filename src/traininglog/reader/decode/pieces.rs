@@ -13,30 +13,25 @@ const RETURNS: [&[u8]; 6] = [b"#015", b"^M", b"\\u000d", b"\\u000D", b"\\x0d", b
 /// Calls `each` with the pieces of a line, in order.
 #[inline]
 pub(crate) fn each<'a>(rendering: Rendering<'a>, mut each: impl FnMut(Rendering<'a>)) {
-    let mut rest = rendering.text;
-    while let Some((end, next, is_overwritten)) = boundary(rest) {
-        let text = rest[..end].trim_ascii_end();
-        if !text.is_empty() {
-            each(Rendering { text, printed: text, last: rendering.last && !is_overwritten, ..rendering });
+    let line = rendering.text;
+    let mut begin = 0;
+    let returns = memchr3_iter(b'#', b'^', b'\\', line)
+        .filter_map(|at| Some((at, written_return(line, at)?)))
+        .chain([(line.len(), 0)]);
+    for (end, length) in returns {
+        // A return at the end of the line overwrites nothing.
+        let last = rendering.last && end + length == line.len();
+        while begin < end {
+            let piece = &line[begin..end];
+            let bar = memchr_iter(b'%', piece).find(|at| piece.get(at + 1) == Some(&b'|'));
+            let length = bar.and_then(|percent| end_of_bar(piece, percent)).unwrap_or(piece.len());
+            let text = piece[..length].trim_ascii_end();
+            if !text.is_empty() {
+                each(Rendering { text, printed: text, last, ..rendering });
+            }
+            begin += length;
         }
-        rest = &rest[next..];
-    }
-    if !rest.is_empty() {
-        each(Rendering { text: rest, printed: rest, ..rendering });
-    }
-}
-
-/// Returns the end of the first piece, the beginning of the next one, and whether a return divides them; `None` if there is one piece.
-fn boundary(text: &[u8]) -> Option<(usize, usize, bool)> {
-    let returns = memchr3_iter(b'#', b'^', b'\\', text).find_map(|at| {
-        let length = written_return(text, at)?;
-        Some((at, at + length, at + length < text.len()))
-    });
-    let bar = memchr_iter(b'%', text).find(|at| text.get(at + 1) == Some(&b'|')).and_then(|at| end_of_bar(text, at));
-    match (returns, bar) {
-        (Some(returns), Some(bar)) if returns.0 < bar => Some(returns),
-        (_, Some(bar)) => Some((bar, bar, false)),
-        (returns, None) => returns,
+        begin = end + length;
     }
 }
 
@@ -57,7 +52,7 @@ fn written_return(text: &[u8], at: usize) -> Option<usize> {
 fn end_of_bar(text: &[u8], percent: usize) -> Option<usize> {
     let clock = percent + memchr(b'<', &text[percent..])?;
     let end = clock + memchr(b']', &text[clock..])? + 1;
-    let begins = |byte: &u8| !byte.is_ascii_whitespace() && !matches!(byte, b',' | b';' | b'.' | b'|' | b']' | b')' | b'#' | b'^' | b'\\');
+    let begins = |byte: &u8| !byte.is_ascii_whitespace() && !matches!(byte, b',' | b';' | b'.' | b'|' | b']' | b')');
     text.get(end).is_some_and(begins).then_some(end)
 }
 

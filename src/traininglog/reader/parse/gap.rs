@@ -280,9 +280,13 @@ pub(super) fn is_timed(right: &[u8]) -> bool {
     text.starts_with(' ') && TIMES.contains(&unit_word(&text))
 }
 
+/// Returns the word after a number, unless it names the next value: `0.25  sec = 3.1`.
 fn unit_word(right: &str) -> &str {
     let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|' | ')' | ']');
-    right.trim_start().split(ends).next().unwrap_or("")
+    let right = right.trim_start();
+    let word = right.split(ends).next().unwrap_or("");
+    let names = word.ends_with([':', '=']) || right[word.len()..].trim_start().starts_with([':', '=']);
+    if names { "" } else { word }
 }
 
 /// Whether a whole number at the beginning of a line is a counter: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
