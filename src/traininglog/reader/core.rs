@@ -16,7 +16,6 @@ use super::select::{
     series::{Form, SeriesKey},
 };
 use crate::{Direction, Hints};
-use memchr::memchr;
 
 /// Mixed into the key of a shape under an evaluation's heading, so that the same line has another plan there.
 const UNDER_HEADING: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -99,12 +98,6 @@ impl View<'_> {
     }
 }
 
-/// Number of printed decimals.
-fn decimals(number: &[u8]) -> u8 {
-    let behind = memchr(b'.', number).map_or(&[][..], |point| &number[point + 1..]);
-    behind.iter().take_while(|byte| byte.is_ascii_digit()).count() as u8
-}
-
 impl Core {
     pub(super) fn new(hints: &Hints) -> Self {
         Core {
@@ -127,7 +120,7 @@ impl Core {
     pub(super) fn read(&mut self, rendering: Rendering<'_>, each: &mut impl FnMut(ReadEvent<'_>, &View<'_>)) {
         let text = self.line_tags.without(rendering.text);
         let rendering = Rendering { text, printed: text, ..rendering };
-        pieces::each(rendering, |piece| self.read_line(piece, each));
+        self.read_line(rendering, each);
         if let Some(again) = self.line_tags.watch(rendering) {
             self.forget();
             again.iter().for_each(|kept| self.read(kept.rendering(), each));
@@ -195,6 +188,9 @@ impl Core {
         let key = if self.evaluation.is_some() { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
         match self.cache.find(key) {
             Some(place) => self.follow(place, rendering, each),
+            None if self.cache.known(key) == Known::Nothing => {}
+            // A line that is divided has no plan.
+            None if pieces::are_in(rendering.printed) => pieces::each(rendering, |piece| self.read_record(piece, each)),
             None if self.may_learn(key) => self.learn(key, rendering, each),
             None => {}
         }
@@ -333,14 +329,14 @@ impl Core {
             match self.candidates.get_mut(slot, generation) {
                 Some(series) => {
                     let pace = self.counters.outer_advances();
-                    let text = self.scan.numbers[usize::from(field.number)].of(rendering.text);
-                    let form = Form { shape: self.scan.shape as u32, decimals: decimals(text), at: self.counters.advances() };
+                    let form = Form { shape: self.scan.shape as u32, at: self.counters.advances() };
                     if series.is_redrawn(value, rendering.line, pace) || series.is_repeated(value, form) {
                         continue;
                     }
                     series.form = form;
-                    if self.chooser.chosen() == Some(SeriesKey { slot, generation }) && !series.is_back_at_start(value) {
-                        self.counters.go_on(beside);
+                    let fell = self.counters.fell() & beside;
+                    if fell != 0 && self.chooser.chosen() == Some(SeriesKey { slot, generation }) && !series.is_back_at_start(value) {
+                        self.counters.go_on(fell);
                     }
                     series.beside = beside;
                     series.paces = Some((series.paces.map_or(pace, |(first, _)| first), pace));

@@ -10,21 +10,21 @@ use memchr::{memchr, memchr_iter, memchr3_iter};
 /// How a carriage return is written.
 const RETURNS: [&[u8]; 6] = [b"#015", b"^M", b"\\u000d", b"\\u000D", b"\\x0d", b"\\r"];
 
+/// Whether a line is to be divided.
+pub(crate) fn are_in(line: &[u8]) -> bool {
+    returns(line).next().is_some() || end_of_bar(line).is_some()
+}
+
 /// Calls `each` with the pieces of a line, in order.
-#[inline]
 pub(crate) fn each<'a>(rendering: Rendering<'a>, mut each: impl FnMut(Rendering<'a>)) {
-    let line = rendering.text;
+    let line = rendering.printed;
     let mut begin = 0;
-    let returns = memchr3_iter(b'#', b'^', b'\\', line)
-        .filter_map(|at| Some((at, written_return(line, at)?)))
-        .chain([(line.len(), 0)]);
-    for (end, length) in returns {
+    for (end, length) in returns(line).chain([(line.len(), 0)]) {
         // A return at the end of the line overwrites nothing.
         let last = rendering.last && end + length == line.len();
         while begin < end {
             let piece = &line[begin..end];
-            let bar = memchr_iter(b'%', piece).find(|at| piece.get(at + 1) == Some(&b'|'));
-            let length = bar.and_then(|percent| end_of_bar(piece, percent)).unwrap_or(piece.len());
+            let length = end_of_bar(piece).unwrap_or(piece.len());
             let text = piece[..length].trim_ascii_end();
             if !text.is_empty() {
                 each(Rendering { text, printed: text, last, ..rendering });
@@ -33,6 +33,11 @@ pub(crate) fn each<'a>(rendering: Rendering<'a>, mut each: impl FnMut(Rendering<
         }
         begin = end + length;
     }
+}
+
+/// The written returns and their lengths.
+fn returns(line: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    memchr3_iter(b'#', b'^', b'\\', line).filter_map(|at| Some((at, written_return(line, at)?)))
 }
 
 /// Returns the length of the return that is written at `at`. `#0151` has none, and neither has `C:\run\results`.
@@ -48,8 +53,9 @@ fn written_return(text: &[u8], at: usize) -> Option<usize> {
     (!is_other).then_some(written.len())
 }
 
-/// Returns the end of the bar whose percentage ends at `percent`, if another text follows it directly.
-fn end_of_bar(text: &[u8], percent: usize) -> Option<usize> {
+/// Returns the end of the first bar, if another text follows it directly.
+fn end_of_bar(text: &[u8]) -> Option<usize> {
+    let percent = memchr_iter(b'%', text).find(|at| text.get(at + 1) == Some(&b'|'))?;
     let clock = percent + memchr(b'<', &text[percent..])?;
     let end = clock + memchr(b']', &text[clock..])? + 1;
     let begins = |byte: &u8| !byte.is_ascii_whitespace() && !matches!(byte, b',' | b';' | b'.' | b'|' | b']' | b')');

@@ -225,11 +225,6 @@ impl Counter {
             && !is_run
     }
 
-    /// Whether it says nothing about the progress: it has not moved, and has no total, or one that says nothing (`epoch 1/1`).
-    pub(crate) fn is_idle(&self, total: Option<f64>) -> bool {
-        !self.moves() && total.is_none_or(|total| total <= 1.0)
-    }
-
     /// Whether the number behind it is no total, because it also moves: `Batch 4/203800`, `Batch 4/203900`.
     pub(crate) fn has_moving_total(&self) -> bool {
         self.totals >= TOTALS && self.totals * 2 > self.updates

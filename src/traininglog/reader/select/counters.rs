@@ -33,6 +33,8 @@ pub(crate) struct Counters {
     /// Number of advances of all counters.
     #[serde(skip)]
     advances: u32,
+    #[serde(skip)]
+    fell: u16,
     /// Whether the latest count of epochs was a heading (`Epoch 3/40`), and no value has been printed since.
     #[serde(default)]
     is_announced: bool,
@@ -93,15 +95,20 @@ impl Counters {
         if counter.rank_inputs() != before {
             self.outer.set(None);
         }
+        self.fell = self.fell & !(1 << slot) | u16::from(counter.fell_to_start()) << slot;
         self.advances = self.advances.wrapping_add(u32::from(advanced));
         self.outer_advances += u32::from(advanced && counted.count.is_outer());
         1 << slot
     }
 
-    /// Records that the metric went on as before on a line with these counters.
-    pub(crate) fn go_on(&mut self, beside: u16) {
-        let fell = |(slot, counter): &(usize, &mut Counter)| beside >> slot & 1 == 1 && counter.fell_to_start();
-        for (_, counter) in self.counters.iter_mut().enumerate().filter(fell) {
+    /// The counters that fell to about their beginning when they were printed last, one bit each.
+    pub(crate) fn fell(&self) -> u16 {
+        self.fell
+    }
+
+    /// Records that the metric went on as before on a line on which these counters fell.
+    pub(crate) fn go_on(&mut self, fell: u16) {
+        for (_, counter) in self.counters.iter_mut().enumerate().filter(|(slot, _)| fell >> slot & 1 == 1) {
             counter.continued = counter.continued.saturating_add(1);
         }
     }
@@ -199,8 +206,14 @@ impl Counters {
         {
             return self.counters.get(slot);
         }
+        let mut totals = [None; COUNTERS_MAX];
+        for (total, counter) in totals.iter_mut().zip(&self.counters) {
+            *total = self.total_of(counter);
+        }
+        // An idle counter says nothing about the progress: it has not moved, and has no total, or one that says nothing (`epoch 1/1`).
         let idle: u16 = self.counters.iter().enumerate().fold(0, |idle, (slot, counter)| {
-            idle | u16::from(counter.is_idle(self.total_of(counter))) << slot
+            let is_idle = !counter.moves() && totals[slot].is_none_or(|total| total <= 1.0);
+            idle | u16::from(is_idle) << slot
         });
         let rank = |slot: usize| {
             let counter = &self.counters[slot];
@@ -218,7 +231,7 @@ impl Counters {
             let is_beside = beside.counters >> slot & 1 == 1;
             let is_over = self.counters.iter().any(|other| counter.is_followed_by(other));
             // A declared single epoch may be the rounded number of steps (`max_steps` of Hugging Face): a bar is more exact.
-            let has_total = self.total_of(counter).is_some_and(|total| total > 1.0 || counter.total.is_some());
+            let has_total = totals[slot].is_some_and(|total| total > 1.0 || counter.total.is_some());
             let is_idle = idle >> slot & 1 == 1;
             counter.rank(Place { has_total, has_outer, is_idle, beside: is_beside, since: beside.first_line, is_over })
         };

@@ -83,7 +83,6 @@ pub(crate) struct Series {
 pub(crate) struct Form {
     /// Of the line.
     pub shape: u32,
-    pub decimals: u8,
     /// Number of advances of all counters.
     pub at: u32,
 }
@@ -238,9 +237,13 @@ impl Series {
 
     /// Whether another form of report repeats the latest value at the same progress, possibly rounded: `loss 0.534012`, `loss: 0.53`.
     pub(crate) fn is_repeated(&self, value: f64, form: Form) -> bool {
-        let decimals = form.decimals.min(self.form.decimals);
         let is_another = form.shape != self.form.shape && form.at == self.form.at && self.signature != 0;
-        is_another && decimals > 0 && (value - self.last).abs() <= 0.501 * 0.1f64.powi(i32::from(decimals))
+        let rounds = |fine: f64, coarse: f64| {
+            let is_whole = |scale: f64| (coarse * scale - (coarse * scale).round()).abs() < 1e-6;
+            let scale = [10.0, 100.0, 1e3, 1e4, 1e5, 1e6].into_iter().find(|scale| is_whole(*scale));
+            scale.is_some_and(|scale| (fine - coarse).abs() * scale <= 0.501)
+        };
+        is_another && !self.whole && (rounds(value, self.last) || rounds(self.last, value))
     }
 
     /// Adds a value.
