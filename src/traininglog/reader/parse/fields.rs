@@ -237,7 +237,7 @@ impl<'a> LineReader<'a> {
             // In `decoder out (5 frames): 400`, 400 is no number of frames.
             Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
             // A section of a section of a configuration is about something else.
-            Meaning::Declared(_) if self.path.len() >= 2 => {}
+            Meaning::Declared(_) if self.path.len() + usize::from(self.line.starts_with(b" ")) >= 2 => {}
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
             _ if phrases::announces(name) && self.counter_on_right(number).is_some() => {

@@ -243,7 +243,7 @@ impl Series {
             let scale = [10.0, 100.0, 1e3, 1e4, 1e5, 1e6].into_iter().find(|scale| is_whole(*scale));
             scale.is_some_and(|scale| (fine - coarse).abs() * scale <= 0.501)
         };
-        is_another && !self.whole && (rounds(value, self.last) || rounds(self.last, value))
+        is_another && !self.whole && value != self.last && (rounds(value, self.last) || rounds(self.last, value))
     }
 
     /// Adds a value.
