@@ -32,7 +32,9 @@ impl Program {
         let (of, form) = (self.epochs * self.stride * 10, rng.random_range(0..9));
         match form {
             0 => self.log.line(&format!("config:\n  name: first\n  iteration_count: {of}\n  batch_size: 32")),
-            1 => self.log.line(&format!("{{\n  \"model\": \"mlp\",\n  \"train_steps\": {of},\n  \"batch_size\": 32\n}}")),
+            1 => {
+                self.log.line(&format!("{{\n  \"model\": \"mlp\",\n  \"train_steps\": {of},\n  \"batch_size\": 32\n}}"))
+            }
             2 => self.log.line(&format!("Training for {of} iterations")),
             _ => {}
         }
@@ -69,7 +71,9 @@ impl Program {
             let cells = self.values(rng, form > 2 || is_last);
             let pairs = |quote: &str, assign: &str| {
                 let pair = |cell: &Cell| match cell {
-                    Cell::Value { name, text } => format!("{quote}{name}{quote}{assign}{}", text.trim_end_matches(['%', 's'])),
+                    Cell::Value { name, text } => {
+                        format!("{quote}{name}{quote}{assign}{}", text.trim_end_matches(['%', 's']))
+                    }
                     Cell::Count { .. } => String::new(),
                 };
                 cells.iter().map(pair).collect::<Vec<_>>().join(", ")
@@ -109,7 +113,8 @@ impl Program {
                     self.log.line(&format!("Evaluating\nheld-out PSNR = {:.3}", 20.0 + at as f64 / 9.0));
                 }
             }
-            let (name, value) = report.split_at(report.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |last| last + 1));
+            let (name, value) =
+                report.split_at(report.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |last| last + 1));
             let rounded = value.parse::<f64>().unwrap_or_default();
             match form {
                 0 => self.log.line(&format!("Epoch {epoch}/{of} summary: {name}{rounded:.2}, took 12s")),
@@ -147,17 +152,31 @@ pub fn before(rng: &mut ChaCha8Rng) -> Vec<String> {
     for _ in 0..rng.random_range(1..4) {
         match rng.random_range(0..8) {
             0 => lines.extend((1..=4).map(|worker| format!("Launching worker {worker}/4"))),
-            1 => lines.push((0..=10).map(|part| format!("Tokenizing: {}]", bar(part * 500, 5000))).collect::<Vec<_>>().join("\r")),
+            1 => lines.push(
+                (0..=10).map(|part| format!("Tokenizing: {}]", bar(part * 500, 5000))).collect::<Vec<_>>().join("\r"),
+            ),
             2 => lines.push((0..=10).map(|part| format!("{}]", bar(part * 40, 400))).collect::<Vec<_>>().join("\r")),
             3 => lines.push("Trial 17 started with {'lr': 0.1, 'depth': 6}".to_owned()),
             4 => lines.extend((1..=3).map(|part| format!("Loading checkpoint shards: {}]", bar(part, 3)))),
             5 => lines.extend(
-                ["settings:", "  loss        = 2", "  max_error   = 0.01", "  val_split   = 0.2", "  target_acc  = 0.95"]
-                    .map(str::to_owned),
+                [
+                    "settings:",
+                    "  loss        = 2",
+                    "  max_error   = 0.01",
+                    "  val_split   = 0.2",
+                    "  target_acc  = 0.95",
+                ]
+                .map(str::to_owned),
             ),
             6 => lines.extend(
-                ["{", "  \"loss_weight\": 0.5,", "  \"accuracy_threshold\": 0.9,", "  \"train\": {\"score\": 3, \"num_epochs\": 7000}", "}"]
-                    .map(str::to_owned),
+                [
+                    "{",
+                    "  \"loss_weight\": 0.5,",
+                    "  \"accuracy_threshold\": 0.9,",
+                    "  \"train\": {\"score\": 3, \"num_epochs\": 7000}",
+                    "}",
+                ]
+                .map(str::to_owned),
             ),
             _ => lines.extend((0..6).map(|image| format!("Test {}.jpg", 10_043_785_683u64 + image * 7919))),
         }

@@ -335,7 +335,10 @@ impl Core {
                     }
                     series.form = form;
                     let fell = self.counters.fell() & beside;
-                    if fell != 0 && self.chooser.chosen() == Some(SeriesKey { slot, generation }) && !series.is_back_at_start(value) {
+                    if fell != 0
+                        && self.chooser.chosen() == Some(SeriesKey { slot, generation })
+                        && !series.is_back_at_start(value)
+                    {
                         self.counters.go_on(fell);
                     }
                     series.beside = beside;

@@ -47,7 +47,11 @@ fn written_return(text: &[u8], at: usize) -> Option<usize> {
     let in_path = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'_' | b'-' | b'\\');
     let is_other = match *written {
         b"#015" => next.is_some_and(u8::is_ascii_digit),
-        b"\\r" => next.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) && at > 0 && in_path(&text[at - 1]),
+        b"\\r" => {
+            next.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+                && at > 0
+                && in_path(&text[at - 1])
+        }
         _ => false,
     };
     (!is_other).then_some(written.len())
@@ -92,7 +96,8 @@ mod tests {
     fn a_report_behind_a_bar_is_another_piece() {
         let bar = " 12%|█▏        | 3/25 [00:01<00:09,  2.3it/s]";
         assert_eq!(pieces(&format!("{bar}{{'loss': 12.4}}")), [(bar.into(), true), ("{'loss': 12.4}".into(), true)]);
-        for line in [bar.to_owned(), format!("{bar} loss 0.5"), format!("{bar}, loss=0.5"), "50%|██| 1/2 [a]b".into()] {
+        for line in [bar.to_owned(), format!("{bar} loss 0.5"), format!("{bar}, loss=0.5"), "50%|██| 1/2 [a]b".into()]
+        {
             assert_eq!(pieces(&line), [(line, true)]);
         }
     }

@@ -56,10 +56,10 @@ pub(super) fn ruled(text: &str) -> Ruled {
 
 /// Whether commas separate the columns: without blanks behind them, or around single words (`epoch, wall, loss`).
 fn is_divided_by_commas(text: &str) -> bool {
-    let (commas, words) = (text.matches(',').count(), words(text).len());
+    let commas = text.matches(',').count();
     let single = |cell: &str| !cell.trim().is_empty() && !cell.trim().contains(char::is_whitespace);
     match text.contains(", ") {
-        false => commas > 0 && words < 2 * commas,
+        false => commas > 0 && words(text).len() < 2 * commas,
         true => commas >= 2 && text.trim_end().trim_end_matches(',').split(',').all(single),
     }
 }

@@ -6,7 +6,7 @@
 
 use super::gap::{self, Left};
 use super::lexicon;
-use super::meaning::{Count, Counted, Meaning, OF_COUNTER, Split};
+use super::meaning::{Count, Counted, Meaning, Split};
 use super::number::Span;
 use super::phrases;
 use crate::Direction;
@@ -237,7 +237,7 @@ impl<'a> LineReader<'a> {
             // In `decoder out (5 frames): 400`, 400 is no number of frames.
             Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
             // A section of a section of a configuration is about something else.
-            Meaning::Declared(_) if self.path.len() + usize::from(self.line.starts_with(b" ")) >= 2 => {}
+            Meaning::Declared(_) if self.path.len() + usize::from(self.line[..self.from].ends_with(b"  ")) >= 2 => {}
             Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
             // `Starting training for 50 epochs`, `max: 12 epochs`.
             _ if phrases::announces(name) && self.counter_on_right(number).is_some() => {
@@ -302,12 +302,7 @@ impl<'a> LineReader<'a> {
             return self.count(number, total, count, ""); // ESPnet: `3epoch:train:`
         }
         if unit == b"%" {
-            if !opened {
-                self.count(number, None, Count::Percent, "");
-            } else if after_counter && self.found.last().is_some_and(|f| f.total.is_none()) && self.is_share(number) {
-                self.found.push(Found { number, total: None, what: What::Counter(OF_COUNTER) });
-            }
-            return;
+            return self.percentage(number, opened, after_counter);
         }
         if !unit.is_empty() || !self.is_whole(number) {
             let named = self.named_on_right(number, unit);
@@ -353,7 +348,7 @@ impl<'a> LineReader<'a> {
         true
     }
 
-    fn count(&mut self, number: usize, total: Option<usize>, count: Count, name: &str) {
+    pub(crate) fn count(&mut self, number: usize, total: Option<usize>, count: Count, name: &str) {
         // The first counter of a kind is that of the line; `Best is trial 2` and `best epoch: 3` refer to earlier lines.
         let again = count != Count::Tally
             && self.found.iter().any(|found| matches!(found.what, What::Counter(known) if known.count == count));

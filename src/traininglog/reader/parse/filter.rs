@@ -29,7 +29,8 @@ impl LineReader<'_> {
         // `s:12 trl:9.7924`: a whole number at the beginning of a line may count what follows.
         let leads = self.found.first().is_some_and(|found| {
             let is_first = (0..found.number).all(|number| self.start(number) < self.from);
-            is_first && matches!(found.what, What::Counter(_)) && self.start(found.number) - self.from <= LEAD_MAX
+            let is_counter = matches!(found.what, What::Counter(_)) && self.start(found.number) - self.from <= LEAD_MAX;
+            is_first && is_counter && self.found.len() <= PACED_MAX
         });
         let counted = leads || self.found.iter().any(counts);
         // `score of fold 3: 0.6` summarises a training.

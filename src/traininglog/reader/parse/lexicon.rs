@@ -139,17 +139,16 @@ fn counted(word: &str) -> Option<Count> {
 
 fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let last = words.last()?;
-    if let ("count" | "total" | "max" | "maximum", 2..) = (&**last, words.len())
+    // `epoch_num` is the number of the epoch; `num_epochs` and `epoch_count` are totals.
+    let declares = match &**last {
+        "id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i" => Some(false),
+        "count" | "total" | "max" | "maximum" => Some(true),
+        _ => None,
+    };
+    if let Some(declares) = declares.filter(|_| words.len() >= 2)
         && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
     {
-        return Some(Meaning::Declared(count));
-    }
-    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i", 2..) =
-        (&**last, words.len())
-        && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
-    {
-        // `epoch_num` is the number of the epoch; `num_epochs` is the total.
-        return Some(Meaning::Counter(count));
+        return Some(if declares { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
     let count = counted(last)?;
     let before: Vec<&Cow<'_, str>> = words.iter().filter(|word| *word != last).collect();

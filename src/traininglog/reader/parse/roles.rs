@@ -3,7 +3,7 @@
 use super::fields::{Found, LineReader, Role, What};
 use super::gap::{self, Left};
 use super::lexicon;
-use super::meaning::{Count, Counted, Meaning};
+use super::meaning::{Count, Counted, Meaning, OF_COUNTER};
 use super::phrases;
 use memchr::memmem;
 
@@ -49,6 +49,16 @@ impl LineReader<'_> {
             && is_followed
             && self.total_of(inner).is_some()
             && lexicon::names_a_split(name)
+    }
+
+    /// Handles a percentage without a name. In brackets it counts if it is that of the counter before it, which has no total.
+    pub(crate) fn percentage(&mut self, number: usize, opened: bool, after_counter: bool) {
+        let has_total = self.found.last().is_some_and(|found| found.total.is_some());
+        if !opened {
+            self.count(number, None, Count::Percent, "");
+        } else if after_counter && !has_total && self.is_share(number) {
+            self.found.push(Found { number, total: None, what: What::Counter(OF_COUNTER) });
+        }
     }
 
     /// Whether a number is a percentage alone in brackets, directly behind another number: `4310 (86.18%)`.

@@ -61,7 +61,8 @@ impl Header {
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
         let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
         // `% mean accuracy` is the commented header of a single column.
-        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.' | '/' | '(' | ')' | '#' | '%');
+        let is_plain =
+            |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.' | '/' | '(' | ')' | '#' | '%');
         let is_commented = matches!(line.first(), Some(b'%' | b'#')) && header.text.chars().all(is_plain);
         let least = if is_commented { 1 } else { 2 };
         if cells.len() < least || cells.len() > COLUMNS_MAX || numeric || (sentence && ruled == Ruled::Blanks) {
@@ -163,7 +164,11 @@ impl Header {
             let total = second.filter(|_| cell.contains('/'));
             // The first cell below `## avg. loss` also has the count.
             if let Some(value) = second.filter(|_| name.starts_with('#') && found.is_empty() && total.is_none()) {
-                found.push(Found { number, total: None, what: What::Counter(Counted { count: Count::Lead, label: 0 }) });
+                found.push(Found {
+                    number,
+                    total: None,
+                    what: What::Counter(Counted { count: Count::Lead, label: 0 }),
+                });
                 number = value;
             }
             let mut column = named(name, number, total, cell);

@@ -244,6 +244,7 @@ impl Counter {
     }
 
     /// Returns a coarse summary of the inputs of the rank, which is unchanged while the counter only advances.
+    #[inline]
     pub(crate) fn rank_inputs(&self) -> u32 {
         let flags = [
             self.exceeded > 0,
