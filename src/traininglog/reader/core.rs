@@ -329,7 +329,7 @@ impl Core {
             match self.candidates.get_mut(slot, generation) {
                 Some(series) => {
                     let pace = self.counters.outer_advances();
-                    let form = Form { shape: self.scan.shape as u32, at: self.counters.advances() };
+                    let form = Form { shape: self.scan.shape as u16, at: self.counters.advances() };
                     if series.is_redrawn(value, rendering.line, pace) || series.is_repeated(value, form) {
                         continue;
                     }

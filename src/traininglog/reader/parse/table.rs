@@ -103,6 +103,15 @@ impl Header {
         cells(&self.text, self.ruled)
     }
 
+    /// Returns the cells of a row without an empty one after the last column: `1, 0.5,`.
+    fn cells_of<'a>(&self, row: &'a str) -> Vec<(usize, &'a str)> {
+        let mut row = cells(row, self.ruled);
+        if row.len() == self.cells().len() + 1 && row.last().is_some_and(|(_, cell)| cell.is_empty()) {
+            row.pop();
+        }
+        row
+    }
+
     /// Returns the cells with single blanks as separators.
     fn words(&self) -> Vec<(usize, &str)> {
         let end = self.cells().last().map_or(0, |(at, cell)| at + cell.len());
@@ -137,7 +146,7 @@ impl Header {
                 && looks_like_row(&row)
                 && [self.cells().len(), self.words().len()].contains(&row.len());
         }
-        let row = cells(&text, self.ruled);
+        let row = self.cells_of(&text);
         row.len() >= 2 && looks_like_row(&row) && self.cells().len() == row.len()
     }
 
@@ -147,7 +156,7 @@ impl Header {
         let text = plain(self.without_bar(line.get(from..)?));
         let row = match self.ruled {
             Ruled::Blanks => words(&text),
-            ruled => cells(&text, ruled),
+            _ => self.cells_of(&text),
         };
         if row.len() < self.cells().len().min(2) || row.len() > COLUMNS_MAX || !looks_like_row(&row) {
             return None;

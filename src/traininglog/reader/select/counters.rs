@@ -32,7 +32,7 @@ pub(crate) struct Counters {
     outer_advances: u32,
     /// Number of advances of all counters.
     #[serde(skip)]
-    advances: u32,
+    advances: u16,
     #[serde(skip)]
     fell: u16,
     /// Whether the latest count of epochs was a heading (`Epoch 3/40`), and no value has been printed since.
@@ -96,7 +96,7 @@ impl Counters {
             self.outer.set(None);
         }
         self.fell = self.fell & !(1 << slot) | u16::from(counter.fell_to_start()) << slot;
-        self.advances = self.advances.wrapping_add(u32::from(advanced));
+        self.advances = self.advances.wrapping_add(u16::from(advanced));
         self.outer_advances += u32::from(advanced && counted.count.is_outer());
         1 << slot
     }
@@ -114,7 +114,7 @@ impl Counters {
     }
 
     /// Number of advances of all counters.
-    pub(crate) fn advances(&self) -> u32 {
+    pub(crate) fn advances(&self) -> u16 {
         self.advances
     }
 

@@ -43,6 +43,42 @@ fn a_counter_that_restarts_again_and_again_counts_rounds_and_has_no_total() {
 }
 
 #[test]
+fn steps_that_start_again_count_rounds_only_if_the_metric_goes_on() {
+    for goes_on in [true, false] {
+        let mut counters = Counters::default();
+        for step in (0..4).flat_map(|_| (0..500).step_by(50)) {
+            let beside = counters.advance(plain(Count::Step), f64::from(step), Some(500.0), 1, false);
+            let fell = counters.fell() & beside;
+            counters.go_on(if goes_on { fell } else { 0 });
+        }
+        let outer = counters.outermost(Beside::default()).expect("it moves");
+        let expected = if goes_on { (1950.0, None) } else { (450.0, Some(500.0)) };
+        assert_eq!((counters.folded(outer), counters.total_of(outer)), expected, "the metric goes on: {goes_on}");
+    }
+}
+
+#[test]
+fn a_total_that_moves_is_none() {
+    let mut counters = Counters::default();
+    for at in 0..10 {
+        counters.advance(plain(Count::Batch), f64::from(at), Some(f64::from(203_800 + at)), 1, false);
+    }
+    let outer = counters.outermost(Beside::default()).expect("it moves");
+    assert_eq!((outer.current, counters.total_of(outer)), (9.0, None));
+}
+
+#[test]
+fn counters_that_do_not_move_are_evicted_first() {
+    let mut counters = Counters::default();
+    counters.advance(plain(Count::Step), 1.0, None, 1, false);
+    counters.advance(plain(Count::Step), 2.0, None, 2, false);
+    for label in 0..100 {
+        counters.advance(Counted { count: Count::Tally, label }, 7.0, None, u64::from(label) + 3, false);
+    }
+    assert_eq!(counters.outermost(Beside::default()).map(|counter| counter.current), Some(2.0));
+}
+
+#[test]
 fn a_full_bar_is_over_once_a_longer_one_moves() {
     let mut counters = Counters::default();
     for (total, until) in [(2.0, 3), (400.0, 10), (20.0, 5)] {

@@ -76,9 +76,9 @@ pub(crate) struct Series {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
     /// Of the line.
-    pub shape: u32,
+    pub shape: u16,
     /// Number of advances of all counters.
-    pub at: u32,
+    pub at: u16,
 }
 
 /// The stored state of a series. Only finite numbers, because JSON has no others.
