@@ -95,7 +95,7 @@ impl Counters {
         if counter.rank_inputs() != before {
             self.outer.set(None);
         }
-        self.fell = self.fell & !(1 << slot) | u16::from(counter.fell_to_start()) << slot;
+        self.fell = self.fell & !(1 << slot) | u16::from(!advanced && counter.fell_to_start()) << slot;
         self.advances = self.advances.wrapping_add(u16::from(advanced));
         self.outer_advances += u32::from(advanced && counted.count.is_outer());
         1 << slot
@@ -206,15 +206,13 @@ impl Counters {
         {
             return self.counters.get(slot);
         }
-        let mut totals = [None; COUNTERS_MAX];
-        for (total, counter) in totals.iter_mut().zip(&self.counters) {
-            *total = self.total_of(counter);
-        }
-        // An idle counter says nothing about the progress: it has not moved, and has no total, or one that says nothing (`epoch 1/1`).
-        let idle: u16 = self.counters.iter().enumerate().fold(0, |idle, (slot, counter)| {
+        // Idle counters say nothing about the progress: they have not moved, and have no total, or one that says nothing (`epoch 1/1`).
+        let (mut totals, mut idle) = ([None; COUNTERS_MAX], 0u16);
+        for (slot, counter) in self.counters.iter().enumerate() {
+            totals[slot] = self.total_of(counter);
             let is_idle = !counter.moves() && totals[slot].is_none_or(|total| total <= 1.0);
-            idle | u16::from(is_idle) << slot
-        });
+            idle |= u16::from(is_idle) << slot;
+        }
         let rank = |slot: usize| {
             let counter = &self.counters[slot];
             // An outer counter is one that moves, that was there before, or with which this one restarted. In `step=340/2500,epoch=0`
