@@ -7,6 +7,8 @@
 //!                                                   └miss→ prefix, fields | table ↗
 //! ```
 //!
+//! A line that holds several writes, such as a report behind a progress bar, is divided before it is analysed (`decode/pieces`).
+//!
 //! A progress bar (tqdm, Keras, …): `decode/lines` keeps the last state of a redrawn line, `parse/scan` collapses the cells of the bar, and
 //! `parse/fields` reads its percentage and counts.
 //!
