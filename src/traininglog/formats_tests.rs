@@ -397,6 +397,15 @@ const CASES: &[Case] = &[
         Some((20.0, None)),
     ),
     ("", "loss: {L}\nEvaluating model...\nPSNR: 2{A}.5", "loss", DOWN, None),
+    // A value before its name, and a table of which the rows have the names.
+    ("", "step {n}\n\t{L}\t = loss (mean)\n\t1{A}.2s\t = runtime", "loss", DOWN, Some((20.0, None))),
+    (
+        "",
+        "epoch {n}\n|          | train | validation |\n| accuracy | 0.{A} | 0.5 |\n| loss     | {L} | 2.{A} |",
+        "loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
     // A byte order mark, a header with commas and blanks, a count in the first cell, and a message without a newline.
     ("\u{feff}", "epoch {n} loss {L}", "loss", DOWN, Some((20.0, None))),
     ("epoch, wall, LR, loss\n", "   {n},   8.{A},  0.005,   {L},", "loss", DOWN, Some((20.0, None))),

@@ -103,6 +103,11 @@ fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
     cells
 }
 
+/// Whether a cell is a name rather than a number.
+pub(super) fn is_name(cell: &str) -> bool {
+    cell.starts_with(char::is_alphabetic) && !is_not_finite(cell.as_bytes())
+}
+
 /// Whether most cells are numbers, possibly with a unit; the first cell may name the row.
 pub(super) fn looks_like_row(row: &[(usize, &str)]) -> bool {
     let filled = row.iter().filter(|(_, cell)| !cell.is_empty()).count();

@@ -352,6 +352,12 @@ pub(super) fn key_before(before: &[u8]) -> Option<String> {
 /// Returns the words after a number that name it, if a boundary and not another number follows.
 pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     let text = String::from_utf8_lossy(right);
+    // `0.8734 = Validation score (accuracy)`
+    let name =
+        text.trim_start().strip_prefix("= ").filter(|_| ends_line).map(|name| name.split('(').next().unwrap_or(name));
+    if let Some(name) = name.map(cleaned).filter(|name| !name.is_empty()) {
+        return Some(name);
+    }
     if !text.starts_with(' ') || is_measured(right) {
         return None;
     }

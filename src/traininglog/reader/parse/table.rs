@@ -4,7 +4,7 @@
 //! bars or commas, and header cells may contain blanks. Approach: a line is a header if one of its cells has a known meaning. The columns
 //! of a row are assigned by index if their number matches, and by position otherwise.
 
-use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
+use super::columns::{Ruled, cells, indented, is_name, looks_like_row, plain, ruled, words};
 use super::fields::{Found, What};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
@@ -180,7 +180,10 @@ impl Header {
                 });
                 number = value;
             }
-            let mut column = named(name, number, total, cell);
+            let mut column = match lexicon::names_a_split(name) {
+                true => of_a_split(row[0].1, name, number).unwrap_or_else(|| named(name, number, total, cell)),
+                false => named(name, number, total, cell),
+            };
             if let Some(Found { what: What::Series { name, .. }, .. }) = &mut column {
                 let again = |found: &&Found| matches!(&found.what, What::Series { name: other, .. } if other == name);
                 let repeats = found.iter().filter(again).count();
@@ -196,8 +199,12 @@ impl Header {
     fn columns_for(&self, row: &[(usize, &str)]) -> Option<Vec<Option<&str>>> {
         let (by_cells, by_words) = (self.cells(), self.words());
         if self.ruled != Ruled::Blanks {
-            return (row.len() <= by_cells.len())
-                .then(|| by_cells.iter().take(row.len()).map(|(_, name)| Some(*name)).collect());
+            let names = by_cells.iter().map(|(_, name)| Some(*name));
+            // The names of the rows have no header.
+            if row.len() == by_cells.len() + 1 && is_name(row[0].1) {
+                return Some([None].into_iter().chain(names).collect());
+            }
+            return (row.len() <= by_cells.len()).then(|| names.take(row.len()).collect());
         }
         for names in [&by_cells, &by_words] {
             if names.len() == row.len() {
@@ -303,6 +310,17 @@ fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<
         _ => return None,
     };
     Some(Found { number, total: total.filter(|_| matches!(what, What::Counter(_))), what })
+}
+
+/// Returns the finding in a column that is named only by a data split, as in `| loss | 0.41 | 0.48 |`: the row has the name, which may
+/// be none of a metric. `None` if the row has no name.
+fn of_a_split(title: &str, split: &str, number: usize) -> Option<Option<Found>> {
+    if !is_name(title) {
+        return None;
+    }
+    let Meaning::Metric { direction, weight, .. } = lexicon::meaning(title) else { return Some(None) };
+    let what = What::Series { name: clean(title), direction, weight, split: lexicon::split_of(&lexicon::words(split)) };
+    Some(Some(Found { number, total: None, what }))
 }
 
 fn clean(name: &str) -> String {
