@@ -329,7 +329,9 @@ impl Core {
             match self.candidates.get_mut(slot, generation) {
                 Some(series) => {
                     let pace = self.counters.outer_advances();
-                    let form = Form { shape: self.scan.shape as u16, at: self.counters.advances() };
+                    let span = self.scan.numbers[usize::from(field.number)];
+                    let length = (span.end - span.start) as u8;
+                    let form = Form { shape: self.scan.shape as u16, length, at: self.counters.advances() };
                     if series.is_redrawn(value, rendering.line, pace) || series.is_repeated(value, form) {
                         continue;
                     }

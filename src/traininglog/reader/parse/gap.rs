@@ -283,6 +283,9 @@ pub(super) fn is_timed(right: &[u8]) -> bool {
 /// Returns the word after a number, unless it names the next value: `0.25  sec = 3.1`.
 fn unit_word(right: &str) -> &str {
     let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|' | ')' | ']');
+    if right.starts_with("  ") {
+        return ""; // `6.42  sec 2.9s`
+    }
     let right = right.trim_start();
     let word = right.split(ends).next().unwrap_or("");
     let names = word.ends_with([':', '=']) || right[word.len()..].trim_start().starts_with([':', '=']);

@@ -5,6 +5,7 @@ use crate::plausible;
 use crate::reader::parse::lexicon;
 use crate::reader::parse::meaning::Split;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Fraction of its range by which a validation must have improved to be preferred over its training value.
@@ -77,6 +78,8 @@ pub(crate) struct Series {
 pub(crate) struct Form {
     /// Of the line.
     pub shape: u16,
+    /// Bytes of the number.
+    pub length: u8,
     /// Number of advances of all counters.
     pub at: u16,
 }
@@ -237,7 +240,13 @@ impl Series {
             let scale = [10.0, 100.0, 1e3, 1e4, 1e5, 1e6].into_iter().find(|scale| is_whole(*scale));
             scale.is_some_and(|scale| (fine - coarse).abs() * scale <= 0.501)
         };
-        is_another && !self.whole && value != self.last && (rounds(value, self.last) || rounds(self.last, value))
+        is_another
+            && !self.whole
+            && match form.length.cmp(&self.form.length) {
+                Ordering::Less => rounds(self.last, value),
+                Ordering::Equal => false,
+                Ordering::Greater => rounds(value, self.last),
+            }
     }
 
     /// Adds a value.
