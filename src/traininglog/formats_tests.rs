@@ -381,6 +381,7 @@ const CASES: &[Case] = &[
     ("", "epoch 0, iteration {s}/2999, loss {L}", "loss", DOWN, Some((1900.0, Some(2999.0)))),
     ("", "{s} ({n}.50%) loss {L}", "loss", DOWN, Some((20.5, Some(100.0)))),
     ("", "Number of trials: 1/1\nstep {n} of 90 loss {L}", "loss", DOWN, Some((20.0, Some(90.0)))),
+    ("", "Progress: {n} / 1600 total iterations\nloss: {L}", "loss", DOWN, Some((20.0, Some(1600.0)))),
     // The second number also moves.
     ("", "Batch {i}/20{s}, loss: {L}", "loss", DOWN, Some((19.0, None))),
     // Abbreviated counts, and counts behind a rule.

@@ -84,7 +84,7 @@ pub(crate) struct LineReader<'a> {
     /// The data split that the line named last.
     split: Split,
     /// Keys of the enclosing braces.
-    path: Vec<String>,
+    pub path: Vec<String>,
     /// The counter of a bar with a named percentage (`Epochs:  33%|███ | 1/3`), until its count is read.
     bar_of: Option<Count>,
     /// Whether a bar belongs to a preparation or an evaluation.
@@ -224,6 +224,8 @@ impl<'a> LineReader<'a> {
                 self.note_context(name);
                 self.count(number, None, Count::Percent, "");
             }
+            // `Progress: 400 / 1600`
+            Meaning::Counter(Count::Percent) if total.is_some() => self.count(number, total, Count::Pair, name),
             // `cycle_A: 1.943` counts nothing.
             Meaning::Counter(count) if self.may_count(number, count) => {
                 self.note_context(name);
@@ -234,11 +236,9 @@ impl<'a> LineReader<'a> {
                 self.note_context(name);
                 self.count(number, total, count, name)
             }
-            // In `decoder out (5 frames): 400`, 400 is no number of frames.
-            Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
-            // A section of a section of a configuration is about something else.
-            Meaning::Declared(_) if self.path.len() + usize::from(self.line[..self.from].ends_with(b"  ")) >= 2 => {}
-            Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
+            Meaning::Declared(count) if self.is_whole(number) && self.may_declare(number) => {
+                self.push(number, total, What::Declared(count));
+            }
             // `Starting training for 50 epochs`, `max: 12 epochs`.
             _ if phrases::announces(name) && self.counter_on_right(number).is_some() => {
                 if let Some(count) = self.counter_on_right(number) {

@@ -21,6 +21,14 @@ impl LineReader<'_> {
             || gap::scale(self.unit(number)) > 1.0
     }
 
+    /// Whether a number may be a total. In `decoder out (5 frames): 400`, 400 is no number of frames, and a section of a section of a
+    /// configuration is about something else.
+    pub(crate) fn may_declare(&self, number: usize) -> bool {
+        let behind_name = self.gap(number).iter().rev().take_while(|byte| !byte.is_ascii_alphabetic());
+        let is_indented = self.line[..self.from].ends_with(b"  ");
+        behind_name.into_iter().all(|byte| *byte != b')') && self.path.len() + usize::from(is_indented) < 2
+    }
+
     /// Whether the words between `number` and the next one name a metric: `0 Train total loss: 32440.1`, `94 train 6.12`.
     pub(crate) fn heads_a_metric(&self, number: usize) -> bool {
         let words = self.right(number);
