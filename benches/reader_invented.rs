@@ -1,7 +1,7 @@
 //! Accuracy of the log reader on invented training programs, kind by kind, with new seeds in each run.
 //!
 //! `cargo bench --bench reader_invented [-- SEED]` reads 2,100 programs (`FLOWCON_BENCH_PROGRAMS` sets the total). It prints the first
-//! seed, so that a fault can be reproduced. Target: 97 % fully right, and no program misread with high confidence.
+//! seed, so that a fault can be reproduced. Target: 98.5 % fully right, and no program misread with high confidence.
 
 #[path = "../tests/invented/mod.rs"]
 mod invented;
@@ -36,6 +36,6 @@ fn main() {
     }
     let share = 100.0 * right as f64 / all as f64;
     println!(
-        "{right} of {all} fully right ({share:.1} %, target: at least 97), {confidently_wrong} confidently wrong (target: 0)"
+        "{right} of {all} fully right ({share:.1} %, target: at least 98.5), {confidently_wrong} confidently wrong (target: 0)"
     );
 }

@@ -372,7 +372,76 @@ const CASES: &[Case] = &[
         UP,
         Some((0.69, None)),
     ),
+    // The total stands elsewhere: in a configuration, beside an epoch that says nothing, or in a percentage.
+    ("model:\n  iteration_count: 5000\n", "iteration {s} loss {L}", "loss", DOWN, Some((1900.0, Some(5000.0)))),
+    ("train_steps: 3000\nwarmup_steps: 10\n", "step={s} loss={L}", "loss", DOWN, Some((1900.0, Some(3000.0)))),
+    ("max_iter=2000\n", "[{s}] loss: {L}", "loss", DOWN, Some((1900.0, Some(2000.0)))),
+    ("{'data': {'num_epochs': 90}}\n", "epoch {n} loss {L}", "loss", DOWN, Some((20.0, None))),
+    ("", "Epoch:[1/1]({s}/39695) loss:{L} lr:0.0001", "loss", DOWN, Some((1900.0, Some(39_695.0)))),
+    ("", "epoch 0, iteration {s}/2999, loss {L}", "loss", DOWN, Some((1900.0, Some(2999.0)))),
+    ("", "{s} ({n}.50%) loss {L}", "loss", DOWN, Some((20.5, Some(100.0)))),
+    ("", "Number of trials: 1/1\nstep {n} of 90 loss {L}", "loss", DOWN, Some((20.0, Some(90.0)))),
+    ("", "Progress: {n} / 1600 total iterations\nloss: {L}", "loss", DOWN, Some((20.0, Some(1600.0)))),
+    // The second number also moves.
+    ("", "Batch {i}/20{s}, loss: {L}", "loss", DOWN, Some((19.0, None))),
+    // Abbreviated counts, and counts behind a rule.
+    ("", "step:{n}K smpl:{n}M loss:{L} grdn:49.836", "loss", DOWN, Some((20_000.0, None))),
+    ("", "======>>>>>>[{n}] Train Loss: {L}  Train ACC: 0.452", "Train Loss", DOWN, Some((20.0, None))),
+    ("", "s:{n} trl:{L} lr:0.000001 norm:15.37", "trl", DOWN, Some((20.0, None))),
+    // Two forms of one report, best values, and training lines below the heading of an evaluation.
+    ("", "Epoch {n}: loss {L}31\nEpoch {n} summary: loss {L}", "loss", DOWN, Some((20.0, None))),
+    (
+        "",
+        "Epoch {n}\nAccuracy: 0.{A}, Class loss: {L}\nBest accuracy: 0.99, Class loss: 0.1",
+        "Class loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    ("", "loss: {L}\nEvaluating model...\nPSNR: 2{A}.5", "loss", DOWN, None),
+    // A value before its name, and a table of which the rows have the names.
+    ("", "step {n}\n\t{L}\t = loss (mean)\n\t1{A}.2s\t = runtime", "loss", DOWN, Some((20.0, None))),
+    (
+        "",
+        "epoch {n}\n|          | train | validation |\n| accuracy | 0.{A} | 0.5 |\n| loss     | {L} | 2.{A} |",
+        "loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    // A byte order mark, a header with commas and blanks, a count in the first cell, and a message without a newline.
+    ("\u{feff}", "epoch {n} loss {L}", "loss", DOWN, Some((20.0, None))),
+    ("epoch, wall, LR, loss\n", "   {n},   8.{A},  0.005,   {L},", "loss", DOWN, Some((20.0, None))),
+    (
+        "## avg. loss \tder. mag. \tstep size\n",
+        "{n} {L}   \t0.00001   \t1.00000",
+        "avg. loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    ("", "\r{n}/20 - loss: {L}WARNING:root:skipped", "loss", DOWN, Some((20.0, Some(20.0)))),
+    // Bars of a preparation and of an evaluation.
+    (
+        "\rDownloading: 100%|███| 900/900 [00:01<00:00, 9.1MB/s]\n",
+        "step {n} loss {L}\n\rValidating: 50%|█  | 5/10 [00:01<00:01, 4.1it/s]",
+        "loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
 ];
+
+#[test]
+fn bars_of_preparations_and_builds_are_no_progress() {
+    for line in [
+        "\rDownloading model: {A}%|█   | {A}/100 [00:01<00:09, 9.1MB/s]",
+        "\rMap: {A}%|█   | {A}/100 [00:01<00:09, 5120.1 examples/s]",
+        "\rLoading checkpoint shards: {A}%|█   | {n}/30 [00:01<00:09, 1.1it/s]",
+        "\rEvaluating: {A}%|█   | {A}/100 [00:01<00:09, 1.1it/s]",
+        "[ {A}%] Building CXX object src/part.cpp.o",
+        "[{A}/243] Compiling part{A}.cc",
+    ] {
+        let read = reading(&log("", line));
+        assert_eq!((read.metric, read.progress), (None, None), "{line}");
+    }
+}
 
 #[test]
 fn formats_of_many_programs_are_understood() {

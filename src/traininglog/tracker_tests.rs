@@ -35,8 +35,8 @@ fn common_frameworks_are_understood_without_labels() {
             "mnist",
             printed(10, |i, l| format!("Train Epoch: 1 [{}/60000 ({i}%)]\tLoss: {l:.6}", i * 640)),
             "Loss",
-            0.096,
-            None,
+            5760.0,
+            Some(60_000.0),
         ),
         (
             "trainer",

@@ -5,6 +5,7 @@
 //! seeds). Imports: the library's public reader, random numbers.
 
 mod decoys;
+mod hard;
 mod layout;
 mod loops;
 mod names;
@@ -49,9 +50,23 @@ pub enum Kind {
     Nothing,
     /// Numbers inside of their types, or with a decimal comma.
     Notations,
+    /// A total that is printed once, or beside an epoch that says nothing.
+    Totals,
+    /// Text after the end: errors, tests, exports.
+    AfterEnd,
+    /// Reports behind bars, and carriage returns written as text.
+    Merged,
+    /// Two forms of one report, or training lines under the heading of an evaluation.
+    TwoForms,
+    /// Settings and files with the names of metrics.
+    Settings,
+    /// Counts of other things than the progress.
+    WrongPairs,
+    /// Loops of another kind with the output of the six kinds above before and after them.
+    Mixed,
 }
 
-pub const KINDS: [Kind; 15] = [
+pub const KINDS: [Kind; 22] = [
     Kind::Plain,
     Kind::Steps,
     Kind::UnderHeading,
@@ -66,6 +81,13 @@ pub const KINDS: [Kind; 15] = [
     Kind::Headless,
     Kind::Foreign,
     Kind::Notations,
+    Kind::Totals,
+    Kind::AfterEnd,
+    Kind::Merged,
+    Kind::TwoForms,
+    Kind::Settings,
+    Kind::WrongPairs,
+    Kind::Mixed,
     Kind::Nothing,
 ];
 

@@ -1,6 +1,7 @@
 //! An invented program: its loops and its output; the expected readings are recorded as it prints. Imports: its siblings.
 
 use super::decoys;
+use super::hard;
 use super::layout::{Cell, Form, Layout};
 use super::names::{self, one};
 use super::{Counted, Invented, Kind, Series};
@@ -80,8 +81,13 @@ pub struct Program {
 pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
     let mut program = Program::new(kind, rng);
     let shows = program.layout.shows_totals();
-    let declared = !shows && rng.random_bool(0.3);
-    for line in decoys::preamble(rng, declared.then_some(program.epochs)) {
+    let has_own_total = matches!(kind, Kind::Totals | Kind::Merged | Kind::Mixed);
+    let declared = !shows && !has_own_total && rng.random_bool(0.3);
+    let mut preamble = decoys::preamble(rng, declared.then_some(program.epochs));
+    if matches!(kind, Kind::Settings | Kind::WrongPairs | Kind::Mixed) {
+        preamble.extend(hard::before(rng));
+    }
+    for line in preamble {
         program.log.line(&line);
     }
     // Some programs are still running.
@@ -98,9 +104,27 @@ pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
         Kind::TwoSeries => program.two_series(rng, stop),
         Kind::Folds => program.folds(rng),
         Kind::Ranks => program.ranks(rng, stop),
+        Kind::Totals => program.totals(rng, stop),
+        Kind::Merged => program.merged(rng, stop),
+        Kind::TwoForms => program.two_forms(rng, stop),
+        Kind::WrongPairs => program.wrong_pairs(rng, stop),
+        Kind::Settings | Kind::AfterEnd => program.plain(rng, 0..stop),
+        Kind::Mixed => match rng.random_range(0..6) {
+            0 => program.plain(rng, 0..stop),
+            1 => program.steps(rng, stop),
+            2 => program.under_heading(rng, stop),
+            3 => program.evaluations(rng, stop),
+            4 => program.wrong_pairs(rng, stop),
+            _ => program.totals(rng, stop),
+        },
         Kind::Nothing => Vec::new(),
     };
-    if kind != Kind::Bars && rng.random_bool(0.3) {
+    if matches!(kind, Kind::AfterEnd | Kind::Mixed) {
+        for line in hard::after(rng, program.epochs) {
+            program.log.line(&line);
+        }
+    }
+    if !matches!(kind, Kind::Bars | Kind::Merged) && rng.random_bool(0.3) {
         program.log.line("Done. The best model is in out/best.bin");
     }
     let with_declared = |end: Counted| match end.total {
@@ -142,7 +166,7 @@ impl Program {
         };
         let many = rng.random_range(1..3);
         let mut log = Log { text: String::new(), prefix: one(rng, decoys::PREFIXES), lines: 0, series: Vec::new() };
-        if matches!(kind, Kind::Bars | Kind::Ranks) {
+        if matches!(kind, Kind::Bars | Kind::Ranks | Kind::Merged) {
             log.prefix = "";
         }
         let mut metrics: Vec<Metric> = Vec::new();

@@ -21,7 +21,7 @@ fn logs_of_invented_programs_are_read_and_none_is_confidently_misread() {
         right += verdicts.len() - faults.len();
     }
     let all = KINDS.len() * EACH as usize;
-    assert!(right * 100 >= all * 97, "{right} of {all} fully right");
+    assert!(right * 1000 >= all * 985, "{right} of {all} fully right");
 }
 
 #[test]

@@ -1,19 +1,19 @@
 //! Reads a stream line by line: a line of a known shape follows its plan, any other line is analysed.
 
-use super::decode::Rendering;
+use super::decode::{Rendering, pieces};
 use super::parse::commas::{CommaEvidence, Commas};
 use super::parse::line_tags::LineTags;
 use super::parse::number::{self, Span};
 use super::parse::scan::Scan;
 use super::parse::table::Header;
-use super::parse::{notation, pattern, records};
+use super::parse::{gap, notation, pattern, records};
 use super::select::{
     allowance::{Allowance, SETTLED},
     candidates::Candidates,
     choice::{Candidate, Choice, Chooser, CountReading},
     counters::Counters,
     plans::{Cache, Epochs, Field, Known, NO_TOTAL, Plan, Use},
-    series::SeriesKey,
+    series::{Form, SeriesKey},
 };
 use crate::{Direction, Hints};
 
@@ -38,6 +38,14 @@ pub(crate) enum ReadEvent<'a> {
     End,
 }
 
+/// What happened since the heading of an evaluation.
+pub(super) struct UnderHeading {
+    /// The counters at the heading. An evaluation uses the same counter names.
+    stopped_at: Counters,
+    /// Whether a value was read on a line unlike those of the training.
+    has_reported: bool,
+}
+
 /// State behind the decoder.
 pub(super) struct Core {
     pub(super) line_tags: LineTags,
@@ -51,8 +59,8 @@ pub(super) struct Core {
     pub(super) earlier_header: Option<Header>,
     /// Line of the latest header.
     pub(super) header_line: u64,
-    /// The counters at a heading such as "Eval begin...", until training continues. An evaluation uses the same counter names.
-    pub(super) stopped_at: Option<Counters>,
+    /// The evaluation whose heading was read last ("Eval begin..."), until training continues.
+    pub(super) evaluation: Option<UnderHeading>,
     pub(super) candidates: Candidates,
     pub(super) counters: Counters,
     pub(super) chooser: Chooser,
@@ -102,7 +110,7 @@ impl Core {
             header: None,
             earlier_header: None,
             header_line: 0,
-            stopped_at: None,
+            evaluation: None,
             candidates: Candidates::default(),
             counters: Counters::default(),
             chooser: Chooser::new(hints.clone()),
@@ -122,7 +130,7 @@ impl Core {
     /// Forgets the results of lines that were read with their tags, or with another meaning of their commas.
     fn forget(&mut self) {
         self.cache = Cache::new();
-        (self.header, self.earlier_header, self.stopped_at) = (None, None, None);
+        (self.header, self.earlier_header, self.evaluation) = (None, None, None);
         self.candidates.clear();
         self.counters = Counters::default();
         self.chooser.reset();
@@ -175,11 +183,14 @@ impl Core {
         let line = rendering.text;
         self.allowance.earn();
         if self.goes_on_training(line) {
-            self.stopped_at = None;
+            self.evaluation = None;
         }
-        let key = if self.stopped_at.is_some() { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
+        let key = if self.evaluation.is_some() { self.scan.shape ^ UNDER_HEADING } else { self.scan.shape };
         match self.cache.find(key) {
             Some(place) => self.follow(place, rendering, each),
+            None if self.cache.known(key) == Known::Nothing => {}
+            // A line that is divided has no plan.
+            None if pieces::are_in(rendering.printed) => pieces::each(rendering, |piece| self.read_record(piece, each)),
             None if self.may_learn(key) => self.learn(key, rendering, each),
             None => {}
         }
@@ -206,19 +217,24 @@ impl Core {
 
     /// Handles the heading of an evaluation or of training.
     pub(super) fn handle_heading(&mut self, evaluates: bool) {
-        let stopped_at = self.stopped_at.take();
-        self.stopped_at = evaluates.then(|| stopped_at.unwrap_or_else(|| self.counters.clone()));
+        let evaluation = self.evaluation.take();
+        let begin = || UnderHeading { stopped_at: self.counters.clone(), has_reported: false };
+        self.evaluation = evaluates.then(|| evaluation.unwrap_or_else(begin));
     }
 
     /// Whether a line under an evaluation's heading continues the counters of the training, which ends the evaluation. The steps of an
-    /// evaluation start again and have another total.
+    /// evaluation start again and have another total. A line like those of the training also ends it, once the evaluation has printed
+    /// a value in another form.
     fn goes_on_training(&self, line: &[u8]) -> bool {
-        let Some(stopped_at) = &self.stopped_at else { return false };
+        let Some(UnderHeading { stopped_at, has_reported }) = &self.evaluation else { return false };
         let Some(Plan::Fields { fields, .. }) =
             self.cache.find(self.scan.shape).and_then(|place| self.cache.plan(place))
         else {
             return false;
         };
+        if *has_reported && fields.iter().any(|field| matches!(field.use_as, Use::Series { .. })) {
+            return true;
+        }
         let value = |index: u8| self.scan.numbers.get(usize::from(index)).and_then(|span| number::parse(span.of(line)));
         fields.iter().any(|field| match field.use_as {
             Use::Counter(counted) => value(field.number).is_some_and(|read| {
@@ -282,7 +298,7 @@ impl Core {
         };
         let has_epoch = epochs != Epochs::NotCounted;
         if has_epoch {
-            self.stopped_at = None;
+            self.evaluation = None;
             self.counters.set_announced(epochs == Epochs::Announced);
         }
         let mut beside = 0;
@@ -290,7 +306,12 @@ impl Core {
             let Some(read) = value(&self.scan.numbers, field.number) else { continue };
             match field.use_as {
                 Use::Counter(counted) => {
+                    let scaled = |index: u8, value: f64| {
+                        let end = self.scan.numbers.get(usize::from(index)).map_or(0, |span| usize::from(span.end));
+                        value * gap::scale(&rendering.text[end..])
+                    };
                     let total = if field.total == NO_TOTAL { None } else { value(&self.scan.numbers, field.total) };
+                    let (read, total) = (scaled(field.number, read), total.map(|total| scaled(field.total, total)));
                     beside |= self.counters.advance(counted, read, total, rendering.line, has_epoch);
                 }
                 Use::Declared(count) => self.counters.declare(count, read, rendering.line),
@@ -302,11 +323,25 @@ impl Core {
             let Use::Series { slot, generation } = field.use_as else { continue };
             let Some(value) = value(&self.scan.numbers, field.number) else { continue };
             self.counters.set_announced(false);
+            if let Some(evaluation) = &mut self.evaluation {
+                evaluation.has_reported |= self.cache.find(self.scan.shape).is_none();
+            }
             match self.candidates.get_mut(slot, generation) {
                 Some(series) => {
                     let pace = self.counters.outer_advances();
-                    if series.is_redrawn(value, rendering.line, pace) {
+                    let span = self.scan.numbers[usize::from(field.number)];
+                    let length = (span.end - span.start) as u8;
+                    let form = Form { shape: self.scan.shape as u16, length, at: self.counters.advances() };
+                    if series.is_redrawn(value, rendering.line, pace) || series.is_repeated(value, form) {
                         continue;
+                    }
+                    series.form = form;
+                    let fell = self.counters.fell() & beside;
+                    if fell != 0
+                        && self.chooser.chosen() == Some(SeriesKey { slot, generation })
+                        && !series.is_back_at_start(value)
+                    {
+                        self.counters.go_on(fell);
                     }
                     series.beside = beside;
                     series.paces = Some((series.paces.map_or(pace, |(first, _)| first), pace));

@@ -87,12 +87,17 @@ impl Core {
         rendering: Rendering<'_>,
         each: &mut impl FnMut(ReadEvent<'_>, &View<'_>),
     ) {
-        let signature = found.iter().fold(0u16, |bits, f| match f.what {
-            // A percentage beside a bar is optional; any other counter makes it another kind of line.
-            What::Counter(Counted { count: Count::Percent | Count::Tally, .. }) => bits,
-            What::Counter(counted) => bits | 1 << counted.count as u16,
-            _ => bits,
-        });
+        let bits_of = |is_kept: fn(Count) -> bool| {
+            found.iter().fold(0u16, |bits, f| match f.what {
+                What::Counter(Counted { count, .. }) if is_kept(count) => bits | 1 << count as u16,
+                _ => bits,
+            })
+        };
+        // A percentage beside a bar is optional; any other counter makes it another kind of line.
+        let signature = match bits_of(|count| !matches!(count, Count::Percent | Count::Tally)) {
+            0 => bits_of(|count| count == Count::Percent),
+            bits => bits,
+        };
         self.candidates.at_line(rendering.line);
         let mut unknown = 0;
         let mut known = 0u8;
@@ -107,7 +112,7 @@ impl Core {
                         continue;
                     }
                     let split =
-                        if self.stopped_at.is_some() && *split == Split::Unsaid { Split::Valid } else { *split };
+                        if self.evaluation.is_some() && *split == Split::Unsaid { Split::Valid } else { *split };
                     // Cells of a row may be missing, so that only names outside of tables have a stable place.
                     let place = if in_row { 0 } else { known };
                     known += u8::from(*weight > 0.0);

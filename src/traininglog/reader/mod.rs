@@ -7,6 +7,8 @@
 //!                                                   └miss→ prefix, fields | table ↗
 //! ```
 //!
+//! A line that holds several writes, such as a report behind a progress bar, is divided before it is analysed (`decode/pieces`).
+//!
 //! A progress bar (tqdm, Keras, …): `decode/lines` keeps the last state of a redrawn line, `parse/scan` collapses the cells of the bar, and
 //! `parse/fields` reads its percentage and counts.
 //!
@@ -37,6 +39,9 @@ use decode::{
     tensorboard::{self, TensorboardDecoder},
     utf16::{self, Utf16Decoder},
 };
+
+/// The byte order mark with which some editors and shells begin UTF-8.
+const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Reads one log; see the module.
 pub(super) struct Reader {
@@ -77,6 +82,7 @@ impl Reader {
                     (tensorboard, tensorboard::RECOGNISE),
                     (json_file, json_file::RECOGNISE),
                     (utf16, utf16::RECOGNISE),
+                    (UTF8_MARK.starts_with(&beginning[..beginning.len().min(UTF8_MARK.len())]), UTF8_MARK.len()),
                 ];
                 if known.into_iter().any(|(may_be, enough)| may_be && beginning.len() < enough) {
                     return;
@@ -88,7 +94,7 @@ impl Reader {
                     (.., true) => Source::Utf16(Utf16Decoder::new()),
                     _ => Source::Text(LineDecoder::new()),
                 };
-                self.push(&beginning, each);
+                self.push(beginning.strip_prefix(UTF8_MARK).unwrap_or(&beginning), each);
             }
         }
     }

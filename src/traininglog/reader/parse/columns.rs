@@ -47,10 +47,20 @@ pub(super) fn ruled(text: &str) -> Ruled {
         Ruled::Bars
     } else if text.trim().contains('\t') {
         Ruled::Tabs
-    } else if text.contains(',') && !text.contains(", ") && words(text).len() < 2 * text.matches(',').count() {
+    } else if is_divided_by_commas(text) {
         Ruled::Commas
     } else {
         Ruled::Blanks
+    }
+}
+
+/// Whether commas separate the columns: without blanks behind them, or around single words (`epoch, wall, loss`).
+fn is_divided_by_commas(text: &str) -> bool {
+    let commas = text.matches(',').count();
+    let single = |cell: &str| !cell.trim().is_empty() && !cell.trim().contains(char::is_whitespace);
+    match text.contains(", ") {
+        false => commas > 0 && words(text).len() < 2 * commas,
+        true => commas >= 2 && text.trim_end().trim_end_matches(',').split(',').all(single),
     }
 }
 
@@ -91,6 +101,11 @@ fn by_wide_blanks(text: &str) -> Vec<(usize, &str)> {
         }
     }
     cells
+}
+
+/// Whether a cell is a name rather than a number.
+pub(super) fn is_name(cell: &str) -> bool {
+    cell.starts_with(char::is_alphabetic) && !is_not_finite(cell.as_bytes())
 }
 
 /// Whether most cells are numbers, possibly with a unit; the first cell may name the row.

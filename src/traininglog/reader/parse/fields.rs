@@ -42,10 +42,11 @@ pub(crate) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool)
         split: Split::Unsaid,
         path: Vec::new(),
         bar_of: None,
+        is_aside: false,
         pending_name: None,
     };
     // A value beside a checkpoint is a repetition, or was measured for the checkpoint.
-    if gap::saves(line.get(from..).unwrap_or_default()) {
+    if gap::repeats(line.get(from..).unwrap_or_default()) {
         reader.split = Split::Test;
     }
     reader.mark_times_and_dates();
@@ -83,9 +84,11 @@ pub(crate) struct LineReader<'a> {
     /// The data split that the line named last.
     split: Split,
     /// Keys of the enclosing braces.
-    path: Vec<String>,
+    pub path: Vec<String>,
     /// The counter of a bar with a named percentage (`Epochs:  33%|███ | 1/3`), until its count is read.
     bar_of: Option<Count>,
+    /// Whether a bar belongs to a preparation or an evaluation.
+    is_aside: bool,
     /// `Cost` of `Cost after iteration 3: 0.5`, until its value is read.
     pending_name: Option<String>,
 }
@@ -144,6 +147,7 @@ impl<'a> LineReader<'a> {
     fn read(&mut self, number: usize) {
         let text = self.gap(number);
         let total = self.total_of(number);
+        self.is_aside |= self.names_a_preparation(number, total.unwrap_or(number));
         if phrases::is_unit_before_value(text)
             && let Some(name) = self.pending_name.take()
             && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&name)
@@ -220,6 +224,8 @@ impl<'a> LineReader<'a> {
                 self.note_context(name);
                 self.count(number, None, Count::Percent, "");
             }
+            // `Progress: 400 / 1600`
+            Meaning::Counter(Count::Percent) if total.is_some() => self.count(number, total, Count::Pair, name),
             // `cycle_A: 1.943` counts nothing.
             Meaning::Counter(count) if self.may_count(number, count) => {
                 self.note_context(name);
@@ -230,9 +236,9 @@ impl<'a> LineReader<'a> {
                 self.note_context(name);
                 self.count(number, total, count, name)
             }
-            // In `decoder out (5 frames): 400`, 400 is no number of frames.
-            Meaning::Declared(_) if self.gap(number).contains(&b')') => {}
-            Meaning::Declared(count) if self.is_whole(number) => self.push(number, total, What::Declared(count)),
+            Meaning::Declared(count) if self.is_whole(number) && self.may_declare(number) => {
+                self.push(number, total, What::Declared(count));
+            }
             // `Starting training for 50 epochs`, `max: 12 epochs`.
             _ if phrases::announces(name) && self.counter_on_right(number).is_some() => {
                 if let Some(count) = self.counter_on_right(number) {
@@ -241,6 +247,11 @@ impl<'a> LineReader<'a> {
             }
             Meaning::Metric { direction, weight, split } if !measured && !gap::is_timed(self.right(number)) => {
                 let percent = self.percent_of_ratio(number, total);
+                // `[Train 10/1882]` counts, `Test: 9500/10000 (95%)` is a ratio.
+                if percent.is_none() && total.is_some() && lexicon::names_a_split(name) {
+                    self.note_context(name);
+                    return self.count(number, total, Count::Pair, name);
+                }
                 let number = percent.or_else(|| self.value_after_count(number, total, name)).unwrap_or(number);
                 match self.numbered(number, name) {
                     Some(part) => self.series(number, &part, direction, weight * OF_A_PART, split),
@@ -291,10 +302,7 @@ impl<'a> LineReader<'a> {
             return self.count(number, total, count, ""); // ESPnet: `3epoch:train:`
         }
         if unit == b"%" {
-            if !opened {
-                self.count(number, None, Count::Percent, "");
-            }
-            return;
+            return self.percentage(number, opened, after_counter);
         }
         if !unit.is_empty() || !self.is_whole(number) {
             let named = self.named_on_right(number, unit);
@@ -314,7 +322,11 @@ impl<'a> LineReader<'a> {
             None if first && gap::is_ruled_off(text, self.right(number)) => {
                 self.count(number, None, Count::Iteration, "")
             }
-            None if first && (gap::leads(text, self.right(number)) || self.heads_a_metric(number)) => {
+            None if first
+                && (gap::leads(text, self.right(number))
+                    || self.heads_a_metric(number)
+                    || text.is_empty() && self.is_share(number + 1)) =>
+            {
                 self.count(number, None, Count::Lead, "")
             }
             None if after_counter && gap::continues_bracket(text) => self.count(number, None, Count::Nested, ""),
@@ -336,13 +348,14 @@ impl<'a> LineReader<'a> {
         true
     }
 
-    fn count(&mut self, number: usize, total: Option<usize>, count: Count, name: &str) {
+    pub(crate) fn count(&mut self, number: usize, total: Option<usize>, count: Count, name: &str) {
         // The first counter of a kind is that of the line; `Best is trial 2` and `best epoch: 3` refer to earlier lines.
         let again = count != Count::Tally
             && self.found.iter().any(|found| matches!(found.what, What::Counter(known) if known.count == count));
         let may_count = self.may_count(number, count);
+        let is_aside = self.is_aside && matches!(count, Count::Pair | Count::Percent);
         let number = self.range_end(number);
-        if !again && may_count {
+        if !again && may_count && !is_aside {
             let label = lexicon::label_of(name);
             self.push(number, total, What::Counter(Counted { count, label }));
         }

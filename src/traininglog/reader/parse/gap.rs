@@ -21,6 +21,9 @@ pub(super) enum Left {
 
 /// Returns the unit attached to a number: `ms/step` of `3ms/step`, `%`.
 pub(super) fn unit(text: &[u8]) -> &[u8] {
+    if let Some(b"%") = text.strip_prefix(b" ").and_then(|text| text.get(..1)) {
+        return &text[1..2];
+    }
     let mut end = 0;
     while let Some(byte) = text.get(end) {
         let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
@@ -41,9 +44,14 @@ pub(super) fn unit(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
+/// Whether the text behind a number is the level of another message: `loss: 0.5WARNING:root:…`.
+fn is_level(unit: &[u8]) -> bool {
+    matches!(unit, b"WARNING" | b"INFO" | b"ERROR" | b"DEBUG" | b"Traceback")
+}
+
 /// Whether a unit does not change the meaning of a number.
 pub(super) fn is_plain_unit(unit: &[u8]) -> bool {
-    matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts")
+    matches!(unit, b"dB" | b"db" | b"x" | b"nats" | b"bits" | b"pts") || is_level(unit)
 }
 
 /// Whether the gap makes the next number the total of the one before.
@@ -84,6 +92,7 @@ pub(super) fn left(gap: &[u8]) -> Left {
         return Left::Spread;
     }
     let (mut opened, mut separated) = (false, false);
+    let quoted = rest.ends_with(['"', '\'']);
     loop {
         let before = rest;
         rest = rest.trim_end_matches(|c: char| {
@@ -93,7 +102,7 @@ pub(super) fn left(gap: &[u8]) -> Left {
             (rest, separated) = (shorter, true);
         }
         if let Some(shorter) = rest.strip_suffix(['[', '(', '{']) {
-            (rest, opened) = (shorter, true);
+            (rest, opened) = (shorter, !quoted);
         }
         for copula in [" is", " was", " of", " ist", " est", " è", " es"] {
             if let Some(shorter) = rest.strip_suffix(copula) {
@@ -271,14 +280,27 @@ pub(super) fn is_timed(right: &[u8]) -> bool {
     text.starts_with(' ') && TIMES.contains(&unit_word(&text))
 }
 
+/// Returns the word after a number, unless it names the next value: `0.25  sec = 3.1`.
 fn unit_word(right: &str) -> &str {
     let ends = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|' | ')' | ']');
-    right.trim_start().split(ends).next().unwrap_or("")
+    if right.starts_with("  ") {
+        return ""; // `6.42  sec 2.9s`
+    }
+    let right = right.trim_start();
+    let word = right.split(ends).next().unwrap_or("");
+    let names = word.ends_with([':', '=']) || right[word.len()..].trim_start().starts_with([':', '=']);
+    if names { "" } else { word }
 }
 
 /// Whether a whole number at the beginning of a line is a counter: `149: 2.6`, `[119]\ttrain`, `3 | 0.5`.
 pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
-    let opens = before.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'[' | b'(' | b'#' | b'|'));
+    // `=====>>>>[3] `: a bracket behind a rule.
+    let in_bracket = matches!(before.last(), Some(b'[' | b'(')) && matches!(after.first(), Some(b']' | b')'));
+    let opens = before.iter().all(|byte| match byte {
+        b' ' | b'\t' | b'[' | b'(' | b'#' | b'|' => true,
+        b'=' | b'-' | b'>' | b'*' | b'~' | b'+' => in_bracket,
+        _ => false,
+    });
     let trimmed = after.trim_ascii_start();
     let spaced = after.len() - trimmed.len() >= 2;
     let marked = matches!(trimmed.first(), Some(b':' | b']' | b')' | b'|' | b',' | b'-' | b'=' | b'>'));
@@ -302,10 +324,21 @@ pub(super) fn continues_bracket(gap: &[u8]) -> bool {
         && gap.iter().any(|byte| matches!(byte, b',' | b'[' | b'('))
 }
 
-/// Whether a message is about a checkpoint.
-pub(super) fn saves(message: &[u8]) -> bool {
+/// Whether a message is about a checkpoint or the best values so far.
+pub(super) fn repeats(message: &[u8]) -> bool {
     let word = message.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    ["saving", "saved", "save"].iter().any(|saves| message[..word].eq_ignore_ascii_case(saves.as_bytes()))
+    ["saving", "saved", "save", "best"].iter().any(|begin| message[..word].eq_ignore_ascii_case(begin.as_bytes()))
+}
+
+/// Returns the factor of an abbreviated count, whose unit begins `text`: 1000 of `50K`.
+pub(crate) fn scale(text: &[u8]) -> f64 {
+    let ends = text.get(1).is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'/');
+    match text.first() {
+        Some(b'K' | b'k') if ends => 1e3,
+        Some(b'M') if ends => 1e6,
+        Some(b'B' | b'G') if ends => 1e9,
+        _ => 1.0,
+    }
 }
 
 /// Returns the string under `key`, `name`, `metric` or `tag` in the open object at the end of `before`.
@@ -322,6 +355,12 @@ pub(super) fn key_before(before: &[u8]) -> Option<String> {
 /// Returns the words after a number that name it, if a boundary and not another number follows.
 pub(super) fn right_name(right: &[u8], ends_line: bool) -> Option<String> {
     let text = String::from_utf8_lossy(right);
+    // `0.8734 = Validation score (accuracy)`
+    let name =
+        text.trim_start().strip_prefix("= ").filter(|_| ends_line).map(|name| name.split('(').next().unwrap_or(name));
+    if let Some(name) = name.map(cleaned).filter(|name| !name.is_empty()) {
+        return Some(name);
+    }
     if !text.starts_with(' ') || is_measured(right) {
         return None;
     }

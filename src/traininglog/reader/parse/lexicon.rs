@@ -4,7 +4,7 @@
 //! and look up the words, in the common languages of training scripts. A word for a time, a size, a setting or a spread outweighs any word
 //! for an evaluation.
 
-use super::meaning::{Count, Meaning, Split};
+use super::meaning::{ASIDE, Count, Meaning, Split};
 use super::vocabulary::{FNV_OFFSET, METRICS_WITHIN, Word, fnv1a, word as known};
 use crate::Direction::{self, Down, Up};
 use std::borrow::Cow;
@@ -98,7 +98,8 @@ pub(crate) fn label_of(name: &str) -> u16 {
             if known(word).counter == Some(Count::Epoch) { "epoch" } else { word.strip_suffix('s').unwrap_or(word) };
         hash = fnv1a(hash, word);
     }
-    (hash ^ (hash >> 32)) as u16
+    let hash = (hash ^ (hash >> 32)) as u16;
+    if matches!(split_of(&words), Split::Valid | Split::Test) { hash | ASIDE } else { hash & !ASIDE }
 }
 
 /// Returns the data split that the words name.
@@ -138,19 +139,25 @@ fn counted(word: &str) -> Option<Count> {
 
 fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let last = words.last()?;
-    if let ("id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i" | "count", 2..) =
-        (&**last, words.len())
+    // `epoch_num` is the number of the epoch; `num_epochs` and `epoch_count` are totals.
+    let declares = match &**last {
+        "id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i" => Some(false),
+        "count" | "total" | "max" | "maximum" => Some(true),
+        _ => None,
+    };
+    if let Some(declares) = declares.filter(|_| words.len() >= 2)
         && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(&words[..words.len() - 1])
     {
-        // `epoch_num` is the number of the epoch; `num_epochs` is the total.
-        return Some(Meaning::Counter(count));
+        return Some(if declares { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
     let count = counted(last)?;
     let before: Vec<&Cow<'_, str>> = words.iter().filter(|word| *word != last).collect();
     if before.iter().all(|word| known(word).before_counter || counted(word).is_some()) {
         let declares = before.iter().any(|word| matches!(&***word, "num" | "n" | "total"));
-        let plural_alone = before.is_empty() && last.strip_suffix('s').is_some_and(|one| counted(one).is_some());
-        return Some(if declares || plural_alone { Meaning::Declared(count) } else { Meaning::Counter(count) });
+        let is_plural = last.strip_suffix('s').is_some_and(|one| counted(one).is_some());
+        // `epochs: 30`, `train_steps: 1000`
+        let is_declared = is_plural && before.iter().all(|word| known(word).declares);
+        return Some(if declares || is_declared { Meaning::Declared(count) } else { Meaning::Counter(count) });
     }
     let declared = before.iter().all(|word| known(word).declares);
     // Lightning's `train_loss_step` and `val_loss_epoch` are values of one step and means of an epoch. `acc_steps` is no value.

@@ -54,6 +54,12 @@ pub(crate) enum Count {
     Tally,
 }
 
+/// Set in the label of a counter of an evaluation: `Eval epoch`.
+pub(crate) const ASIDE: u16 = 1 << 15;
+
+/// The percentage of the counter before it: `4310 (86.18%)`.
+pub(crate) const OF_COUNTER: Counted = Counted { count: Count::Percent, label: 1 };
+
 /// A counter as a line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counted {

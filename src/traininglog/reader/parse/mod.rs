@@ -9,7 +9,7 @@ mod columns;
 pub(super) mod commas;
 pub(super) mod fields;
 mod filter;
-mod gap;
+pub(crate) mod gap;
 pub(super) mod layout;
 pub(super) mod lexicon;
 pub(super) mod line_tags;

@@ -74,6 +74,22 @@ pub(super) fn is_about_a_stop(text: &str) -> bool {
     lexicon::words(text).iter().any(|word| stops(word))
 }
 
+/// Whether words are about a preparation, a build or an evaluation, whose bar is not the progress of the job.
+pub(super) fn prepares(text: &str) -> bool {
+    const STEMS: [&str; 36] = [
+        "download", "upload", "load", "extract", "unpack", "unzip", "token", "map", "filter", "cach", "prepar",
+        "preproc", "pars", "index", "build", "compil", "link", "install", "collect", "fetch", "copy", "scan", "read",
+        "writ", "sav", "generat", "evaluat", "validat", "test", "predict", "infer", "convert", "export", "import",
+        "resolv", "verif",
+    ];
+    // `Mapping`, `Evaluation`, `Download`; not `saved`, `loader` or `tests`.
+    let is_doing = |word: &str, stem: &str| {
+        word.strip_prefix(stem)
+            .is_some_and(|rest| rest.ends_with("ing") || rest == "ion" || rest.is_empty() && word.len() > 2)
+    };
+    lexicon::words(text).iter().any(|word| STEMS.iter().any(|stem| is_doing(word, stem)))
+}
+
 /// Whether a name before a number of epochs announces a total.
 pub(super) fn announces(name: &str) -> bool {
     let words = lexicon::words(name);

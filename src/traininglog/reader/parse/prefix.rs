@@ -21,6 +21,7 @@ pub(crate) fn end(line: &[u8]) -> usize {
             .or_else(|| level(rest))
             .or_else(|| bracket(rest))
             .or_else(|| open_bracket(rest))
+            .or_else(|| if stripped && line[at - 1] == b']' { process(rest) } else { None })
             .or_else(|| worker(rest))
             .or_else(|| logger(rest))
             .or_else(|| if stripped { levelled(rest).or_else(|| separator(rest)) } else { None });
@@ -195,6 +196,12 @@ fn bracket(text: &[u8]) -> Option<usize> {
     Some(end + 1 + usize::from(after.first() == Some(&b':')))
 }
 
+/// The process number directly behind a bracket with a time: `[2023-02-01 10:00:00,123][12345] `.
+fn process(text: &[u8]) -> Option<usize> {
+    let digits = text.strip_prefix(b"[")?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (digits >= 3 && text.get(digits + 1) == Some(&b']')).then_some(digits + 2)
+}
+
 /// The opening bracket of a bracket around the whole line: `[2023-07-06 05:22:23 PM-train.py-INFO:epoch: 1]`.
 fn open_bracket(text: &[u8]) -> Option<usize> {
     let (rest, last) = (text.strip_prefix(b"[")?, text.len() - 1);
@@ -301,6 +308,8 @@ mod tests {
             ("[2023-07-06 05:22:23 PM-train_kd.py-INFO:epoch: 1, dice: 0.64]", "epoch: 1, dice: 0.64]"),
             ("[2023-07-06 05:22:23 PM-train_kd.py-INFO:epoch: 1, dice: 0.64", "epoch: 1, dice: 0.64"),
             ("INFO:epoch: 3", "epoch: 3"),
+            ("[2023-02-01 10:00:00,123][12345] frames: 3", "frames: 3"),
+            ("[2023-02-01 10:00:00,123] [12345] loss: 3", "[12345] loss: 3"),
             ("1.0,990.7049,-22.6574,-2.8545,52.7", "1.0,990.7049,-22.6574,-2.8545,52.7"),
             ("06/21/18 - 12:15.20AM, iter: 004", "12:15.20AM, iter: 004"),
         ];

@@ -3,8 +3,9 @@
 use super::fields::{Found, LineReader, Role, What};
 use super::gap::{self, Left};
 use super::lexicon;
-use super::meaning::{Count, Counted, Meaning};
+use super::meaning::{Count, Counted, Meaning, OF_COUNTER};
 use super::phrases;
+use memchr::memmem;
 
 impl LineReader<'_> {
     pub(crate) fn is_whole(&self, number: usize) -> bool {
@@ -14,7 +15,18 @@ impl LineReader<'_> {
     /// Whether `number` is a possible value of such a counter: most counters are whole.
     pub(crate) fn may_count(&self, number: usize, count: Count) -> bool {
         let has_parts = matches!(count, Count::Epoch | Count::Kimg | Count::Percent);
-        has_parts || self.is_whole(number) || gap::is_whole_decimal(self.numbers[number].of(self.line))
+        has_parts
+            || self.is_whole(number)
+            || gap::is_whole_decimal(self.numbers[number].of(self.line))
+            || gap::scale(self.unit(number)) > 1.0
+    }
+
+    /// Whether a number may be a total. In `decoder out (5 frames): 400`, 400 is no number of frames, and a section of a section of a
+    /// configuration is about something else.
+    pub(crate) fn may_declare(&self, number: usize) -> bool {
+        let behind_name = self.gap(number).iter().rev().take_while(|byte| !byte.is_ascii_alphabetic());
+        let is_indented = self.line[..self.from].ends_with(b"  ");
+        behind_name.into_iter().all(|byte| *byte != b')') && self.path.len() + usize::from(is_indented) < 2
     }
 
     /// Whether the words between `number` and the next one name a metric: `0 Train total loss: 32440.1`, `94 train 6.12`.
@@ -45,6 +57,37 @@ impl LineReader<'_> {
             && is_followed
             && self.total_of(inner).is_some()
             && lexicon::names_a_split(name)
+    }
+
+    /// Handles a percentage without a name. In brackets it counts if it is that of the counter before it, which has no total.
+    pub(crate) fn percentage(&mut self, number: usize, opened: bool, after_counter: bool) {
+        let has_total = self.found.last().is_some_and(|found| found.total.is_some());
+        if !opened {
+            self.count(number, None, Count::Percent, "");
+        } else if after_counter && !has_total && self.is_share(number) {
+            self.found.push(Found { number, total: None, what: What::Counter(OF_COUNTER) });
+        }
+    }
+
+    /// Whether a number is a percentage alone in brackets, directly behind another number: `4310 (86.18%)`.
+    pub(crate) fn is_share(&self, number: usize) -> bool {
+        number < self.numbers.len()
+            && self.unit(number) == b"%"
+            && self.gap(number).trim_ascii() == b"("
+            && self.right(number).first() == Some(&b')')
+    }
+
+    /// Whether the words of a bar, or behind the first count of a line, name a preparation or an evaluation: `Downloading: 12%|`,
+    /// `[3/40] Compiling`; or whether it counts bytes.
+    pub(crate) fn names_a_preparation(&self, number: usize, last: usize) -> bool {
+        let names = |text: &[u8]| phrases::prepares(&String::from_utf8_lossy(text));
+        let is_first = number == 0 || self.start(number - 1) < self.from;
+        let is_bar = self.unit(number) == b"%" || last > number;
+        let behind = || {
+            let text = self.right(last);
+            gap::first_word(text.strip_prefix(b"]").unwrap_or(text)).is_some_and(|word| names(word.as_bytes()))
+        };
+        is_bar && (names(self.gap(number)) || is_first && (behind() || memmem::find(self.line, b"B/s").is_some()))
     }
 
     /// Returns the kind of counter that the word after a number names.

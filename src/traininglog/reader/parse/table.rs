@@ -4,7 +4,7 @@
 //! bars or commas, and header cells may contain blanks. Approach: a line is a header if one of its cells has a known meaning. The columns
 //! of a row are assigned by index if their number matches, and by position otherwise.
 
-use super::columns::{Ruled, cells, indented, looks_like_row, plain, ruled, words};
+use super::columns::{Ruled, cells, indented, is_name, looks_like_row, plain, ruled, words};
 use super::fields::{Found, What};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
@@ -61,7 +61,10 @@ impl Header {
         let sentence = header.text.contains(": ") || header.text.trim_end().ends_with(['.', '!', '…']);
         let numeric = numbers.iter().any(|number| (from..end).contains(&usize::from(number.start)));
         // `% mean accuracy` is the commented header of a single column.
-        let least = if matches!(line.first(), Some(b'%' | b'#')) { 1 } else { 2 };
+        let is_plain =
+            |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.' | '/' | '(' | ')' | '#' | '%');
+        let is_commented = matches!(line.first(), Some(b'%' | b'#')) && header.text.chars().all(is_plain);
+        let least = if is_commented { 1 } else { 2 };
         if cells.len() < least || cells.len() > COLUMNS_MAX || numeric || (sentence && ruled == Ruled::Blanks) {
             return None;
         }
@@ -100,6 +103,15 @@ impl Header {
         cells(&self.text, self.ruled)
     }
 
+    /// Returns the cells of a row without an empty one after the last column: `1, 0.5,`.
+    fn cells_of<'a>(&self, row: &'a str) -> Vec<(usize, &'a str)> {
+        let mut row = cells(row, self.ruled);
+        if row.len() == self.cells().len() + 1 && row.last().is_some_and(|(_, cell)| cell.is_empty()) {
+            row.pop();
+        }
+        row
+    }
+
     /// Returns the cells with single blanks as separators.
     fn words(&self) -> Vec<(usize, &str)> {
         let end = self.cells().last().map_or(0, |(at, cell)| at + cell.len());
@@ -134,7 +146,7 @@ impl Header {
                 && looks_like_row(&row)
                 && [self.cells().len(), self.words().len()].contains(&row.len());
         }
-        let row = cells(&text, self.ruled);
+        let row = self.cells_of(&text);
         row.len() >= 2 && looks_like_row(&row) && self.cells().len() == row.len()
     }
 
@@ -144,7 +156,7 @@ impl Header {
         let text = plain(self.without_bar(line.get(from..)?));
         let row = match self.ruled {
             Ruled::Blanks => words(&text),
-            ruled => cells(&text, ruled),
+            _ => self.cells_of(&text),
         };
         if row.len() < self.cells().len().min(2) || row.len() > COLUMNS_MAX || !looks_like_row(&row) {
             return None;
@@ -156,9 +168,22 @@ impl Header {
             let Some(name) = name else { continue };
             let mut inside =
                 numbers.iter().enumerate().filter(|(_, n)| (begin..begin + cell.len()).contains(&usize::from(n.start)));
-            let Some((number, _)) = inside.next() else { continue };
-            let total = inside.next().map(|(total, _)| total).filter(|_| cell.contains('/'));
-            let mut column = named(name, number, total, cell);
+            let Some((mut number, _)) = inside.next() else { continue };
+            let second = inside.next().map(|(second, _)| second);
+            let total = second.filter(|_| cell.contains('/'));
+            // The first cell below `## avg. loss` also has the count.
+            if let Some(value) = second.filter(|_| name.starts_with('#') && found.is_empty() && total.is_none()) {
+                found.push(Found {
+                    number,
+                    total: None,
+                    what: What::Counter(Counted { count: Count::Lead, label: 0 }),
+                });
+                number = value;
+            }
+            let mut column = match lexicon::names_a_split(name) {
+                true => of_a_split(row[0].1, name, number).unwrap_or_else(|| named(name, number, total, cell)),
+                false => named(name, number, total, cell),
+            };
             if let Some(Found { what: What::Series { name, .. }, .. }) = &mut column {
                 let again = |found: &&Found| matches!(&found.what, What::Series { name: other, .. } if other == name);
                 let repeats = found.iter().filter(again).count();
@@ -174,8 +199,12 @@ impl Header {
     fn columns_for(&self, row: &[(usize, &str)]) -> Option<Vec<Option<&str>>> {
         let (by_cells, by_words) = (self.cells(), self.words());
         if self.ruled != Ruled::Blanks {
-            return (row.len() <= by_cells.len())
-                .then(|| by_cells.iter().take(row.len()).map(|(_, name)| Some(*name)).collect());
+            let names = by_cells.iter().map(|(_, name)| Some(*name));
+            // The names of the rows have no header.
+            if row.len() == by_cells.len() + 1 && is_name(row[0].1) {
+                return Some([None].into_iter().chain(names).collect());
+            }
+            return (row.len() <= by_cells.len()).then(|| names.take(row.len()).collect());
         }
         for names in [&by_cells, &by_words] {
             if names.len() == row.len() {
@@ -281,6 +310,17 @@ fn named(name: &str, number: usize, total: Option<usize>, cell: &str) -> Option<
         _ => return None,
     };
     Some(Found { number, total: total.filter(|_| matches!(what, What::Counter(_))), what })
+}
+
+/// Returns the finding in a column that is named only by a data split, as in `| loss | 0.41 | 0.48 |`: the row has the name, which may
+/// be none of a metric. `None` if the row has no name.
+fn of_a_split(title: &str, split: &str, number: usize) -> Option<Option<Found>> {
+    if !is_name(title) {
+        return None;
+    }
+    let Meaning::Metric { direction, weight, .. } = lexicon::meaning(title) else { return Some(None) };
+    let what = What::Series { name: clean(title), direction, weight, split: lexicon::split_of(&lexicon::words(split)) };
+    Some(Some(Found { number, total: None, what }))
 }
 
 fn clean(name: &str) -> String {

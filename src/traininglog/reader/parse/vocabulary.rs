@@ -32,8 +32,9 @@ const METRICS: &[(Direction, f32, &str)] = &[
     ),
     (Down, 0.8, "err rms lpips wer cer bcer eer regret chamfer fout"),
     (Down, 0.75, "bwer epe"),
-    (Down, 0.7, "divergence stress residual ter rel functionvalue"),
+    (Down, 0.7, "divergence stress risk ter rel functionvalue"),
     (Down, 0.55, "energy obj"),
+    (Down, 0.5, "residual"), // also of solvers
     (Up, 1.1, "reward rew return ret eprewmean epretmean epr"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
     (Up, 0.85, "elbo likelihood loglik loglikelihood llf"),
@@ -69,7 +70,7 @@ const BARE: &[(Option<Direction>, f32, &str)] = &[
     (Some(Down), 0.5, "learn fval"),
     (Some(Down), 0.45, "train training avg"),
     (Some(Down), 0.4, "test valid validation val f fx fun"),
-    (None, 0.45, "value"),
+    (None, 0.45, "value performance"),
     (Some(Up), 0.4, "target"),
     (None, 0.4, "metric"),
 ];

@@ -5,7 +5,7 @@ use super::validation;
 use crate::Direction;
 
 /// Maximum number of series.
-pub(crate) const SERIES_MAX: usize = 88;
+pub(crate) const SERIES_MAX: usize = 80;
 
 /// All candidates.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use crate::ProgressUnit;
 use crate::plausible;
-use crate::reader::parse::meaning::{Count, Counted};
+use crate::reader::parse::meaning::{ASIDE, Count, Counted, OF_COUNTER};
 use serde::{Deserialize, Serialize};
 
 /// Number of distinct values above which more make no difference.
@@ -14,11 +14,27 @@ const REPEATS_THAT_RESTART: u8 = 3;
 /// Number of restarts that show rounds; a single one may be a second fit.
 const ROUNDS: u32 = 2;
 
+/// Number of changes of a total that show that it is none.
+const TOTALS: u32 = 3;
+
 /// Number of steps of equal size that make a counter of a number with an unknown name.
 const REGULAR: u32 = 4;
 
 /// Number of advances within one epoch that show that a line is not printed at the end of its epoch.
 const ADVANCES_INSIDE: u32 = 2;
+
+/// A counter's place among the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub has_total: bool,
+    pub has_outer: bool,
+    pub is_idle: bool,
+    /// Whether it is printed on the lines of the evaluation.
+    pub beside: bool,
+    /// First line of the evaluation.
+    pub since: u64,
+    pub is_over: bool,
+}
 
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +49,12 @@ pub(crate) struct Counter {
     pub updates: u32,
     pub restarts: u32,
     pub exceeded: u32,
+    /// Number of changes of the printed total.
+    #[serde(default)]
+    pub totals: u32,
+    /// Number of falls after which the metric went on as before, so that no other run has begun.
+    #[serde(default)]
+    pub continued: u32,
     /// Updates on a line that also counted epochs.
     pub inside: u32,
     #[serde(default)]
@@ -78,6 +100,8 @@ impl Counter {
             updates: 0,
             restarts: 0,
             exceeded: 0,
+            totals: 0,
+            continued: 0,
             inside: 0,
             first_line: line,
             last_line: line,
@@ -101,6 +125,8 @@ impl Counter {
             self.updates,
             self.restarts,
             self.exceeded,
+            self.totals,
+            self.continued,
             self.inside,
             self.outer_advances,
             self.regular,
@@ -116,6 +142,11 @@ impl Counter {
 
     pub(crate) fn is(&self, counted: Counted) -> bool {
         self.count == counted.count && self.label == counted.label
+    }
+
+    /// Whether the latest value was the first of a fall to about the beginning.
+    pub(super) fn fell_to_start(&self) -> bool {
+        self.fallen.is_some_and(|(to, repeats)| repeats == 1 && to - self.first < self.current - to)
     }
 
     /// Takes a value; returns whether the counter advanced.
@@ -183,9 +214,20 @@ impl Counter {
     }
 
     /// Whether it counts within rounds of equal length, such as `[950/1000]` in each epoch of a log that does not count epochs: its total
-    /// is that of a round, and a job has any number of rounds.
+    /// is that of a round, and a job has any number of rounds. Steps and iterations may also start again in another run of the program,
+    /// in which the metric begins anew.
     pub(crate) fn is_of_rounds(&self) -> bool {
-        !self.count.is_outer() && self.count != Count::Percent && self.restarts >= ROUNDS && self.total.is_some()
+        let is_run = matches!(self.count, Count::Step | Count::Iteration) && self.continued * 2 <= self.restarts;
+        !self.count.is_outer()
+            && self.count != Count::Percent
+            && self.restarts >= ROUNDS
+            && self.total.is_some()
+            && !is_run
+    }
+
+    /// Whether the number behind it is no total, because it also moves: `Batch 4/203800`, `Batch 4/203900`.
+    pub(crate) fn has_moving_total(&self) -> bool {
+        self.totals >= TOTALS && self.totals * 2 > self.updates
     }
 
     /// Whether it is a full progress bar, and a longer one has moved since: a check before the training, drawn on the same line.
@@ -202,6 +244,7 @@ impl Counter {
     }
 
     /// Returns a coarse summary of the inputs of the rank, which is unchanged while the counter only advances.
+    #[inline]
     pub(crate) fn rank_inputs(&self) -> u32 {
         let flags = [
             self.exceeded > 0,
@@ -210,6 +253,7 @@ impl Counter {
             self.outlives,
             self.is_regular(),
             self.is_unfinished(),
+            self.has_moving_total(),
         ];
         let bits = flags.iter().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
         bits << 8 | self.restarts.min(DISTINCT_MAX) << 4 | self.distinct.min(DISTINCT_MAX)
@@ -224,7 +268,8 @@ impl Counter {
         self.regular >= REGULAR && self.regular >= self.irregular * 4 && self.restarts == 0 && self.fallen.is_none()
     }
 
-    pub(crate) fn rank(&self, has_total: bool, has_outer: bool, beside: bool, since: u64, is_over: bool) -> f64 {
+    pub(super) fn rank(&self, place: Place) -> f64 {
+        let Place { has_total, has_outer, is_idle, beside, since, is_over } = place;
         let kind = match self.count {
             Count::Fold => 1.1,
             Count::Epoch => 1.0,
@@ -235,6 +280,7 @@ impl Counter {
             Count::Pair => 0.75,
             Count::Batch => 0.6,
             Count::Tick | Count::Nested => 0.45,
+            Count::Percent if self.label == OF_COUNTER.label && self.restarts == 0 => 0.9,
             Count::Sample | Count::Percent => 0.3,
             Count::Tally if self.is_regular() && (beside || has_total) => 0.4,
             Count::Tally if self.is_regular() => 0.2,
@@ -246,12 +292,17 @@ impl Counter {
             _ => 0.6,
         };
         let nested = has_outer && !self.count.is_outer() && !self.outlives;
-        let constant = if self.distinct < 2 { 0.2 } else { 0.0 };
+        let constant = match (self.moves(), is_idle) {
+            (true, _) => 0.0,
+            (_, false) => 0.2,
+            (_, true) => 0.6,
+        };
+        let aside = if self.label & ASIDE == 0 || self.count == Count::Fold { 0.0 } else { 0.1 };
         let ended = if self.last_line < since && !self.is_unfinished() || is_over { 1.2 } else { 0.0 };
         // Among equals the one with more values wins: training has a longer bar than evaluation.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         let context = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
-        kind + moved + context - restarting - if nested { 0.9 } else { 0.0 } - constant - ended
+        kind + moved + context - restarting - if nested { 0.9 } else { 0.0 } - constant - ended - aside
     }
 }
 

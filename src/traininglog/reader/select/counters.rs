@@ -6,14 +6,14 @@
 //! is inside of it, and so is initially a counter without further evidence. Among the rest, a total, a place beside the evaluation, and a
 //! larger unit are preferred.
 
-use super::counter::{Counter, DISTINCT_MAX};
+use super::counter::{Counter, DISTINCT_MAX, Place};
 use crate::ProgressUnit;
 use crate::plausible;
 use crate::reader::parse::meaning::{Count, Counted};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
-/// Maximum number of counters; the least recently seen one is evicted.
+/// Maximum number of counters; one that does not move is evicted, or else the least recently seen one.
 const COUNTERS_MAX: usize = 16;
 
 /// Maximum number of declared totals, more than there are kinds of counters.
@@ -30,6 +30,11 @@ pub(crate) struct Counters {
     /// Number of advances of counters of epochs or folds.
     #[serde(default)]
     outer_advances: u32,
+    /// Number of advances of all counters.
+    #[serde(skip)]
+    advances: u16,
+    #[serde(skip)]
+    fell: u16,
     /// Whether the latest count of epochs was a heading (`Epoch 3/40`), and no value has been printed since.
     #[serde(default)]
     is_announced: bool,
@@ -82,6 +87,7 @@ impl Counters {
         counter.turn = self.turns;
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && !counted.count.is_outer());
+        counter.totals += u32::from(total.is_some_and(|total| counter.total.is_some_and(|known| known != total)));
         counter.total = total.or(counter.total);
         counter.has_parts |= value as u64 as f64 != value;
         counter.exceeded += u32::from(total.is_some_and(|total| value > total));
@@ -89,8 +95,27 @@ impl Counters {
         if counter.rank_inputs() != before {
             self.outer.set(None);
         }
+        self.fell = self.fell & !(1 << slot) | u16::from(!advanced && counter.fell_to_start()) << slot;
+        self.advances = self.advances.wrapping_add(u16::from(advanced));
         self.outer_advances += u32::from(advanced && counted.count.is_outer());
         1 << slot
+    }
+
+    /// The counters that fell to about their beginning when they were printed last, one bit each.
+    pub(crate) fn fell(&self) -> u16 {
+        self.fell
+    }
+
+    /// Records that the metric went on as before on a line on which these counters fell.
+    pub(crate) fn go_on(&mut self, fell: u16) {
+        for (_, counter) in self.counters.iter_mut().enumerate().filter(|(slot, _)| fell >> slot & 1 == 1) {
+            counter.continued = counter.continued.saturating_add(1);
+        }
+    }
+
+    /// Number of advances of all counters.
+    pub(crate) fn advances(&self) -> u16 {
+        self.advances
     }
 
     /// Number of advances of counters of epochs or folds.
@@ -168,9 +193,10 @@ impl Counters {
             self.counters.push(counter);
             return self.counters.len() - 1;
         }
-        let oldest = (0..COUNTERS_MAX).min_by_key(|slot| self.counters[*slot].last_line).unwrap_or(0);
-        self.counters[oldest] = counter;
-        oldest
+        let worth = |slot: &usize| (self.counters[*slot].moves(), self.counters[*slot].last_line);
+        let least = (0..COUNTERS_MAX).min_by_key(worth).unwrap_or(0);
+        self.counters[least] = counter;
+        least
     }
 
     /// Returns the counter of the whole job.
@@ -179,6 +205,13 @@ impl Counters {
             && known == beside
         {
             return self.counters.get(slot);
+        }
+        // Idle counters say nothing about the progress: they have not moved, and have no total, or one that says nothing (`epoch 1/1`).
+        let (mut totals, mut idle) = ([None; COUNTERS_MAX], 0u16);
+        for (slot, counter) in self.counters.iter().enumerate() {
+            totals[slot] = self.total_of(counter);
+            let is_idle = !counter.moves() && totals[slot].is_none_or(|total| total <= 1.0);
+            idle |= u16::from(is_idle) << slot;
         }
         let rank = |slot: usize| {
             let counter = &self.counters[slot];
@@ -189,17 +222,20 @@ impl Counters {
                 // Lightning prints its bar once before the first epoch, and then on the line of the epoch.
                 let is_part = counter.is_part_of_line() && !other.has_parts;
                 let outer = other.count.is_outer() && (at < slot || other.moves() || counter.restarts > 0 || is_part);
-                alive && (outer || counter.restarts_with(other))
+                let says_something = idle >> at & 1 == 0 || counter.restarts > 0;
+                alive && says_something && (outer || counter.restarts_with(other))
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;
             let is_over = self.counters.iter().any(|other| counter.is_followed_by(other));
             // A declared single epoch may be the rounded number of steps (`max_steps` of Hugging Face): a bar is more exact.
-            let has_total = self.total_of(counter).is_some_and(|total| total > 1.0 || counter.total.is_some());
-            counter.rank(has_total, has_outer, is_beside, beside.first_line, is_over)
+            let has_total = totals[slot].is_some_and(|total| total > 1.0 || counter.total.is_some());
+            let is_idle = idle >> slot & 1 == 1;
+            counter.rank(Place { has_total, has_outer, is_idle, beside: is_beside, since: beside.first_line, is_over })
         };
-        let ranked = (0..self.counters.len()).map(|slot| (rank(slot), slot));
-        let (_, best) = ranked.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(rank, _)| *rank > 0.0)?;
+        let ranked = (0..self.counters.len()).map(|slot| (rank(slot), self.counters[slot].updates, slot));
+        let best = ranked.max_by(|(a, often, _), (b, more_often, _)| a.total_cmp(b).then(often.cmp(more_often)));
+        let (.., best) = best.filter(|(rank, ..)| *rank > 0.0)?;
         self.outer.set(Some((beside, best)));
         self.counters.get(best)
     }
@@ -216,7 +252,7 @@ impl Counters {
         }
         let kept = |counter: &Counter| {
             let is_exceeded = counter.exceeded > 0 && counter.restarts == 0;
-            counter.total.filter(|_| !is_exceeded && !counter.is_of_rounds())
+            counter.total.filter(|_| !is_exceeded && !counter.is_of_rounds() && !counter.has_moving_total())
         };
         // The same counter under another name or in a heading: `Epoch 3/40` above `ep=3`.
         let elsewhere = || {
@@ -228,8 +264,13 @@ impl Counters {
             self.counters.iter().filter(same).find_map(kept)
         };
         kept(counter).or_else(elsewhere).or_else(|| {
-            let declared =
-                self.declared.iter().find(|declared| declared.count == counter.count && !declared.contradicted)?;
+            let certain = || self.declared.iter().filter(|declared| !declared.contradicted);
+            let of_kind = certain().find(|declared| declared.count == counter.count);
+            // A bare number at the beginning of a line counts the only thing that has a total.
+            let is_uncounted = |declared: &&Declared| self.counters.iter().all(|other| other.count != declared.count);
+            let is_bare = counter.count == Count::Lead && certain().count() == 1;
+            let only = || certain().next().filter(|_| is_bare).filter(is_uncounted);
+            let declared = of_kind.or_else(only)?;
             let least = if counter.has_parts { 1.0 } else { 2.0 };
             (declared.value >= counter.current.max(least)).then_some(declared.value)
         })

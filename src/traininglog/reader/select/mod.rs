@@ -6,5 +6,6 @@ pub(super) mod choice;
 mod counter;
 pub(super) mod counters;
 pub(super) mod plans;
+mod score;
 pub(super) mod series;
 mod validation;

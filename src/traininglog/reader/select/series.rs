@@ -1,17 +1,12 @@
-//! One candidate series: its trend, its score as the evaluation function, and the confidence.
-//!
-//! Problem: a log prints dozens of quantities; one of them measures learning. Approach: score a series by its name, its frequency and its
-//! trend. A constant is a setting, and a "loss" that only grows is probably a sum.
+//! One candidate series: its name, its trend, and how it is printed.
 
 use crate::Direction;
 use crate::plausible;
 use crate::reader::parse::lexicon;
 use crate::reader::parse::meaning::Split;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
-
-/// Maximum number of unknown names among which one may be the evaluation.
-const UNKNOWN_MAX: usize = 4;
 
 /// Fraction of its range by which a validation must have improved to be preferred over its training value.
 const IMPROVED: f64 = 0.3;
@@ -59,22 +54,34 @@ pub(crate) struct Series {
     pub last: f64,
     pub named_direction: Option<Direction>,
     pub weight: f32,
-    low: f64,
-    high: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
     pub rises: u32,
     pub falls: u32,
     early: f64,
-    late: f64,
+    pub(super) late: f64,
     first: f64,
     /// Advances of outer counters at the first and at the latest value.
     pub paces: Option<(u32, u32)>,
-    whole: bool,
+    pub form: Form,
+    pub(super) whole: bool,
     /// Whether the name is ambiguous about the direction.
     soft: bool,
     /// Hash of the name without the data split: equal for one quantity measured on several splits.
     pub quantity: u64,
     /// Whether it ever improved in the direction of its name.
     pub improved: bool,
+}
+
+/// How and when a value was printed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Form {
+    /// Of the line.
+    pub shape: u16,
+    /// Bytes of the number.
+    pub length: u8,
+    /// Number of advances of all counters.
+    pub at: u16,
 }
 
 /// The stored state of a series. Only finite numbers, because JSON has no others.
@@ -184,6 +191,7 @@ impl Series {
             late: 0.0,
             first: f64::NAN,
             paces: None,
+            form: Form::default(),
             whole: true,
             soft: is_soft(named.name, named.weight),
             quantity: quantity(named.name),
@@ -219,6 +227,28 @@ impl Series {
         is_same && self.split == Split::Valid && self.paces.is_some_and(|(_, last)| last == pace)
     }
 
+    /// Whether a value is nearer to the first one than to the latest ones, as in another run.
+    pub(crate) fn is_back_at_start(&self, value: f64) -> bool {
+        (value - self.first).abs() < (value - self.late).abs()
+    }
+
+    /// Whether another form of report repeats the latest value at the same progress, possibly rounded: `loss 0.534012`, `loss: 0.53`.
+    pub(crate) fn is_repeated(&self, value: f64, form: Form) -> bool {
+        let is_another = form.shape != self.form.shape && form.at == self.form.at && self.signature != 0;
+        let rounds = |fine: f64, coarse: f64| {
+            let is_whole = |scale: f64| (coarse * scale - (coarse * scale).round()).abs() < 1e-6;
+            let scale = [10.0, 100.0, 1e3, 1e4, 1e5, 1e6].into_iter().find(|scale| is_whole(*scale));
+            scale.is_some_and(|scale| (fine - coarse).abs() * scale <= 0.501)
+        };
+        is_another
+            && !self.whole
+            && match form.length.cmp(&self.form.length) {
+                Ordering::Less => rounds(self.last, value),
+                Ordering::Equal => false,
+                Ordering::Greater => rounds(value, self.last),
+            }
+    }
+
     /// Adds a value.
     pub(crate) fn take(&mut self, value: f64, line: u64) {
         self.last_line = line;
@@ -241,33 +271,7 @@ impl Series {
         self.improved |= self.count >= VALIDATED && self.expected_sign() * self.moved() > IMPROVED;
     }
 
-    /// Returns the confidence that this is the evaluation function, regardless of other series.
-    pub(crate) fn confidence(&self, direction_known: bool) -> f64 {
-        let named = f64::from(self.weight).clamp(0.0, 1.0);
-        let name = if named >= 0.55 { 0.6 + 0.38 * named } else { 0.3 + 0.5 * named };
-        let seen = match self.count {
-            0 => 0.0,
-            1 => 0.45,
-            2 => 0.75,
-            3..=4 => 0.9,
-            _ => 1.0,
-        };
-        let direction = if direction_known { 1.0 } else { 0.7 };
-        let moves = if self.contradicts() { 0.75 } else { 1.0 };
-        // Settings and counts have such names too; an evaluation has a counter, its values are not whole, and only they can all be NaN.
-        let is_constant = self.low >= self.high && (self.whole || self.count >= 3);
-        let varies = if self.low <= self.high && (self.whole && self.count < 3 || is_constant) { 0.5 } else { 1.0 };
-        let counts = match (self.is_printed_with_progress(), self.count) {
-            (true, _) => 1.0,
-            (_, 8..) if (self.late - self.early_mean()).abs() < 0.2 * (self.high - self.low) => 0.5, // printed for each sample
-            (_, 50..) => 1.0,
-            _ => 0.75,
-        };
-        let broken = if self.whole && self.low < self.high { 0.75 } else { 1.0 };
-        (name * seen * direction * moves * varies * counts * broken).clamp(0.0, 0.99)
-    }
-
-    fn early_mean(&self) -> f64 {
+    pub(super) fn early_mean(&self) -> f64 {
         self.early / f64::from(self.count.clamp(1, EARLY))
     }
 
@@ -279,21 +283,13 @@ impl Series {
         if range > 0.0 && self.first.is_finite() { (to - self.first) / range } else { 0.0 }
     }
 
-    /// Whether it is printed on lines with a counter, or once per advance of an outer counter.
-    fn is_printed_with_progress(&self) -> bool {
-        self.signature != 0
-            || self.paces.is_some_and(|(first, latest)| {
-                (latest - first + 1).abs_diff(self.count) * 5 <= self.count && latest > first
-            })
-    }
-
     pub(crate) fn is_softly_named(&self) -> bool {
         // This includes names of a data split alone: CatBoost's `learn`, a graph network's `Train: 0.81`.
         self.soft
     }
 
     /// Returns the direction of its name as a sign, 0 if unknown.
-    fn expected_sign(&self) -> f64 {
+    pub(super) fn expected_sign(&self) -> f64 {
         match self.named_direction {
             Some(Direction::Down) => -1.0,
             Some(Direction::Up) => 1.0,
@@ -314,51 +310,6 @@ impl Series {
         };
         // Values that alternate between two levels are sometimes far from the first ones, hence the count of moves.
         self.count >= 10 && range > 0.0 && worse > range * 0.25 && f64::from(away) > STEADILY * f64::from(towards)
-    }
-
-    pub(crate) fn score(&self, most: f64, nameless: usize, counted: bool) -> f64 {
-        if self.count == 0 {
-            return 0.0;
-        }
-        let constant = self.count >= 3 && self.low >= self.high && self.high.is_finite();
-        let mut score = f64::from(self.weight) * (recurrence(self.count) / most).sqrt();
-        if self.weight == 0.0 {
-            // An unknown name counts only if it is nearly alone, frequent, and moves in one direction.
-            let moved = self.moved().abs();
-            let with_progress = self.is_printed_with_progress();
-            score = if nameless <= UNKNOWN_MAX && self.count >= 5 && !self.whole && moved > 0.5 && with_progress {
-                0.2 * moved
-            } else {
-                0.0
-            };
-        }
-        if counted && self.signature == 0 {
-            // Progress reports have a counter; a line without one is about something else.
-            score *= 0.6;
-        }
-        if constant {
-            score *= if self.whole { 0.05 } else { 0.3 };
-        }
-        if self.whole && self.low >= self.high && self.signature == 0 {
-            score = 0.0; // a setting
-        }
-        let counts = self.falls == 0 && self.high - self.low == f64::from(self.rises) && self.rises + 1 == self.count;
-        if self.whole && self.count >= 3 && counts && self.weight < 0.55 {
-            score = 0.0; // `Train 3`, `Train 4`: a numbered heading
-        }
-        // Rewards are often whole.
-        let is_reward = self.weight >= 0.9 && self.named_direction == Some(Direction::Up);
-        if self.whole && self.count >= 3 && !is_reward {
-            score *= 0.8;
-        }
-        if self.contradicts() {
-            score *= 0.7;
-        }
-        if self.count == 1 {
-            // A single value is a setting, a final average, or the first of many: only a typical name counts.
-            score *= if self.whole || self.weight < 0.7 { 0.0 } else { 0.3 };
-        }
-        score
     }
 }
 
