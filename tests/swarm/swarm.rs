@@ -80,6 +80,19 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     assert!(swarm.stdout_of(&["events"]).contains("train"));
 }
 
+#[test]
+fn a_job_leaves_a_node_that_docker_drains_and_goes_on_elsewhere() {
+    let mut swarm = TestSwarm::start(3);
+    let beats = swarm.submit("train", LONG, &[]);
+    swarm.coordinate();
+    let placed = swarm.wait("train", "running, with progress", has_progress);
+    let source = placed["node"].as_str().unwrap();
+    swarm.docker(1, &["node", "update", "--availability", "drain", source]);
+    let away = swarm.wait("train", "running elsewhere", |job| has_progress(job) && job["node"] != source);
+    assert_eq!((away["mark"].as_str(), away["why"].as_str()), (None, None), "{away}");
+    assert!(assert_one_writer(&beats) > placed["units"].as_f64().unwrap() as u32);
+}
+
 /// Number of units done by the last writer.
 fn last_writers_beats(beats: &std::path::Path) -> u64 {
     let text = std::fs::read_to_string(beats).unwrap();

@@ -46,6 +46,7 @@ fn epilogue(coordinators: &mut [Coordinator], world: &mut World) -> Result<(), S
             act(coordinators, world, heals)?;
         }
         world.nodes[node].drained = false;
+        world.nodes[node].closed = false;
         world.nodes[node].version = world.next();
     }
     world.both_lead = false;
