@@ -4,7 +4,7 @@
 
 use super::backends::Backends;
 use super::hook;
-use super::machine::{At, CommandId, Effect, Event, Machine, check_submission};
+use super::machine::{At, CommandId, Effect, Event, Machine};
 use super::publish::Publisher;
 use super::settings::{Settings, SettingsError};
 use api::cluster::Wanted;
@@ -159,10 +159,13 @@ impl Runner {
     fn accept(&mut self, request: Request<Wanted>) {
         let Request { command, requested_by, reply } = request;
         let command = match command {
-            Wanted::Submission(submission) => {
-                tracing::info!(job = %submission.name, requested_by, "submitted");
-                return self.create(*submission, reply);
+            Wanted::Submissions(submissions) => {
+                for submission in &submissions {
+                    tracing::info!(job = %submission.name, requested_by, "submitted");
+                }
+                return self.create(submissions, reply);
             }
+            Wanted::Output { job, after, tail } => return self.output(&job, after, tail, reply),
             Wanted::Command(command) => command,
         };
         tracing::info!(?command, requested_by, "command received");
@@ -171,20 +174,16 @@ impl Runner {
         self.handle(Event::Command(command, CommandId(self.last_command)));
     }
 
-    fn create(&mut self, submission: Submission, reply: oneshot::Sender<Result<String, Refusal>>) {
-        if let Err(refusal) = self.machine.check_saved_state(&submission) {
+    fn create(&mut self, submissions: Vec<Submission>, reply: oneshot::Sender<Result<String, Refusal>>) {
+        let checked = submissions.iter().map(|submission| self.machine.check_saved_state(submission));
+        if let Err(refusal) = checked.collect::<Result<(), _>>() {
             let _ = reply.send(Err(refusal)); // fails if the client has disconnected
             return;
         }
         let backends = self.backends.clone();
         let within = self.request_within();
         self.tasks.spawn(async move {
-            let creating = async {
-                let services = backends.engine.services().await.map_err(Refusal::Failed)?;
-                check_submission(&submission, &services)?;
-                backends.engine.create(&submission).await
-            };
-            let done = tokio::time::timeout(within, creating).await;
+            let done = tokio::time::timeout(within, backends.create(&submissions)).await;
             let done = done.unwrap_or_else(|_elapsed| {
                 Err(Refusal::Failed(
                     "Swarm did not reply in time; check with `flowctl cluster status` whether the job was created"
@@ -192,7 +191,30 @@ impl Runner {
                 ))
             });
             // Fails if the client has disconnected.
-            let _ = reply.send(done.map(|_id| format!("{} is queued", submission.name)));
+            let _ = reply.send(done);
+            None
+        });
+    }
+
+    /// Replies with the output of a job, from the agent of its node.
+    fn output(
+        &mut self,
+        job: &str,
+        after: Option<String>,
+        tail: u32,
+        reply: oneshot::Sender<Result<String, Refusal>>,
+    ) {
+        let place = self.machine.place_of(job);
+        let (backends, within) = (self.backends.clone(), self.request_within());
+        self.tasks.spawn(async move {
+            let output = match place {
+                Ok((node, service)) => {
+                    let output = bounded(within, backends.output(&node, &service, after, tail)).await;
+                    output.and_then(|output| output).map_err(Refusal::Failed)
+                }
+                Err(refusal) => Err(refusal),
+            };
+            let _ = reply.send(output); // fails if the client has disconnected
             None
         });
     }

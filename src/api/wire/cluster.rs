@@ -59,7 +59,7 @@ pub struct ClusterJob {
     pub name: String,
     /// Name of the job, if it has several workers.
     pub gang: Option<String>,
-    /// `waiting`, `suspended`, `starting`, `running`, `stopping`, `carrying`, `done`, `failed` or `refused`.
+    /// `waiting`, `suspended`, `starting`, `running`, `stopping`, `carrying`, `done`, `failed`, `cancelled` or `refused`.
     pub state: String,
     /// Hostname of its node, or of the node with its saved state.
     pub node: Option<String>,
@@ -165,6 +165,30 @@ pub struct Submission {
     pub restarts: Option<u64>,
 }
 
+/// The body of `POST /v1/cluster/gangs`: the workers of a gang.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GangSubmission {
+    /// One service per worker; all are queued, or none.
+    pub workers: Vec<Submission>,
+}
+
+/// The body of `GET /v1/cluster/jobs/{name}/logs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobOutput {
+    /// Oldest first.
+    pub lines: Vec<OutputLine>,
+}
+
+/// One line of a job's output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OutputLine {
+    /// When its engine got it, in UTC with nanoseconds.
+    pub time: String,
+    /// The line.
+    pub text: String,
+}
+
 const STOP_GRACE: Millis = Millis::from_secs(120);
 const MAX_STOP_GRACE_S: f64 = 86_400.0;
 const RESTARTS: u64 = 3;
@@ -205,6 +229,11 @@ impl ClusterNode {
 }
 
 impl ClusterJob {
+    /// Whether it has ended, and does not start again by itself.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "done" | "failed" | "cancelled")
+    }
+
     fn of(job: &ClusterJobStatus, at: Millis, name: impl Fn(&NodeId) -> String) -> ClusterJob {
         ClusterJob {
             id: job.service.to_string(),
@@ -238,6 +267,17 @@ impl ClusterEvents {
             text: event.text.clone(),
         };
         ClusterEvents { events: events.filter(|event| event.number > after).map(event).collect() }
+    }
+}
+
+impl JobOutput {
+    /// Splits lines that each begin with their time.
+    pub fn of(text: &str) -> JobOutput {
+        let line = |line: &str| {
+            let (time, text) = line.split_once(' ').unwrap_or((line, ""));
+            OutputLine { time: time.to_owned(), text: text.to_owned() }
+        };
+        JobOutput { lines: text.lines().map(line).collect() }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::connection_pool::{Connection, ConnectionPool, watch};
 use super::wire::{
-    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME,
+    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, OUTPUT, Offer, OutputRequest, REPORT, ReportRequest, SUM, Sum,
+    VOLUME,
 };
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -95,6 +96,15 @@ impl Client {
     /// A message for the operator.
     pub async fn claim(&self, claim: &Claim) -> Result<ClaimOutcome, String> {
         self.ask(CLAIM, claim).await
+    }
+
+    /// Requests the last lines of a service's output; each begins with its time.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub async fn output(&self, service: &ServiceId, after: Option<String>, tail: u32) -> Result<String, String> {
+        let request = OutputRequest { service: service.clone(), after, tail };
+        self.ask::<Result<String, String>>(OUTPUT, &request).await?
     }
 
     /// Allows the target of a transfer to fetch the volume.

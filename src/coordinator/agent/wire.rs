@@ -12,6 +12,8 @@ pub(super) const REPORT: &str = "/v1/report";
 pub(super) const ATTEST: &str = "/v1/attest";
 /// Records a job as the owner of a checkpoint volume here, unless that holds the state of another; managers only.
 pub(super) const CLAIM: &str = "/v1/claim";
+/// Returns the last lines of a service's output here; managers only.
+pub(super) const OUTPUT: &str = "/v1/output";
 /// Allows another node to fetch a volume from here; managers only.
 pub(super) const OFFER: &str = "/v1/offer";
 /// Fetches a volume from another node; managers only.
@@ -44,6 +46,17 @@ pub(super) struct AttestRequest {
     pub(super) carried: Option<u64>,
     /// How long the response may wait for live containers to exit.
     pub(super) patience: Millis,
+}
+
+/// The body of [`OUTPUT`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OutputRequest {
+    pub(super) service: ServiceId,
+    /// Only lines after this time.
+    pub(super) after: Option<String>,
+    /// Maximum number of lines.
+    pub(super) tail: u32,
 }
 
 /// The body of [`FETCH`].

@@ -90,6 +90,7 @@ pub(super) enum CommandKind {
     },
     Suspend(usize),
     Resume(usize),
+    Cancel(usize),
     /// A node that is cut off is switched off for good, and an operator confirms it.
     NodeIsOff {
         job: usize,
@@ -157,6 +158,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         95 if pick >= 500 => Action::IgnoresStop(job, yes),
         95 => Action::Crashes { job, from_now_on: yes && pick < 300 },
         96 if pick < 300 => Action::Completes(job),
+        96 if pick < 450 => Action::Command { coordinator, what: CommandKind::Cancel(job) },
         97 => Action::Command { coordinator, what: CommandKind::NodeIsOff { job, node } },
         _ => Action::Passes { milliseconds: 1000, steps: 60, pick },
     }
@@ -202,6 +204,7 @@ pub(super) fn act(coordinators: &mut [Coordinator], world: &mut World, action: A
                 CommandKind::Move { job: which, node } => Command::Move { job: job(which), node: name(node) },
                 CommandKind::Suspend(which) => Command::Suspend(job(which)),
                 CommandKind::Resume(which) => Command::Resume(job(which)),
+                CommandKind::Cancel(which) => Command::Cancel(job(which)),
                 CommandKind::NodeIsOff { node, .. } if !world.nodes[node].cut => return Ok(()),
                 CommandKind::NodeIsOff { job: which, node } => {
                     world.switch_off(node);

@@ -185,7 +185,8 @@ impl Machine {
         let max = members.option(|options| options.workers_max).map_or(here, |max| max.saturating_sub(members.done));
         let max = max.clamp(min.min(here), here);
         let is_elastic = members.option(|options| options.workers_min).is_some() && min < max;
-        let workers = WorkerRange { min, initial: if is_elastic { min } else { max }, max };
+        let initial = members.option(|options| options.workers_initial).unwrap_or(min).clamp(min, max.max(min));
+        let workers = WorkerRange { min, initial: if is_elastic { initial } else { max }, max };
         let mut constraints: Vec<Constraint> = Vec::new();
         for (_, seen, job) in &members.here {
             let all = job.constraints.iter().cloned().chain(self.own_constraints(seen, job, at));

@@ -39,6 +39,8 @@ pub enum Goal {
     Queue,
     /// To wait until it is resumed.
     Suspend,
+    /// To end, as an operator wants. It stays in the record of the ended job.
+    Cancel,
 }
 
 /// The durable state of a job.
@@ -119,8 +121,13 @@ const PHASES: [(JobPhase, &str); 6] = [
     (JobPhase::Done, "done"),
 ];
 /// In the labels of services. A job that an earlier coordinator paused stays suspended, so `pause` and `paused` are as it wrote them.
-const GOALS: [(Goal, &str); 4] =
-    [(Goal::Move, "move"), (Goal::Return, "return"), (Goal::Queue, "queue"), (Goal::Suspend, "pause")];
+const GOALS: [(Goal, &str); 5] = [
+    (Goal::Move, "move"),
+    (Goal::Return, "return"),
+    (Goal::Queue, "queue"),
+    (Goal::Suspend, "pause"),
+    (Goal::Cancel, "cancel"),
+];
 const NAMES: [&str; 19] = [
     "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "moves", "tries", "retry-at",
     "avoid", "mark", "paused", "leased", "exit", "pin",

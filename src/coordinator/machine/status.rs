@@ -2,7 +2,7 @@
 
 use super::event::{At, Effect};
 use super::job::{Job, Rejection};
-use super::record::JobPhase;
+use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
 use model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Why, WhyKind};
 use model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
@@ -105,7 +105,7 @@ impl Machine {
 
 impl Seen {
     /// Returns the nodes of its tasks that have not ended. A rejected service, and one that was started manually, may have some too.
-    fn live_nodes(&self) -> impl Iterator<Item = &NodeId> {
+    pub(super) fn live_nodes(&self) -> impl Iterator<Item = &NodeId> {
         let past = self.job.as_ref().ok().map(|job| &job.record.past);
         let is_past = move |task: &SwarmTask| past.is_some_and(|past| past.contains(&task.id));
         let is_live =
@@ -133,6 +133,7 @@ fn state_of(job: &Job) -> JobState {
         JobPhase::Running => JobState::Running,
         JobPhase::Stopping => JobState::Stopping,
         JobPhase::Carrying => JobState::Carrying,
+        JobPhase::Done if job.record.goal == Some(Goal::Cancel) => JobState::Cancelled,
         JobPhase::Done if job.record.exit == Some(0) => JobState::Done,
         JobPhase::Done => JobState::Failed,
     }

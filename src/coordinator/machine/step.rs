@@ -243,6 +243,7 @@ impl Machine {
                 let what = format!("node {} no longer accepts jobs", self.name_of(to));
                 self.turn_back(id, job, &what, None, at);
             }
+            (Some(Goal::Cancel), _) => self.write(id, job.cancelled(past.into_iter()), None, at),
             _ => self.write(id, job.wait(past.into_iter()), None, at),
         }
     }

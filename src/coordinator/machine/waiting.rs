@@ -4,10 +4,11 @@ use super::event::At;
 use super::job::Job;
 use super::labels::shown;
 use super::proof::Needs;
-use super::record::JobPhase;
+use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
 use model::cluster::{NodeState, WhyKind};
 use model::swarm::ServiceId;
+use std::sync::Arc;
 
 impl Machine {
     /// Marks the job as startable if it waits for the plan alone, else sets the reason.
@@ -65,9 +66,11 @@ impl Machine {
                 "it depends on {shown}, which is not in the cluster; submit that job, or remove the label flowcon.after"
             ));
         }
-        there.find_map(|seen| match seen.job.as_ref().map(|job| (job.record.phase, job.record.exit)) {
-            Ok((JobPhase::Done, None | Some(0))) => None,
-            Ok((JobPhase::Done, Some(exit))) => {
+        let end = |job: &Arc<Job>| (job.record.phase, job.record.exit, job.record.goal);
+        there.find_map(|seen| match seen.job.as_ref().map(end) {
+            Ok((JobPhase::Done, _, Some(Goal::Cancel))) => Some(format!("it depends on {shown}, which was cancelled")),
+            Ok((JobPhase::Done, None | Some(0), _)) => None,
+            Ok((JobPhase::Done, Some(exit), _)) => {
                 Some(format!("it depends on {shown}, which failed with exit code {exit}"))
             }
             _ => Some(format!("it depends on {shown}, which is not done")),

@@ -98,6 +98,13 @@ impl Job {
         let text = if exit == 0 { "done".to_owned() } else { format!("failed with exit code {exit}") };
         Write { record, spec: Spec::Fence, text }
     }
+
+    /// It was cancelled, and is proven gone.
+    pub(super) fn cancelled(&self, past: impl Iterator<Item = Arc<str>>) -> Write {
+        let Write { mut record, spec, .. } = self.done(0, past);
+        (record.exit, record.goal) = (None, Some(Goal::Cancel));
+        Write { record, spec, text: "cancelled".to_owned() }
+    }
 }
 
 impl Record {

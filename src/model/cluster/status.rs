@@ -132,13 +132,15 @@ pub enum JobState {
     Done,
     /// Ended with another exit code.
     Failed,
+    /// Ended because an operator cancelled it.
+    Cancelled,
     /// Its service cannot be a job as configured, and is not modified.
     Refused,
 }
 
 impl JobState {
     /// All states.
-    pub const ALL: [JobState; 9] = [
+    pub const ALL: [JobState; 10] = [
         JobState::Waiting,
         JobState::Suspended,
         JobState::Starting,
@@ -147,6 +149,7 @@ impl JobState {
         JobState::Carrying,
         JobState::Done,
         JobState::Failed,
+        JobState::Cancelled,
         JobState::Refused,
     ];
 }
