@@ -81,10 +81,11 @@ impl Backends {
         &self,
         node: &NodeId,
         leases: &[ServiceId],
+        graces: BTreeMap<ServiceId, Millis>,
         lease: Millis,
         release: &[HeldLease],
     ) -> Result<NodeReport, String> {
-        self.client(node).await?.report_and_release(leases, lease, release).await
+        self.client(node).await?.report_and_release(leases, graces, lease, release).await
     }
 
     pub(super) async fn attest(&self, question: &Question) -> Attestation {

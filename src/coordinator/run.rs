@@ -254,8 +254,8 @@ impl Runner {
                 let outcome = outcome.unwrap_or_else(ChangeOutcome::Unknown);
                 Event::NodeChanged { node: change.node, version: change.version, outcome }
             }),
-            Effect::Poll { node, leases, lease, release, asked } => self.spawn(async move {
-                let polled = bounded(within, backends.poll(&node, &leases, lease, &release)).await;
+            Effect::Poll { node, leases, graces, lease, release, asked } => self.spawn(async move {
+                let polled = bounded(within, backends.poll(&node, &leases, graces, lease, &release)).await;
                 Event::Polled { node, leases, asked, report: polled.unwrap_or_else(Err) }
             }),
             Effect::Attest(question) => self.spawn(async move {

@@ -10,8 +10,8 @@ use std::{fs, io};
 
 /// Default port of agents.
 pub const PORT: u16 = 7951;
-/// Maximum time from the expiry of a lease until the agent has stopped the job.
-pub(super) const STOPPED_WITHIN: Millis = Millis::from_secs(22);
+/// Maximum time from the expiry of a lease until the agent has stopped the job, besides the job's stop grace period.
+pub(super) const STOPPED_WITHIN: Millis = Millis::from_secs(12);
 
 /// Configuration of `flowcoord`.
 #[derive(Clone, Debug, PartialEq)]

@@ -36,10 +36,10 @@ fn the_constants_of_the_published_policies_can_be_set() {
 #[test]
 fn the_lease_margin_is_long_enough_for_requests_in_flight_and_to_stop_a_job() {
     let margin = |times: &str| Settings::parse(&format!("[times]\n{times}\n")).map(|all| all.machine.lease_margin);
-    assert_eq!(margin("lease-margin = \"58s\""), Ok(Millis::from_secs(58)));
-    assert!(margin("lease-margin = \"57s\"").is_err_and(|why| why.contains("lease-margin must be at least 58s")));
-    assert_eq!(margin("look-every = \"500ms\"\nlease-margin = \"54s\""), Ok(Millis::from_secs(54)));
-    assert_eq!(margin("look-every = \"10s\""), Ok(Millis::from_secs(82)), "the default is raised");
+    assert_eq!(margin("lease-margin = \"48s\""), Ok(Millis::from_secs(48)));
+    assert!(margin("lease-margin = \"47s\"").is_err_and(|why| why.contains("lease-margin must be at least 48s")));
+    assert_eq!(margin("look-every = \"500ms\"\nlease-margin = \"44s\""), Ok(Millis::from_secs(44)));
+    assert_eq!(margin("look-every = \"10s\""), Ok(Millis::from_secs(72)), "the default is raised");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{finite, word};
 use crate::cluster::ClusterEvent as PublishedEvent;
 use model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Resources, Submission as ModelSubmission};
-use model::swarm::NodeId;
+use model::swarm::{NodeId, SWARMS_GRACE};
 use model::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -159,7 +159,7 @@ pub struct Submission {
     /// Networks by name.
     #[serde(default)]
     pub networks: Vec<String>,
-    /// Maximum seconds to save its state and stop; 120 by default.
+    /// Maximum seconds to save its state and stop; by default 120 with a checkpoint (label `flowcon.checkpoint`), else 10.
     pub stop_grace_s: Option<f64>,
     /// Maximum restarts after failures; 3 by default.
     pub restarts: Option<u64>,
@@ -295,7 +295,8 @@ impl Submission {
             return Err(format!("`cores` is {}; expected a number of at least 0", self.cores));
         }
         let stop_grace = match self.stop_grace_s {
-            None => STOP_GRACE,
+            None if self.labels.contains_key("flowcon.checkpoint") => STOP_GRACE,
+            None => SWARMS_GRACE,
             Some(seconds) if (0.0..=MAX_STOP_GRACE_S).contains(&seconds) => Millis((seconds * 1000.0) as u64),
             Some(seconds) => return Err(format!("`stop_grace_s` is {seconds}; expected 0 to {MAX_STOP_GRACE_S}")),
         };

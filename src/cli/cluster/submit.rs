@@ -67,7 +67,7 @@ pub(super) struct SubmitArgs {
     /// Whether it may be moved [default: whether it has a checkpoint]
     #[arg(long, value_name = "true|false")]
     movable: Option<bool>,
-    /// How long it may take to save and stop
+    /// How long it may take to save and stop [default: 2m with a checkpoint, else 10s]
     #[arg(long, value_parser = grace, value_name = "DURATION")]
     stop_grace: Option<Duration>,
     /// What happens to it when its node is lost
@@ -189,14 +189,16 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
     if let Err(problems) = check_labels(&container_labels) {
         return Err(Failure::new(Exit::Usage, problems.join("\n"), "`flowctl help labels` lists the labels"));
     }
-    let done = match (args.workers, &args.gang) {
-        (Some(Workers { max, .. }), None) => {
+    let done = match args.workers.filter(|_| args.gang.is_none()) {
+        Some(Workers { max, .. }) => {
             let workers = (1..=max).map(|number| args.submission(Some(number), &container_labels)).collect();
             client.send_json(Method::POST, "/v1/cluster/gangs", &GangSubmission { workers }).await?
         }
-        _ => client.send_json(Method::POST, "/v1/cluster/jobs", &args.submission(None, &container_labels)).await?,
+        None => client.send_json(Method::POST, "/v1/cluster/jobs", &args.submission(None, &container_labels)).await?,
     };
-    let hint = registry(&args.image).map(|registry| credentials_hint(registry, &args.name));
+    let is_gang = args.workers.is_some() && args.gang.is_none();
+    let service = if is_gang { format!("{}-N", args.name) } else { args.name.clone() };
+    let hint = registry(&args.image).map(|registry| credentials_hint(registry, &service));
     let words: Vec<&str> = std::iter::once(done.done.as_str()).chain(hint.as_deref()).collect();
     print(screen, &done, &words.join("\n"))
 }

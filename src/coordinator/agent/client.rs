@@ -16,6 +16,7 @@ use model::swarm::{
 use rustls::pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use swarm::Identity;
@@ -59,20 +60,21 @@ impl Client {
     /// # Errors
     /// A message for the operator.
     pub async fn report(&self, leases: &[ServiceId], lease: Millis) -> Result<NodeReport, String> {
-        self.report_and_release(leases, lease, &[]).await
+        self.report_and_release(leases, BTreeMap::new(), lease, &[]).await
     }
 
-    /// As [`Client::report`], and releases leases.
+    /// As [`Client::report`], with the stop grace periods of the jobs, and releases leases.
     ///
     /// # Errors
     /// A message for the operator.
     pub async fn report_and_release(
         &self,
         leases: &[ServiceId],
+        graces: BTreeMap<ServiceId, Millis>,
         lease: Millis,
         release: &[HeldLease],
     ) -> Result<NodeReport, String> {
-        let request = ReportRequest { leases: leases.to_vec(), lease, release: release.to_vec() };
+        let request = ReportRequest { leases: leases.to_vec(), lease, graces, release: release.to_vec() };
         self.ask_kept(REPORT, &request).await
     }
 

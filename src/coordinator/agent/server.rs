@@ -277,7 +277,7 @@ async fn answer_report(
 ) -> Result<Response, Denied> {
     let leases = || agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
     let now = Millis(since.load(Ordering::Relaxed));
-    leases().update(&request.leases, request.lease, &request.release, now).map_err(unavailable)?;
+    leases().update(&request, now).map_err(unavailable)?;
     let mut report = report(&agent.engine, &agent.flowcond).await;
     let volumes = agent.volumes.clone();
     report.saved = tokio::task::spawn_blocking(move || owner::list(&volumes)).await.unwrap_or_default();

@@ -4,6 +4,7 @@ use model::Millis;
 use model::swarm::{HeldLease, ServiceId, Transfer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Returns the node's report, and renews and releases leases; managers only.
@@ -31,6 +32,9 @@ pub(super) struct ReportRequest {
     pub(super) leases: Vec<ServiceId>,
     /// Duration of the leases.
     pub(super) lease: Millis,
+    /// How long these jobs may take to save and stop once their lease has expired. Left out if empty: older agents do not know the field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) graces: BTreeMap<ServiceId, Millis>,
     /// Leases to be removed without stopping their jobs, unless renewed since. Left out if empty: older agents do not know the field, and
     /// report no leases to release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +103,7 @@ mod tests {
     fn report_requests_of_and_to_older_versions_are_compatible() {
         let old = json!({"leases": ["s"], "lease": 60_000});
         let request: ReportRequest = serde_json::from_value(old.clone()).expect("of an older manager");
-        assert!(request.release.is_empty());
+        assert!(request.release.is_empty() && request.graces.is_empty());
         assert_eq!(serde_json::to_value(&request).ok(), Some(old), "an older agent rejects unknown fields");
     }
 

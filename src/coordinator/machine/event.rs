@@ -7,6 +7,7 @@ use model::swarm::{
     ServiceId, Swarm, Transfer, TransferOutcome,
 };
 use model::{Millis, Refusal};
+use std::collections::BTreeMap;
 
 /// A machine acts for this many intervals between looks, and the time limit of a request, after its last successful look.
 pub const LOOKS_VALID: u64 = 3;
@@ -130,6 +131,9 @@ pub enum Effect {
         node: NodeId,
         /// Services whose leases are renewed. The agent stops a service whose lease expires.
         leases: Vec<ServiceId>,
+        /// How long each of them may take to save and stop once its lease has expired; [`SWARMS_GRACE`](model::swarm::SWARMS_GRACE) if it is
+        /// not listed.
+        graces: BTreeMap<ServiceId, Millis>,
         /// Duration of the leases.
         lease: Millis,
         /// Leases that are removed there without stopping their jobs, unless renewed since the last report.

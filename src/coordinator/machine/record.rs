@@ -80,6 +80,8 @@ pub struct Record {
     pub suspended: bool,
     /// The node whose agent stops the job when its lease expires.
     pub leased: Option<NodeId>,
+    /// Stop grace period of its current start, which its lease includes; `None` = that of Swarm, or it gets no lease.
+    pub grace: Option<Millis>,
     /// Exit code, once it has exited.
     pub exit: Option<i64>,
     /// The node that its owner had pinned it to before its first start, which replaces that pin: it starts on no other.
@@ -106,6 +108,7 @@ impl Default for Record {
             mark: None,
             suspended: false,
             leased: None,
+            grace: None,
             exit: None,
             pin: None,
         }
@@ -128,9 +131,9 @@ const GOALS: [(Goal, &str); 5] = [
     (Goal::Suspend, "pause"),
     (Goal::Cancel, "cancel"),
 ];
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "moves", "tries", "retry-at",
-    "avoid", "mark", "paused", "leased", "exit", "pin",
+    "avoid", "mark", "paused", "leased", "grace", "exit", "pin",
 ];
 
 impl Record {
@@ -172,6 +175,7 @@ impl Record {
             mark: read.text("mark")?,
             suspended: read.word("paused", &[(true, "true")])?.unwrap_or(false),
             leased: read.text("leased")?.map(NodeId),
+            grace: read.number("grace")?.map(Millis),
             exit: read.number("exit")?,
             pin: read.text("pin")?.map(NodeId),
         };
@@ -217,7 +221,7 @@ impl Record {
     }
 
     /// Returns the label values in the order of [`NAMES`].
-    fn values(&self) -> [Option<Arc<str>>; 19] {
+    fn values(&self) -> [Option<Arc<str>>; 20] {
         let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Arc::from(bounded(text, TEXT_MOST)));
         let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.0.clone());
         fn some(number: u64) -> Option<Arc<str>> {
@@ -241,6 +245,7 @@ impl Record {
             text(&self.mark),
             self.suspended.then(|| "true".into()),
             node(&self.leased),
+            self.grace.map(|grace| grace.0.to_string().into()),
             self.exit.map(|exit| exit.to_string().into()),
             node(&self.pin),
         ]
@@ -319,6 +324,7 @@ mod tests {
             mark: Some("no such image on c".into()),
             suspended: true,
             leased: Some(NodeId("a".into())),
+            grace: Some(Millis::from_secs(120)),
             exit: Some(-1),
             pin: Some(NodeId("b".into())),
         }

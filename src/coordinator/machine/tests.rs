@@ -132,7 +132,12 @@ impl Bench {
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         Some(match effect {
             Effect::Look { look } => Event::Looked { look, swarm: Ok(self.swarm.clone()) },
-            Effect::Poll { node, leases, release, asked, .. } => self.polled(node, leases, release, asked),
+            Effect::Poll { node, leases, graces, release, asked, .. } => {
+                if !leases.is_empty() {
+                    self.agents.graces = graces;
+                }
+                self.polled(node, leases, release, asked)
+            }
             Effect::Change(change) => {
                 let (service, version) = (change.service.clone(), change.version);
                 Event::Changed { service, version, outcome: self.change(change) }

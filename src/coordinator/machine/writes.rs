@@ -47,7 +47,7 @@ impl Job {
         (record.phase, record.goal, record.to, record.from) = (JobPhase::Waiting, None, None, None);
         record.placed.clear();
         record.past = past.collect();
-        record.leased = None;
+        (record.leased, record.grace) = (None, None);
         let text =
             if record.suspended { "stopped and proven gone: suspended" } else { "stopped and proven gone: queued" };
         Write { record, spec: Spec::Fence, text: text.to_owned() }
@@ -93,7 +93,7 @@ impl Job {
     pub(super) fn done(&self, exit: i64, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
         (record.phase, record.exit, record.goal) = (JobPhase::Done, Some(exit), None);
-        (record.to, record.from, record.leased) = (None, None, None);
+        (record.to, record.from, record.leased, record.grace) = (None, None, None, None);
         record.past = past.collect();
         let text = if exit == 0 { "done".to_owned() } else { format!("failed with exit code {exit}") };
         Write { record, spec: Spec::Fence, text }
@@ -119,11 +119,10 @@ impl Record {
 
 impl Machine {
     /// Requests a change and updates the local state as if it had succeeded. The service is not changed again until a look shows the outcome.
-    pub(super) fn write(&mut self, id: &ServiceId, write: Write, command_id: Option<CommandId>, at: At) {
+    pub(super) fn write(&mut self, id: &ServiceId, mut write: Write, command_id: Option<CommandId>, at: At) {
         let until = at.now.after(self.settings.request_within);
         let Some(seen) = self.seen.get_mut(id) else { return };
         let service = &mut seen.service;
-        let labels = write.record.changes(&service.labels);
         let (replicas, pin) = match &write.spec {
             Spec::Keep => (None, None),
             Spec::Fence => (Some(0), Some(Some(NodeId(NOWHERE.into())))),
@@ -133,6 +132,14 @@ impl Machine {
         let changes_spec = write.spec != Spec::Keep;
         let job = seen.job.as_ref().ok().filter(|_| changes_spec);
         let stop_grace = job.and_then(|job| job.lacks_grace(service));
+        if let Ok(job) = &seen.job
+            && write.record.phase == JobPhase::Starting
+            && job.record.phase != JobPhase::Starting
+        {
+            // Swarm applies the period that is set when it creates the task, and so do the agent and the wait for a lost node.
+            write.record.grace = stop_grace.or(service.stop_grace).filter(|_| job.is_leasable());
+        }
+        let labels = write.record.changes(&service.labels);
         let (of, version) = (id.clone(), service.version);
         let change = ServiceChange { service: of, version, replicas, pin: pin.clone(), stop_grace, labels };
         service.stop_grace = stop_grace.or(service.stop_grace);

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// How long Swarm waits between SIGTERM and SIGKILL if a service does not say it.
+pub const SWARMS_GRACE: Millis = Millis::from_secs(10);
+
 /// The Swarm as reported by the engine of one manager: nodes, services and tasks, read with a few requests in quick succession.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Swarm {
@@ -100,7 +103,7 @@ pub struct SwarmService {
     pub request: Resources,
     /// When Swarm restarts a task.
     pub restart: RestartRule,
-    /// Stop grace period of a task; `None` = not set, so Swarm waits 10 s.
+    /// Stop grace period of a task; `None` = not set, so Swarm waits [`SWARMS_GRACE`].
     pub stop_grace: Option<Millis>,
     /// Volumes that its tasks mount.
     pub volumes: Vec<MountedVolume>,

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(super) struct Agents {
     held: BTreeMap<(NodeId, ServiceId), u64>,
     renewals: u64,
+    /// The stop grace periods that the last renewal contained.
+    pub graces: BTreeMap<ServiceId, Millis>,
     stopped: Vec<Arc<str>>,
     are_silent: bool,
     /// A node whose agent does not reply.
@@ -224,4 +226,29 @@ fn a_started_job_gets_its_lease_at_once() {
         bench.passes(1);
     }
     assert!(bench.lease("b").is_some());
+}
+
+#[test]
+fn a_leased_job_is_given_the_stop_grace_of_its_start_and_waited_for_as_long() {
+    for (grace, expected) in [(None, 10), (Some(300), 300)] {
+        let mut job = service("job", &[(QUEUE, "true"), (MOVABLE, "true"), (ON_NODE_LOSS, "restart")]);
+        (job.volumes, job.stop_grace) = (Vec::new(), grace.map(Millis::from_secs));
+        let mut bench = Bench::with(vec![job]);
+        bench.passes(30);
+        let told = bench.agents.graces.get(&ServiceId("job".into())).copied();
+        assert_eq!(told.map_or(10, |grace| grace.0 / 1000), expected);
+        // It counts for the task that runs, whatever its owner changes meanwhile.
+        bench.swarm.services[0].stop_grace = Some(Millis::from_secs(1));
+        bench.swarm.services[0].version += 1;
+        bench.passes(10);
+        bench.swarm.nodes[0].is_up = false;
+        bench.swarm.tasks[0].is_wanted = false;
+        (bench.mute, bench.agents.silent) = (vec![node("a")], Some(node("a")));
+        let settings = CoordinatorSettings::default();
+        let whole = settings.lease.after(settings.lease_margin).0 / 1000 + expected;
+        bench.passes(whole - 10);
+        assert_eq!(bench.state("job"), JobState::Stopping, "{grace:?}");
+        bench.passes(40);
+        assert_eq!((bench.state("job"), bench.leased()), (JobState::Running, Some("b")), "{:?}", bench.did);
+    }
 }
