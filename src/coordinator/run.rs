@@ -234,7 +234,10 @@ impl Runner {
         let within = self.request_within();
         match effect {
             Effect::Publish(status) => self.publisher.publish(*status),
-            Effect::Emit { service, text } => self.publisher.emit(service.as_ref(), text),
+            Effect::Emit { job, text } => self.publisher.emit(job, text),
+            Effect::Recall(events) => {
+                events.into_iter().for_each(|(at, job, text)| self.publisher.recall(at, job, &text));
+            }
             Effect::Reply { command_id, result } => {
                 if let Some(reply) = self.replies.remove(&command_id.0) {
                     let _ = reply.send(result); // fails if the client has disconnected

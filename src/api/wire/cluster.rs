@@ -67,8 +67,11 @@ pub struct ClusterJob {
     pub to: Option<String>,
     /// Why it waits or makes no progress.
     pub why: Option<Why>,
-    /// Why it is on its node, or moves to another.
+    /// Why it was started, moved or stopped last.
     pub reason: Option<String>,
+    /// Its latest events, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<JobEvent>,
     /// The latest error.
     pub mark: Option<String>,
     /// Number of moves.
@@ -87,6 +90,15 @@ pub struct ClusterJob {
     pub late: Option<bool>,
     /// Exit code, after its end.
     pub exit_code: Option<i64>,
+}
+
+/// An event of one job. The latest ones are kept with the job, so they survive a restart of the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobEvent {
+    /// Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// Message.
+    pub text: String,
 }
 
 /// Why a worker waits.
@@ -244,6 +256,7 @@ impl ClusterJob {
             to: job.to.as_ref().map(&name),
             why: job.why.as_ref().map(|why| Why { kind: word(why.kind), text: why.text.clone() }),
             reason: job.reason.as_ref().map(ToString::to_string),
+            log: job.log.iter().map(|(at, text)| JobEvent { unix_ms: at.0, text: text.to_string() }).collect(),
             mark: job.mark.clone(),
             moves: job.moves,
             units: job.units.and_then(finite),

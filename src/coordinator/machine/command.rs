@@ -305,6 +305,7 @@ impl Machine {
                     true => format!("{name} is draining: it gets no new jobs, and its movable jobs are moved"),
                     false => format!("{name} accepts jobs again"),
                 };
+                self.emit(None, format!("node {text}"));
                 self.reply(entry.command_id, Ok(text));
                 continue;
             }

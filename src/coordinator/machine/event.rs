@@ -8,6 +8,7 @@ use model::swarm::{
 };
 use model::{Millis, Refusal};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A machine acts for this many intervals between looks, and the time limit of a request, after its last successful look.
 pub const LOOKS_VALID: u64 = 3;
@@ -174,11 +175,13 @@ pub enum Effect {
     },
     /// Emit an event to the log and the API.
     Emit {
-        /// The service concerned, if any.
-        service: Option<ServiceId>,
+        /// Name of the job concerned, if any.
+        job: Option<Arc<str>>,
         /// Text for the operator.
         text: String,
     },
+    /// Publish the events of earlier coordinators, before all others: time since 1970, name of the job, and text; oldest first.
+    Recall(Vec<(Millis, Arc<str>, Arc<str>)>),
     /// Publish the current status.
     Publish(Box<ClusterStatus>),
 }

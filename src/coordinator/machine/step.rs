@@ -62,11 +62,7 @@ impl Machine {
             JobPhase::Starting | JobPhase::Running => self.step_up(id, job, at),
             JobPhase::Stopping => self.step_stopping(id, job, at),
             JobPhase::Carrying => self.step_carrying(id, job, at),
-            JobPhase::Done => {
-                if let Some(seen) = self.seen.get_mut(id) {
-                    seen.memory.why = None;
-                }
-            }
+            JobPhase::Done => self.step_done(id, job, at),
         }
     }
 
@@ -98,7 +94,7 @@ impl Machine {
             }
             _ if !is_up && !is_wanted_there => {
                 // Swarm stops its tasks there as soon as the node is back, so fencing now costs nothing.
-                let why = format!("its node {} is lost", self.name_of(home));
+                let why = format!("its node {} is lost{}", self.name_of(home), self.at_stake(seen, job));
                 let fence = job.fence(Goal::Queue, None, &why, self.units_of(id, job));
                 self.write(id, fence, None, at);
             }
@@ -187,6 +183,11 @@ impl Machine {
             self.move_s.add((took - waited).max(0.0));
         }
         let mut write = job.verified();
+        let lost = job.record.saved.zip(self.units_of(id, job)).map(|(saved, units)| (saved - units, units));
+        if let Some((lost, units)) = lost.filter(|(lost, _)| *lost >= 1.0) {
+            write.record.saved = Some(units);
+            write.text = format!("running; it goes on from unit {units:.0}: {lost:.0} units of work are lost");
+        }
         if !trains {
             write.record.mark = Some("it reported progress before its last stop, but none since".into());
         }
@@ -251,15 +252,20 @@ impl Machine {
     /// Records the exit of a job.
     fn end(&mut self, id: &ServiceId, job: &Job, exit: i64, past: Vec<Arc<str>>, at: At) {
         // The node's latest report may have been made after the end.
-        let last_report = self.seen.get(id).and_then(|seen| seen.memory.last_report.as_ref());
+        let last_report = self.seen.get(id).and_then(|seen| seen.memory.last_report.clone());
         if exit == 0
             && job.record.moves == 0
-            && let Some(training) = last_report.and_then(|report| Training::ended(&job.program, report))
+            && let Some(training) = last_report.as_ref().and_then(|report| Training::ended(&job.program, report))
         {
             self.usual_work.add(training.work());
             self.ended_trainings.add(training);
         }
-        self.write(id, job.done(exit, past.into_iter()), None, at);
+        let mut write = job.done(exit, past.into_iter());
+        if let Some(report) = last_report {
+            write.record.saved = report.units.filter(|units| units.is_finite()).or(job.record.saved);
+            write.record.total = report.total.filter(|total| total.is_finite());
+        }
+        self.write(id, write, None, at);
     }
 
     /// Whether a node accepts a job that is moving there: it must be ready; for a returning job it may be draining.
@@ -309,7 +315,8 @@ impl Machine {
     }
 
     pub(super) fn units_of(&self, id: &ServiceId, job: &Job) -> Option<f64> {
-        self.worker_of(id, job)?.units.filter(|units| units.is_finite())
+        let reported = self.worker_of(id, job).and_then(|worker| worker.units).filter(|units| units.is_finite());
+        reported.or_else(|| self.seen.get(id)?.last_units(job))
     }
 }
 

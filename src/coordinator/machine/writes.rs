@@ -85,7 +85,7 @@ impl Job {
             (record.tries, record.retry_at, record.mark) = (0, None, None);
             record.avoid.clear();
         }
-        (record.phase, record.goal, record.from, record.why) = (JobPhase::Running, None, None, None);
+        (record.phase, record.goal, record.from) = (JobPhase::Running, None, None);
         Write { record, spec: Spec::Keep, text: "running".to_owned() }
     }
 
@@ -121,6 +121,8 @@ impl Machine {
     /// Requests a change and updates the local state as if it had succeeded. The service is not changed again until a look shows the outcome.
     pub(super) fn write(&mut self, id: &ServiceId, mut write: Write, command_id: Option<CommandId>, at: At) {
         let until = at.now.after(self.settings.request_within);
+        let text = self.in_full(&write);
+        write.record.note(at.unix, &text);
         let Some(seen) = self.seen.get_mut(id) else { return };
         let service = &mut seen.service;
         let (replicas, pin) = match &write.spec {
@@ -163,8 +165,26 @@ impl Machine {
         }
         seen.memory.pending = Some(Pending { version: service.version, until, command_id, answered: None });
         (self.quiet_since, self.has_news) = (at.now, true);
-        self.emit(Some(id), write.text);
+        self.emit(Some(id), text);
         self.effects.push(Effect::Change(change));
+    }
+
+    /// Returns the text of a change with the name of the node where the job goes.
+    fn in_full(&self, write: &Write) -> String {
+        let (record, text) = (&write.record, &write.text);
+        match (record.phase, &record.to, &record.home) {
+            (JobPhase::Stopping, Some(to), _) => match text.strip_prefix("stopping: ") {
+                Some(why) => format!("stopping, then to {}: {why}", self.name_of(to)),
+                None => text.clone(),
+            },
+            (JobPhase::Carrying, Some(to), _) => format!("{text}, to {}", self.name_of(to)),
+            (JobPhase::Starting, _, Some(home)) if matches!(write.spec, Spec::Start(_)) => {
+                let why = record.why.as_ref().filter(|_| record.from.is_none() && record.goal.is_none());
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                format!("{text} on {}{why}", self.name_of(home))
+            }
+            _ => text.clone(),
+        }
     }
 
     /// Handles the reply to a change. Only a look shows the resulting state of the service.

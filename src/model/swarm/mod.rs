@@ -308,6 +308,9 @@ pub struct NodeReport {
     pub used_cores: Option<f64>,
     /// Jobs on the node that belong to a service.
     pub workers: Vec<WorkerReport>,
+    /// The last progress of tasks that ended lately.
+    #[serde(default)]
+    pub ended: Vec<EndedWorker>,
     /// Number of governed containers and commands that belong to no service.
     #[serde(default)]
     pub others: u32,
@@ -329,6 +332,17 @@ pub struct HeldLease {
     pub service: ServiceId,
     /// Its expiry on the node's CLOCK_BOOTTIME. Each renewal changes it, so a release of an earlier lease has no effect.
     pub until: Millis,
+}
+
+/// The last progress of a task that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndedWorker {
+    /// The task.
+    pub task: Arc<str>,
+    /// Progress units done.
+    pub units: Option<f64>,
+    /// Total units.
+    pub total: Option<f64>,
 }
 
 /// What `flowcond` on a node knows about a worker there.

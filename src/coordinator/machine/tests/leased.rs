@@ -2,11 +2,10 @@
 
 use super::labels::{INTERNAL_PREFIX, ON_NODE_LOSS};
 use super::*;
-use model::swarm::HeldLease;
+use model::swarm::{EndedWorker, HeldLease};
 use std::sync::Arc;
 
 /// The leases of all agents. Each renewal gets the next number as its expiry.
-#[derive(Default)]
 pub(super) struct Agents {
     held: BTreeMap<(NodeId, ServiceId), u64>,
     renewals: u64,
@@ -16,10 +15,31 @@ pub(super) struct Agents {
     are_silent: bool,
     /// A node whose agent does not reply.
     pub silent: Option<NodeId>,
+    /// The last progress of tasks, as all nodes report it.
+    pub ended: Vec<EndedWorker>,
+    /// Units done by each worker.
+    pub units: f64,
     /// Cores in use on each node.
     pub used_cores: Option<f64>,
     /// Nodes with governed work that is no service.
     pub others: Vec<NodeId>,
+}
+
+impl Default for Agents {
+    fn default() -> Agents {
+        Agents {
+            held: BTreeMap::new(),
+            renewals: 0,
+            graces: BTreeMap::new(),
+            stopped: Vec::new(),
+            are_silent: false,
+            silent: None,
+            ended: Vec::new(),
+            units: 3.0,
+            used_cores: None,
+            others: Vec::new(),
+        }
+    }
 }
 
 impl Bench {
@@ -27,9 +47,13 @@ impl Bench {
         &mut self,
         node: NodeId,
         leases: Vec<ServiceId>,
+        graces: BTreeMap<ServiceId, Millis>,
         release: Vec<HeldLease>,
         asked: Millis,
     ) -> Event {
+        if !leases.is_empty() {
+            self.agents.graces = graces;
+        }
         if self.agents.are_silent || self.agents.silent.as_ref() == Some(&node) {
             return Event::Polled { node, leases, asked, report: Err("no reply".to_owned()) };
         }
@@ -48,7 +72,7 @@ impl Bench {
             service: task.service.clone(),
             task: task.id.clone(),
             up_s: 5.0,
-            units: Some(3.0),
+            units: Some(self.agents.units),
             total: Some(10.0),
             unit_s: Some(60.0),
             work_left: None,
@@ -65,6 +89,7 @@ impl Bench {
             is_governed: true,
             used_cores: self.agents.used_cores,
             workers: workers.map(worker).collect(),
+            ended: self.agents.ended.clone(),
             others: self.agents.others.contains(&node).into(),
             held: held.map(lease).collect(),
             stopped: self.agents.stopped.clone(),
