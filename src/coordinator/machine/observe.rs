@@ -74,6 +74,7 @@ impl Machine {
             now: at.unix,
             quiet_since: Millis(at.unix.0.saturating_sub(quiet.0)),
             usual_work: self.usual_work.mean(),
+            ended: Vec::new(),
             nodes: self.nodes.values().map(|node| self.node(node)).collect(),
             jobs: Vec::new(),
         };
@@ -88,7 +89,10 @@ impl Machine {
             };
             let members = gangs.entry(job.options.gang.clone().unwrap_or_else(|| id.0.clone())).or_default();
             match job.record.phase {
-                JobPhase::Done => members.done += 1,
+                JobPhase::Done => {
+                    members.done += 1;
+                    observation.ended.push((job.options.priority, seen.service.request));
+                }
                 JobPhase::Waiting if seen.memory.is_startable => members.here.push((id, seen, job)),
                 _ if self.placement(seen, job, &places).is_some() => members.here.push((id, seen, job)),
                 _ => members.absent += 1,
