@@ -118,7 +118,7 @@ impl Job {
         (record.suspended, record.tries, record.retry_at, record.exit) = (false, 0, None, None);
         record.avoid.clear();
         if record.phase == JobPhase::Done {
-            record.phase = JobPhase::Waiting;
+            (record.phase, record.saved, record.total) = (JobPhase::Waiting, None, None);
         }
         match (record.goal, record.phase) {
             (Some(Goal::Cancel), JobPhase::Waiting) => record.goal = None,
