@@ -197,13 +197,7 @@ impl Runner {
     }
 
     /// Replies with the output of a job, from the agent of its node.
-    fn output(
-        &mut self,
-        job: &str,
-        after: Option<String>,
-        tail: u32,
-        reply: oneshot::Sender<Result<String, Refusal>>,
-    ) {
+    fn output(&mut self, job: &str, after: Option<String>, tail: u32, reply: oneshot::Sender<Result<String, Refusal>>) {
         let place = self.machine.place_of(job);
         let (backends, within) = (self.backends.clone(), self.request_within());
         self.tasks.spawn(async move {

@@ -272,7 +272,10 @@ impl Cluster {
             (Some(lowest), Some(highest)) if 0.0 < lowest && lowest < highest && highest <= 1e9 => {
                 Ok(Some((lowest, highest)))
             }
-            _ => Err("[cluster]: set both price-lowest and price-highest, with 0 < price-lowest < price-highest".to_owned()),
+            _ => {
+                Err("[cluster]: set both price-lowest and price-highest, with 0 < price-lowest < price-highest"
+                    .to_owned())
+            }
         }
     }
 }

@@ -65,7 +65,9 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     swarm.submit("next", 5, &["flowcon.after=short"]);
     let done = swarm.wait("next", "done", |job| job["state"] == "done");
     assert_eq!((done["exit_code"].as_i64(), assert_one_writer(&short)), (Some(0), 5));
-    swarm.wait("short", "done, with its last progress", |job| (&job["units"], &job["total"]) == (&5.0.into(), &5.0.into()));
+    swarm.wait("short", "done, with its last progress", |job| {
+        (&job["units"], &job["total"]) == (&5.0.into(), &5.0.into())
+    });
     swarm.submit("odd", 5, &["flowcon.priority=high"]);
     let odd = swarm.wait("odd", "refused", |job| job["state"] == "refused");
     assert!(odd["why"]["text"].as_str().unwrap().contains("expected a number from 1 to 100"), "{odd}");
@@ -169,7 +171,10 @@ fn the_agent_of_a_lost_node_gives_a_job_its_stop_grace_to_save() {
     eventually_or("it has saved", SOON * 2, has_saved, || swarm.end_of_log());
     let lost = swarm.wait("slow", "stopping", |job| job["state"] == "stopping");
     let told = lost["log"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
-    assert!(told.contains("its node node-2 is lost after ") && told.contains("without a checkpoint, all of them are lost"), "{told}");
+    assert!(
+        told.contains("its node node-2 is lost after ") && told.contains("without a checkpoint, all of them are lost"),
+        "{told}"
+    );
 }
 
 #[test]

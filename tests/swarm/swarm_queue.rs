@@ -139,7 +139,10 @@ fn a_gang_is_submitted_in_one_call_followed_and_cancelled() {
     assert!(reply.starts_with("wide-1, wide-2, wide-3 are queued\n"), "{reply}");
     swarm.wait_for_all("all workers run", |jobs| count(jobs, "wide", "running") == 3);
     // Nothing is created of a gang of which one name is in use.
-    swarm.docker(1, &["service", "create", "--detach", "--no-resolve-image", "--name", "odd-2", "--replicas", "0", IMAGE]);
+    swarm.docker(
+        1,
+        &["service", "create", "--detach", "--no-resolve-image", "--name", "odd-2", "--replicas", "0", IMAGE],
+    );
     refused("odd", &["--workers", "2"], "a service called odd-2 already");
     assert!(swarm.job("odd-1").is_none());
 

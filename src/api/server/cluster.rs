@@ -242,7 +242,22 @@ async fn metrics(State(feed): State<ClusterFeed>, headers: HeaderMap) -> Respons
         title = "flowcoord",
         description = "Status and commands of the cluster's coordinator, on a Unix socket. Root and configured users have full control; members of the group `flowcon` have read-only access."
     ),
-    paths(status, events, submit, submit_gang, logs, move_job, suspend, resume, cancel, node_is_off, drain, undrain, metrics, document)
+    paths(
+        status,
+        events,
+        submit,
+        submit_gang,
+        logs,
+        move_job,
+        suspend,
+        resume,
+        cancel,
+        node_is_off,
+        drain,
+        undrain,
+        metrics,
+        document
+    )
 )]
 struct Description;
 

@@ -8,13 +8,7 @@ use term::screen::Screen;
 use term::text;
 
 /// Prints the last lines; with `follow`, also all later ones until the job has ended.
-pub(super) async fn logs(
-    client: &Client,
-    job: &str,
-    follow: bool,
-    tail: u32,
-    screen: &Screen,
-) -> Result<(), Failure> {
+pub(super) async fn logs(client: &Client, job: &str, follow: bool, tail: u32, screen: &Screen) -> Result<(), Failure> {
     let mut last: Option<String> = None;
     loop {
         // Read before the output, so that nothing is missing of a job that has ended.
@@ -46,6 +40,9 @@ pub(super) async fn logs(
 fn is_passing(error: &ClientError) -> bool {
     matches!(
         error,
-        ClientError::Unreachable { .. } | ClientError::Busy { .. } | ClientError::Timeout { .. } | ClientError::Refused { .. }
+        ClientError::Unreachable { .. }
+            | ClientError::Busy { .. }
+            | ClientError::Timeout { .. }
+            | ClientError::Refused { .. }
     )
 }

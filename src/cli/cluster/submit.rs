@@ -138,7 +138,9 @@ fn checkpoint(text: &str) -> Result<Checkpoint, String> {
         return Ok(Checkpoint { volume: None, path: text.to_owned() });
     }
     match mount(text) {
-        Ok(Mount { volume, path, is_read_only: false }) if !volume.starts_with('/') => Ok(Checkpoint { volume: Some(volume), path }),
+        Ok(Mount { volume, path, is_read_only: false }) if !volume.starts_with('/') => {
+            Ok(Checkpoint { volume: Some(volume), path })
+        }
         _ => {
             Err("expected a path in the container, such as /saved, or VOLUME:PATH, such as resnet-2:/saved".to_owned())
         }
@@ -313,8 +315,13 @@ mod tests {
         assert!(parsed("--gang g").is_err());
         let worker = parsed("--gang g --workers 2 --movable false").unwrap().submission(None, &BTreeMap::new());
         assert_eq!((worker.name.as_str(), worker.labels["flowcon.gang"].as_str()), ("bert", "g"));
-        assert_eq!((worker.labels["flowcon.workers-min"].as_str(), worker.labels["flowcon.movable"].as_str()), ("2", "false"));
-        for (text, expected) in [("3", Some((3, 3))), ("2..4", Some((2, 4))), ("4..2", None), ("0", None), ("2..", None)] {
+        assert_eq!(
+            (worker.labels["flowcon.workers-min"].as_str(), worker.labels["flowcon.movable"].as_str()),
+            ("2", "false")
+        );
+        for (text, expected) in
+            [("3", Some((3, 3))), ("2..4", Some((2, 4))), ("4..2", None), ("0", None), ("2..", None)]
+        {
             assert_eq!(workers(text).ok().map(|workers| (workers.min, workers.max)), expected, "{text}");
         }
     }

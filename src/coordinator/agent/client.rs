@@ -2,8 +2,8 @@
 
 use super::connection_pool::{Connection, ConnectionPool, watch};
 use super::wire::{
-    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, OUTPUT, Offer, OutputRequest, REPORT, ReportRequest, SUM, Sum,
-    VOLUME,
+    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, OUTPUT, Offer, OutputRequest, REPORT, ReportRequest, SUM,
+    Sum, VOLUME,
 };
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};

@@ -91,8 +91,8 @@ fn lock(leases: &Mutex<Leases>) -> MutexGuard<'_, Leases> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::Router;
     use crate::agent::wire::ReportRequest;
+    use axum::Router;
     use axum::http::Uri;
 
     fn worker(service: &str, has_started: bool, has_ended: bool) -> LocalWorker {

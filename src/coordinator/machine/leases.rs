@@ -14,7 +14,7 @@ use super::record::JobPhase;
 use super::state::{Machine, NodeLeases, Seen};
 use super::writes::{Spec, Write};
 use model::Millis;
-use model::swarm::{SWARMS_GRACE, HeldLease, NodeId, NodeReport, ServiceId, ServiceMode};
+use model::swarm::{HeldLease, NodeId, NodeReport, SWARMS_GRACE, ServiceId, ServiceMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -38,7 +38,11 @@ impl Machine {
         let found: Vec<&Seen> = self.find_jobs(name)?.iter().filter_map(|id| self.seen.get(id)).collect();
         let [seen] = found.as_slice() else {
             let workers: Vec<String> = found.iter().map(|seen| shown(&seen.service.name)).collect();
-            return Err(Refusal::Refused(format!("`{}` has several workers; name one: {}", shown(name), workers.join(", "))));
+            return Err(Refusal::Refused(format!(
+                "`{}` has several workers; name one: {}",
+                shown(name),
+                workers.join(", ")
+            )));
         };
         let home = seen.job.as_ref().ok().and_then(|job| job.record.home.clone());
         match home.or_else(|| seen.live_nodes().next().cloned()) {

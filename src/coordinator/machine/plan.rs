@@ -164,9 +164,13 @@ impl Machine {
     fn tell_spare_workers(&mut self, observed: &Observed) {
         for (job, workers) in observed.observation.jobs.iter().zip(&observed.jobs) {
             let is_placed = |number: usize| job.placed.iter().any(|worker| worker.number as usize == number);
-            for (_, id) in workers.iter().enumerate().filter(|(number, _)| !job.placed.is_empty() && !is_placed(*number)) {
+            for (_, id) in
+                workers.iter().enumerate().filter(|(number, _)| !job.placed.is_empty() && !is_placed(*number))
+            {
                 let (running, all) = (job.placed.len(), workers.len());
-                let text = format!("its gang runs with {running} of {all} workers; it starts when no waiting job needs the room");
+                let text = format!(
+                    "its gang runs with {running} of {all} workers; it starts when no waiting job needs the room"
+                );
                 self.set_why(id, WhyKind::Gang, text);
             }
         }

@@ -141,8 +141,8 @@ const GOALS: [(Goal, &str); 5] = [
     (Goal::Cancel, "cancel"),
 ];
 const NAMES: [&str; 22] = [
-    "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "total", "moves", "tries", "retry-at",
-    "avoid", "mark", "paused", "leased", "grace", "exit", "pin", "log",
+    "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "total", "moves", "tries",
+    "retry-at", "avoid", "mark", "paused", "leased", "grace", "exit", "pin", "log",
 ];
 
 impl Record {
@@ -266,7 +266,11 @@ impl Record {
             self.grace.map(|grace| grace.0.to_string().into()),
             self.exit.map(|exit| exit.to_string().into()),
             node(&self.pin),
-            self.log.iter().map(|(at, text)| format!("{} {text}", at.0)).reduce(|all, line| all + "\n" + &line).map(Arc::from),
+            self.log
+                .iter()
+                .map(|(at, text)| format!("{} {text}", at.0))
+                .reduce(|all, line| all + "\n" + &line)
+                .map(Arc::from),
         ]
     }
 }

@@ -108,7 +108,8 @@ impl Machine {
             }
             // Swarm starts no task there until somebody makes the node active again.
             Run::None | Run::Trying { .. } | Run::Stopped if is_closed && !is_wanted_there => {
-                let why = format!("node {} accepts no tasks, by `docker node update --availability`", self.name_of(home));
+                let why =
+                    format!("node {} accepts no tasks, by `docker node update --availability`", self.name_of(home));
                 match is_moving {
                     true => self.failed_to_start(id, job, &why, at),
                     false => {

@@ -136,7 +136,9 @@ impl Bench {
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         Some(match effect {
             Effect::Look { look } => Event::Looked { look, swarm: Ok(self.swarm.clone()) },
-            Effect::Poll { node, leases, graces, release, asked, .. } => self.polled(node, leases, graces, release, asked),
+            Effect::Poll { node, leases, graces, release, asked, .. } => {
+                self.polled(node, leases, graces, release, asked)
+            }
             Effect::Change(change) => {
                 let (service, version) = (change.service.clone(), change.version);
                 Event::Changed { service, version, outcome: self.change(change) }

@@ -112,7 +112,9 @@ pub fn check_submission(submission: &Submission, services: &[SwarmService]) -> R
     }
     if services.iter().any(|other| other.name == submission.name) {
         let name = shown(&submission.name);
-        return Err(Refusal::Refused(format!("there is a service called {name} already: use another name, or remove it")));
+        return Err(Refusal::Refused(format!(
+            "there is a service called {name} already: use another name, or remove it"
+        )));
     }
     let written = submission.volumes.iter().map(|(name, _)| name).filter(|name| !submission.read_only.contains(name));
     let wanted = VolumeUse::new(&submission.labels, written);

@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn the_frames_of_both_streams_are_joined_and_text_without_frames_is_kept() {
-        let frames = [&b"\x01\0\0\0\0\0\0\x06t loss"[..], b"\x01\0\0\0\0\0\0\x01\n", b"\x02\0\0\0\0\0\0\x04t e\n"].concat();
+        let frames =
+            [&b"\x01\0\0\0\0\0\0\x06t loss"[..], b"\x01\0\0\0\0\0\0\x01\n", b"\x02\0\0\0\0\0\0\x04t e\n"].concat();
         assert_eq!(text(&frames), "t loss\nt e\n");
         assert_eq!(text(b"2026-01-31T18:00:00Z a terminal\r\n"), "2026-01-31T18:00:00Z a terminal\r\n");
         assert_eq!(text(&frames[..frames.len() - 2]), "t loss\nt ", "cut off");

@@ -182,7 +182,11 @@ mod tests {
         let mounts: Vec<_> =
             mounts.iter().map(|mount| (mount["Source"].as_str(), mount["ReadOnly"].as_bool())).collect();
         assert_eq!(mounts, [(Some("saved"), Some(false)), (Some("/srv/data"), Some(true))]);
-        let kinds = spec["TaskTemplate"]["ContainerSpec"]["Mounts"].as_array().unwrap().iter().map(|mount| mount["Type"].as_str());
+        let kinds = spec["TaskTemplate"]["ContainerSpec"]["Mounts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|mount| mount["Type"].as_str());
         assert_eq!(kinds.collect::<Vec<_>>(), [Some("volume"), Some("bind")]);
     }
 

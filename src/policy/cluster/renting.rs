@@ -195,7 +195,8 @@ mod tests {
     #[test]
     fn a_job_with_a_deadline_opens_a_node_only_if_it_would_be_late_without_it() {
         let (mut observation, rentals) = two_closed();
-        let mut busy = worker(0, |worker| worker.report = Some(model::cluster::Report { unit_s: 50.0, units_left: 1.0 }));
+        let mut busy =
+            worker(0, |worker| worker.report = Some(model::cluster::Report { unit_s: 50.0, units_left: 1.0 }));
         busy.request.cores = 4.0;
         let mut job = gang(1);
         (job.takes_s, job.deadline) = (Some(60.0), Some(observation.now.after(Millis::from_secs(36_000))));

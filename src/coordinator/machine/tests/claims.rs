@@ -292,7 +292,11 @@ fn a_submission_is_refused_if_a_service_or_a_removed_job_has_its_volume() {
         (job("w1", "saved", &[(GANG, "g")]), &[(GANG, "g"), (WORKERS_MIN, "2")][..], None),
         (job("w1", "saved", &[(GANG, "g")]), &[(GANG, "h"), (WORKERS_MIN, "2")][..], Some("job w1")),
         (job("p1", "other", &[]), &[(GANG, "g")][..], Some("its first worker would start alone")),
-        (job("p1", "other", &[]), &[(PRIORITY, "200")][..], Some("flowcon.priority=200: expected a number from 1 to 100")),
+        (
+            job("p1", "other", &[]),
+            &[(PRIORITY, "200")][..],
+            Some("flowcon.priority=200: expected a number from 1 to 100"),
+        ),
         (job("p4", "other", &[]), &[][..], Some("there is a service called p4 already")),
         (by_hand, &[][..], Some("service by-hand can write to volume saved, too")),
     ] {

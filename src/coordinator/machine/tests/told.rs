@@ -31,7 +31,10 @@ fn events_name_the_job_and_the_node_and_the_latest_survive_a_restart_of_the_coor
     bench.machine = Machine::new(CoordinatorSettings::default());
     bench.passes(5);
     assert_eq!(bench.emitted, told[told.len() - before.len()..]);
-    assert_eq!((&bench.status.jobs[0].log, bench.status.jobs[0].reason.as_deref()), (&before, Some("moved by an operator")));
+    assert_eq!(
+        (&bench.status.jobs[0].log, bench.status.jobs[0].reason.as_deref()),
+        (&before, Some("moved by an operator"))
+    );
     bench.handle(Event::Command(Command::Drain("b".to_owned()), CommandId(2)));
     bench.passes(60);
     event(&bench, "node b is draining");
@@ -70,7 +73,10 @@ fn a_lost_node_says_how_far_its_job_was_and_what_is_lost() {
     bench.swarm.tasks[0].is_wanted = false;
     (bench.mute, bench.agents.silent) = (vec![node("a")], Some(node("a")));
     bench.passes(60);
-    event(&bench, "its node a is lost after 3 of 10 units; those since its last save are lost, and its saved state is there");
+    event(
+        &bench,
+        "its node a is lost after 3 of 10 units; those since its last save are lost, and its saved state is there",
+    );
     assert_eq!((bench.state("job"), bench.status.jobs[0].units), (JobState::Stopping, Some(3.0)));
     // It is back, and its job goes on from its last save.
     bench.agents.units = 1.0;
