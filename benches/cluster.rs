@@ -103,6 +103,7 @@ fn random_observation(nodes: usize) -> ClusterObservation {
         now: Millis::from_secs(100_000),
         quiet_since: Millis::from_secs(99_000),
         usual_work: Some(20_000.0),
+        ended: Vec::new(),
         nodes: (0..nodes).map(node).collect(),
         jobs,
     }

@@ -9,8 +9,17 @@ use tokio::sync::{mpsc, watch};
 /// What a client asks the coordinator to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
-    /// Queue a new service.
-    Submission(Box<Submission>),
+    /// Queue new services: all or none.
+    Submissions(Vec<Submission>),
+    /// The output of a job: lines that each begin with their time.
+    Output {
+        /// The job.
+        job: String,
+        /// Only lines after this time, in the form of the lines.
+        after: Option<String>,
+        /// Maximum number of lines, the last ones.
+        tail: u32,
+    },
     /// Act on existing jobs or nodes.
     Command(ClusterCommand),
 }

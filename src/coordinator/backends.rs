@@ -1,12 +1,13 @@
 //! Backends of the coordinator: the local engine, and the agent of each node over mutual TLS.
 
 use super::agent::{Client, ConnectionPool, Offer};
-use super::machine::Question;
+use super::machine::{Question, check_submission};
 use super::settings::Settings;
-use model::Millis;
+use model::cluster::Submission;
 use model::swarm::{
     Attestation, Claim, ClaimOutcome, HeldLease, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome,
 };
+use model::{Millis, Refusal};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -55,14 +56,36 @@ impl Backends {
         Ok(swarm)
     }
 
+    /// Creates the services of a job: all, or none. Returns what was done.
+    pub(super) async fn create(&self, submissions: &[Submission]) -> Result<String, Refusal> {
+        let services = self.engine.services().await.map_err(Refusal::Failed)?;
+        submissions.iter().try_for_each(|submission| check_submission(submission, &services))?;
+        let mut created = Vec::new();
+        for submission in submissions {
+            match self.engine.create(submission).await {
+                Ok(id) => created.push(id),
+                Err(refusal) => {
+                    for id in created {
+                        // One that cannot be removed is in the queue, where the rest of its gang is missing.
+                        let _ = self.engine.remove(&id).await;
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        let names: Vec<&str> = submissions.iter().map(|submission| &*submission.name).collect();
+        Ok(format!("{} {} queued", names.join(", "), if names.len() == 1 { "is" } else { "are" }))
+    }
+
     pub(super) async fn poll(
         &self,
         node: &NodeId,
         leases: &[ServiceId],
+        graces: BTreeMap<ServiceId, Millis>,
         lease: Millis,
         release: &[HeldLease],
     ) -> Result<NodeReport, String> {
-        self.client(node).await?.report_and_release(leases, lease, release).await
+        self.client(node).await?.report_and_release(leases, graces, lease, release).await
     }
 
     pub(super) async fn attest(&self, question: &Question) -> Attestation {
@@ -79,6 +102,16 @@ impl Backends {
             Err(error) => Err(error),
         };
         claimed.unwrap_or_else(ClaimOutcome::Unknown)
+    }
+
+    pub(super) async fn output(
+        &self,
+        node: &NodeId,
+        service: &ServiceId,
+        after: Option<String>,
+        tail: u32,
+    ) -> Result<String, String> {
+        self.client(node).await?.output(service, after, tail).await
     }
 
     /// Has the source offer the volume to the target, then has the target fetch it.

@@ -2,6 +2,7 @@
 
 use api::Request;
 use api::cluster::{ClusterEvent, ClusterFeed, Wanted};
+use model::Millis;
 use model::cluster::{ClusterJobStatus, ClusterStatus, JobState};
 use model::swarm::ServiceId;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,17 +45,19 @@ impl Publisher {
         self.status.send_replace(Arc::new(status));
     }
 
-    pub(super) fn emit(&mut self, service: Option<&ServiceId>, text: String) {
-        let status = self.status.borrow().clone();
-        let named = |service: &ServiceId| {
-            let job = status.jobs.iter().find(|job| job.service == *service);
-            job.map_or_else(|| service.0.clone(), |job| job.name.clone())
-        };
-        let job = service.map(named);
+    pub(super) fn emit(&mut self, job: Option<Arc<str>>, text: String) {
         tracing::info!(job = job.as_deref(), "{text}");
-        self.emitted += 1;
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
+        self.add(u64::try_from(unix.as_millis()).unwrap_or(u64::MAX), job, text);
+    }
+
+    /// Adds an event of an earlier coordinator.
+    pub(super) fn recall(&mut self, at: Millis, job: Arc<str>, text: &str) {
+        self.add(at.0, Some(job), text.to_owned());
+    }
+
+    fn add(&mut self, unix_ms: u64, job: Option<Arc<str>>, text: String) {
+        self.emitted += 1;
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.push_back(ClusterEvent { number: self.emitted, unix_ms, job, text });
         while recent.len() > EVENTS_AT_MOST {

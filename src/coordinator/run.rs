@@ -4,7 +4,7 @@
 
 use super::backends::Backends;
 use super::hook;
-use super::machine::{At, CommandId, Effect, Event, Machine, check_submission};
+use super::machine::{At, CommandId, Effect, Event, Machine};
 use super::publish::Publisher;
 use super::settings::{Settings, SettingsError};
 use api::cluster::Wanted;
@@ -159,10 +159,13 @@ impl Runner {
     fn accept(&mut self, request: Request<Wanted>) {
         let Request { command, requested_by, reply } = request;
         let command = match command {
-            Wanted::Submission(submission) => {
-                tracing::info!(job = %submission.name, requested_by, "submitted");
-                return self.create(*submission, reply);
+            Wanted::Submissions(submissions) => {
+                for submission in &submissions {
+                    tracing::info!(job = %submission.name, requested_by, "submitted");
+                }
+                return self.create(submissions, reply);
             }
+            Wanted::Output { job, after, tail } => return self.output(&job, after, tail, reply),
             Wanted::Command(command) => command,
         };
         tracing::info!(?command, requested_by, "command received");
@@ -171,20 +174,16 @@ impl Runner {
         self.handle(Event::Command(command, CommandId(self.last_command)));
     }
 
-    fn create(&mut self, submission: Submission, reply: oneshot::Sender<Result<String, Refusal>>) {
-        if let Err(refusal) = self.machine.check_saved_state(&submission) {
+    fn create(&mut self, submissions: Vec<Submission>, reply: oneshot::Sender<Result<String, Refusal>>) {
+        let checked = submissions.iter().map(|submission| self.machine.check_saved_state(submission));
+        if let Err(refusal) = checked.collect::<Result<(), _>>() {
             let _ = reply.send(Err(refusal)); // fails if the client has disconnected
             return;
         }
         let backends = self.backends.clone();
         let within = self.request_within();
         self.tasks.spawn(async move {
-            let creating = async {
-                let services = backends.engine.services().await.map_err(Refusal::Failed)?;
-                check_submission(&submission, &services)?;
-                backends.engine.create(&submission).await
-            };
-            let done = tokio::time::timeout(within, creating).await;
+            let done = tokio::time::timeout(within, backends.create(&submissions)).await;
             let done = done.unwrap_or_else(|_elapsed| {
                 Err(Refusal::Failed(
                     "Swarm did not reply in time; check with `flowctl cluster status` whether the job was created"
@@ -192,7 +191,24 @@ impl Runner {
                 ))
             });
             // Fails if the client has disconnected.
-            let _ = reply.send(done.map(|_id| format!("{} is queued", submission.name)));
+            let _ = reply.send(done);
+            None
+        });
+    }
+
+    /// Replies with the output of a job, from the agent of its node.
+    fn output(&mut self, job: &str, after: Option<String>, tail: u32, reply: oneshot::Sender<Result<String, Refusal>>) {
+        let place = self.machine.place_of(job);
+        let (backends, within) = (self.backends.clone(), self.request_within());
+        self.tasks.spawn(async move {
+            let output = match place {
+                Ok((node, service)) => {
+                    let output = bounded(within, backends.output(&node, &service, after, tail)).await;
+                    output.and_then(|output| output).map_err(Refusal::Failed)
+                }
+                Err(refusal) => Err(refusal),
+            };
+            let _ = reply.send(output); // fails if the client has disconnected
             None
         });
     }
@@ -212,7 +228,10 @@ impl Runner {
         let within = self.request_within();
         match effect {
             Effect::Publish(status) => self.publisher.publish(*status),
-            Effect::Emit { service, text } => self.publisher.emit(service.as_ref(), text),
+            Effect::Emit { job, text } => self.publisher.emit(job, text),
+            Effect::Recall(events) => {
+                events.into_iter().for_each(|(at, job, text)| self.publisher.recall(at, job, &text));
+            }
             Effect::Reply { command_id, result } => {
                 if let Some(reply) = self.replies.remove(&command_id.0) {
                     let _ = reply.send(result); // fails if the client has disconnected
@@ -232,8 +251,8 @@ impl Runner {
                 let outcome = outcome.unwrap_or_else(ChangeOutcome::Unknown);
                 Event::NodeChanged { node: change.node, version: change.version, outcome }
             }),
-            Effect::Poll { node, leases, lease, release, asked } => self.spawn(async move {
-                let polled = bounded(within, backends.poll(&node, &leases, lease, &release)).await;
+            Effect::Poll { node, leases, graces, lease, release, asked } => self.spawn(async move {
+                let polled = bounded(within, backends.poll(&node, &leases, graces, lease, &release)).await;
                 Event::Polled { node, leases, asked, report: polled.unwrap_or_else(Err) }
             }),
             Effect::Attest(question) => self.spawn(async move {

@@ -10,8 +10,8 @@ use std::{fs, io};
 
 /// Default port of agents.
 pub const PORT: u16 = 7951;
-/// Maximum time from the expiry of a lease until the agent has stopped the job.
-pub(super) const STOPPED_WITHIN: Millis = Millis::from_secs(22);
+/// Maximum time from the expiry of a lease until the agent has stopped the job, besides the job's stop grace period.
+pub(super) const STOPPED_WITHIN: Millis = Millis::from_secs(12);
 
 /// Configuration of `flowcoord`.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +150,10 @@ struct Cluster {
     moves_per_node: Option<usize>,
     moves_at_once: Option<usize>,
     overtaken_for: Option<Span>,
+    price_lowest: Option<f64>,
+    price_highest: Option<f64>,
+    price_margin: Option<f64>,
+    unknown_takes: Option<Span>,
     specon_threshold: Option<Part>,
     specon_interval: Option<Span>,
     procon_limit: Option<Part>,
@@ -170,6 +174,8 @@ struct Times {
     lease: Option<Span>,
     lease_margin: Option<Span>,
     retry_after: Option<Span>,
+    retry_most: Option<Span>,
+    tries: Option<u32>,
 }
 
 #[derive(Default, Deserialize)]
@@ -233,14 +239,18 @@ impl<'de> Deserialize<'de> for Size {
 }
 
 impl Cluster {
-    fn settings(self, usual: ClusterSettings) -> ClusterSettings {
+    fn settings(self, usual: ClusterSettings) -> Result<ClusterSettings, String> {
+        let prices = self.prices()?;
         let part = |given: Option<Part>, usual: f64| given.map_or(usual, |part| part.0);
-        ClusterSettings {
+        Ok(ClusterSettings {
             placement: self.placement.unwrap_or(usual.placement),
             moves: self.moves.unwrap_or(usual.moves),
             queue: self.queue.unwrap_or(usual.queue),
             reclaim: self.reclaim.unwrap_or(usual.reclaim),
             admission: self.admission.unwrap_or(usual.admission),
+            prices,
+            price_margin: self.price_margin.unwrap_or(usual.price_margin),
+            unknown_takes: span(self.unknown_takes, usual.unknown_takes),
             moves_per_node: self.moves_per_node.unwrap_or(usual.moves_per_node),
             moves_at_once: self.moves_at_once.unwrap_or(usual.moves_at_once),
             overtaken_for: span(self.overtaken_for, usual.overtaken_for),
@@ -249,6 +259,23 @@ impl Cluster {
             procon_limit: part(self.procon_limit, usual.procon_limit),
             dragon_waits: span(self.dragon_waits, usual.dragon_waits),
             dragon_idles: span(self.dragon_idles, usual.dragon_idles),
+        })
+    }
+
+    /// Returns the bounds of the prices, if they are set.
+    fn prices(&self) -> Result<Option<(f64, f64)>, String> {
+        if self.price_margin.is_some_and(|margin| !(1.0..=1e6).contains(&margin)) {
+            return Err("[cluster]: price-margin must be from 1 to 1000000".to_owned());
+        }
+        match (self.price_lowest, self.price_highest) {
+            (None, None) => Ok(None),
+            (Some(lowest), Some(highest)) if 0.0 < lowest && lowest < highest && highest <= 1e9 => {
+                Ok(Some((lowest, highest)))
+            }
+            _ => {
+                Err("[cluster]: set both price-lowest and price-highest, with 0 < price-lowest < price-highest"
+                    .to_owned())
+            }
         }
     }
 }
@@ -263,7 +290,7 @@ impl File {
                 return Err("[agent]: certificate, key and authority belong together; set all three or none".to_owned());
             }
         };
-        let cluster = self.cluster.settings(usual.machine.cluster);
+        let cluster = self.cluster.settings(usual.machine.cluster)?;
         let (times, machine) = (self.times, usual.machine);
         let margin = times.lease_margin.as_ref().map(|span| span.0);
         let machine = CoordinatorSettings {
@@ -276,6 +303,8 @@ impl File {
             verify_within: span(times.verify_within, machine.verify_within),
             lease: span(times.lease, machine.lease),
             retry_after: span(times.retry_after, machine.retry_after),
+            retry_most: span(times.retry_most, machine.retry_most),
+            tries_most: times.tries.unwrap_or(machine.tries_most).max(1),
             move_s: times.move_takes.map_or(machine.move_s, |span| span.0.as_secs_f64()),
             rent: self.nodes.settings()?,
             ..machine

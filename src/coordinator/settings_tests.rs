@@ -34,12 +34,22 @@ fn the_constants_of_the_published_policies_can_be_set() {
 }
 
 #[test]
+fn the_shipped_file_names_the_defaults_and_every_key_in_it_is_valid() {
+    let is_key = |rest: &&str| rest.starts_with(|c: char| c.is_ascii_lowercase());
+    let lines = include_str!("../../config/flowcoord.toml").lines();
+    let lines: Vec<&str> = lines.map(|line| line.strip_prefix('#').filter(is_key).unwrap_or(line)).collect();
+    let (found, usual) = (Settings::parse(&lines.join("\n")).unwrap().machine, Settings::default().machine);
+    assert_eq!(found.cluster, ClusterSettings { prices: Some((0.5, 500.0)), ..usual.cluster });
+    assert_eq!(CoordinatorSettings { cluster: usual.cluster, rent: None, ..found }, usual);
+}
+
+#[test]
 fn the_lease_margin_is_long_enough_for_requests_in_flight_and_to_stop_a_job() {
     let margin = |times: &str| Settings::parse(&format!("[times]\n{times}\n")).map(|all| all.machine.lease_margin);
-    assert_eq!(margin("lease-margin = \"58s\""), Ok(Millis::from_secs(58)));
-    assert!(margin("lease-margin = \"57s\"").is_err_and(|why| why.contains("lease-margin must be at least 58s")));
-    assert_eq!(margin("look-every = \"500ms\"\nlease-margin = \"54s\""), Ok(Millis::from_secs(54)));
-    assert_eq!(margin("look-every = \"10s\""), Ok(Millis::from_secs(82)), "the default is raised");
+    assert_eq!(margin("lease-margin = \"48s\""), Ok(Millis::from_secs(48)));
+    assert!(margin("lease-margin = \"47s\"").is_err_and(|why| why.contains("lease-margin must be at least 48s")));
+    assert_eq!(margin("look-every = \"500ms\"\nlease-margin = \"44s\""), Ok(Millis::from_secs(44)));
+    assert_eq!(margin("look-every = \"10s\""), Ok(Millis::from_secs(72)), "the default is raised");
 }
 
 #[test]
@@ -48,6 +58,9 @@ fn each_error_names_its_line_or_key() {
         ("[cluster]\nplacement = \"best\"\n", "line 2"),
         ("[cluster]\nprocon-limit = 1.5\n", "above 0 and at most 1"),
         ("[cluster]\nspeed = 3\n", "unknown field `speed`"),
+        ("[cluster]\nprice-lowest = 3\n", "set both price-lowest and price-highest"),
+        ("[cluster]\nprice-lowest = 3\nprice-highest = 2\n", "price-lowest < price-highest"),
+        ("[cluster]\nprice-margin = 0.5\n", "price-margin must be from 1"),
         ("[times]\nlease = \"soon\"\n", "expected a duration"),
         ("[times]\nlease = \"2s\"\n", "lease must be longer than twice poll-every"),
         ("[agent]\nkey = \"/a\"\n", "belong together"),

@@ -66,24 +66,8 @@ fn a_job_whose_name_has_shell_characters_is_completed_by_its_id() {
 }
 
 fn cluster_job(name: &str, gang: Option<&str>) -> ClusterJobStatus {
-    ClusterJobStatus {
-        service: ServiceId(format!("id-of-{}", name.len()).into()),
-        name: name.into(),
-        gang: gang.map(Into::into),
-        state: JobState::Running,
-        node: None,
-        to: None,
-        why: None,
-        reason: None,
-        mark: None,
-        moves: 0,
-        units: None,
-        total: None,
-        last_move_s: None,
-        exit_code: None,
-        deadline: None,
-        expected_end: None,
-    }
+    let service = ServiceId(format!("id-of-{}", name.len()).into());
+    ClusterJobStatus { gang: gang.map(Into::into), ..ClusterJobStatus::new(service, name.into(), JobState::Running) }
 }
 
 /// Serves a coordinator's API at this socket until the test ends.

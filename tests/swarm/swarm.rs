@@ -65,6 +65,9 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     swarm.submit("next", 5, &["flowcon.after=short"]);
     let done = swarm.wait("next", "done", |job| job["state"] == "done");
     assert_eq!((done["exit_code"].as_i64(), assert_one_writer(&short)), (Some(0), 5));
+    swarm.wait("short", "done, with its last progress", |job| {
+        (&job["units"], &job["total"]) == (&5.0.into(), &5.0.into())
+    });
     swarm.submit("odd", 5, &["flowcon.priority=high"]);
     let odd = swarm.wait("odd", "refused", |job| job["state"] == "refused");
     assert!(odd["why"]["text"].as_str().unwrap().contains("expected a number from 1 to 100"), "{odd}");
@@ -78,6 +81,19 @@ fn jobs_are_placed_moved_with_their_state_and_drained() {
     assert_eq!(failed["exit_code"].as_i64(), Some(3));
     assert!(swarm.stdout_of(&["explain", "train"]).contains("progress"));
     assert!(swarm.stdout_of(&["events"]).contains("train"));
+}
+
+#[test]
+fn a_job_leaves_a_node_that_docker_drains_and_goes_on_elsewhere() {
+    let mut swarm = TestSwarm::start(3);
+    let beats = swarm.submit("train", LONG, &[]);
+    swarm.coordinate();
+    let placed = swarm.wait("train", "running, with progress", has_progress);
+    let source = placed["node"].as_str().unwrap();
+    swarm.docker(1, &["node", "update", "--availability", "drain", source]);
+    let away = swarm.wait("train", "running elsewhere", |job| has_progress(job) && job["node"] != source);
+    assert_eq!((away["mark"].as_str(), away["why"].as_str()), (None, None), "{away}");
+    assert!(assert_one_writer(&beats) > placed["units"].as_f64().unwrap() as u32);
 }
 
 /// Number of units done by the last writer.
@@ -113,24 +129,52 @@ fn reservations_of_other_services_are_not_free() {
     assert!(assert_one_writer(&beats) > 0);
 }
 
-#[test]
-fn a_manually_created_service_gets_the_stop_grace_of_its_label() {
-    let mut swarm = TestSwarm::start(1);
+/// Creates a job that takes 14 s to save, longer than Swarm's default grace period of 10 s.
+fn create_slow_saver(swarm: &TestSwarm, options: &[&str]) -> std::path::PathBuf {
     let beats = swarm.dir.join("beats");
     std::fs::create_dir_all(&beats).unwrap();
-    // Saving takes longer than Swarm's default grace period of 10 s.
     let script = "trap 'sleep 14; echo saved >/beats/slow; exit 143' TERM; i=0; \
         while true; do i=$((i+1)); echo \"epoch $i/100000 loss $((100000-i))\"; sleep 0.2; done";
     let shared = format!("type=bind,source={},target=/beats", beats.display());
-    let options = ["--detach", "--no-resolve-image", "--name", "slow", "--replicas", "0", "--mount", &shared];
+    let common = ["--detach", "--no-resolve-image", "--name", "slow", "--replicas", "0", "--mount", &shared];
     let labels = ["--label", "flowcon.queue=true", "--label", "flowcon.stop-grace=90s"];
     let rest = ["--restart-condition", "on-failure", "--container-label", "flowcon.enable=true", IMAGE];
-    swarm.docker(1, &[&["service", "create"][..], &options, &labels, &rest, &["sh", "-c", script]].concat());
+    swarm.docker(1, &[&["service", "create"][..], &common, &labels, options, &rest, &["sh", "-c", script]].concat());
+    beats.join("slow")
+}
+
+#[test]
+fn a_manually_created_service_gets_the_stop_grace_of_its_label() {
+    let mut swarm = TestSwarm::start(1);
+    let saved = create_slow_saver(&swarm, &[]);
     swarm.coordinate();
     swarm.wait("slow", "running", |job| job["state"] == "running");
     swarm.stdout_of(&["suspend", "slow"]);
     swarm.wait("slow", "suspended", |job| job["state"] == "suspended");
-    assert_eq!(std::fs::read_to_string(beats.join("slow")).unwrap(), "saved\n");
+    assert_eq!(std::fs::read_to_string(saved).unwrap(), "saved\n");
+}
+
+#[test]
+fn the_agent_of_a_lost_node_gives_a_job_its_stop_grace_to_save() {
+    let mut swarm = TestSwarm::start(2);
+    let restarts = ["--label", "flowcon.on-node-loss=restart", "--label", "flowcon.movable=true"];
+    let saved = create_slow_saver(&swarm, &[&restarts[..], &["--constraint", "node.hostname==node-2"]].concat());
+    swarm.coordinate_with("lease = \"5s\"\n");
+    swarm.wait("slow", "running, with progress", has_progress);
+    let leased = || {
+        let label = "{{index .Spec.Labels \"flowcon.cluster.leased\"}}";
+        (!swarm.docker(1, &["service", "inspect", "slow", "--format", label]).is_empty()).then_some(())
+    };
+    eventually_or("its agent holds a lease", SOON, leased, || swarm.end_of_log());
+    swarm.cut(2, true);
+    let has_saved = || std::fs::read_to_string(&saved).ok().filter(|text| text == "saved\n");
+    eventually_or("it has saved", SOON * 2, has_saved, || swarm.end_of_log());
+    let lost = swarm.wait("slow", "stopping", |job| job["state"] == "stopping");
+    let told = lost["log"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
+    assert!(
+        told.contains("its node node-2 is lost after ") && told.contains("without a checkpoint, all of them are lost"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -151,6 +195,12 @@ fn a_move_is_continued_after_the_coordinator_dies_in_any_phase() {
         swarm.move_to("train", target);
         assert_one_writer(&beats);
     }
+    swarm.kill_coordinator();
+    swarm.coordinate();
+    let told = || swarm.flowctl(&["events"]).stdout;
+    let is_told = || String::from_utf8_lossy(&told()).contains("train: stopping, then to node-").then_some(());
+    eventually_or("the events survive", SOON, is_told, || swarm.end_of_log());
+    assert!(swarm.stdout_of(&["explain", "train"]).contains("moved by an operator"));
 }
 
 /// Waits until the checks of `flowctl cluster doctor` on a node satisfy the condition, and returns them.

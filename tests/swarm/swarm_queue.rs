@@ -1,9 +1,10 @@
 //! Tests of the queue on a real Docker Swarm of three nodes: gangs, elastic workers and priorities, with jobs that write heartbeats.
 
 use crate::support::daemon::eventually;
-use crate::support::swarm::{TestSwarm, assert_one_writer, has_progress};
+use crate::support::swarm::{IMAGE, TestSwarm, assert_one_writer, has_progress};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const LONG: u32 = 100_000;
@@ -114,6 +115,59 @@ fn a_gang_with_higher_priority_reclaims_a_whole_gang_that_later_continues_withou
     swarm.stdout_of(&["resume", "low"]);
     swarm.wait_for_all("running again", |jobs| count(jobs, "low", "running") == 3);
     assert_all_one_writer(&low);
+}
+
+#[test]
+fn a_gang_is_submitted_in_one_call_followed_and_cancelled() {
+    let mut swarm = TestSwarm::start(2);
+    swarm.coordinate();
+    let submit = |name: &str, options: &[&str], command: &str| {
+        let common = ["submit", "--name", name, "--image", IMAGE];
+        swarm.flowctl(&[&common[..], options, &["--", "sh", "-c", command]].concat())
+    };
+    let refused = |name: &str, options: &[&str], expected: &str| {
+        let output = submit(name, options, "exit 0");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(expected), "{text}");
+    };
+    eventually("the coordinator replies", SOON, || swarm.flowctl(&["status"]).status.success().then_some(()));
+    refused("high", &["--priority", "200"], "flowcon.priority=200: expected a number from 1 to 100");
+    refused("alone", &["--gang", "alone"], "--workers");
+    let script = "trap 'exit 143' TERM; i=0; while :; do i=$((i+1)); echo \"epoch $i/100000 loss $((100000-i)) worker $FLOWCON_WORKER of $FLOWCON_WORKERS\"; sleep 0.2; done";
+    let gang = submit("wide", &["--workers", "2..3", "--workers-initial", "3", "--checkpoint", "/saved"], script);
+    let reply = String::from_utf8_lossy(&gang.stdout).into_owned();
+    assert!(reply.starts_with("wide-1, wide-2, wide-3 are queued\n"), "{reply}");
+    swarm.wait_for_all("all workers run", |jobs| count(jobs, "wide", "running") == 3);
+    // Nothing is created of a gang of which one name is in use.
+    swarm.docker(
+        1,
+        &["service", "create", "--detach", "--no-resolve-image", "--name", "odd-2", "--replicas", "0", IMAGE],
+    );
+    refused("odd", &["--workers", "2"], "a service called odd-2 already");
+    assert!(swarm.job("odd-1").is_none());
+
+    let printed = || {
+        let text = swarm.stdout_of(&["logs", "wide-2", "--tail", "3"]);
+        let lines: Vec<&str> = text.lines().collect();
+        (lines.len() == 3 && lines.iter().all(|line| line.ends_with("worker 2 of 3"))).then_some(())
+    };
+    eventually("the output is printed", SOON, printed);
+    let coordinator = swarm.folder(1).join("coord.sock");
+    let follow = Command::new(env!("CARGO_BIN_EXE_flowctl"))
+        .args(["cluster", "--socket"])
+        .arg(coordinator)
+        .args(["logs", "-f", "wide-1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    swarm.stdout_of(&["cancel", "wide"]);
+    swarm.wait_for_all("cancelled", |jobs| count(jobs, "wide", "cancelled") == 3);
+    // It ends with the job, and has printed each line once.
+    let followed = String::from_utf8(follow.wait_with_output().unwrap().stdout).unwrap();
+    let epochs: Vec<u32> =
+        followed.lines().map(|line| line.split(['/', ' ']).nth(1).unwrap().parse().unwrap()).collect();
+    assert!(epochs.len() > 1 && epochs.windows(2).all(|pair| pair[1] == pair[0] + 1), "{epochs:?}");
+    assert!(swarm.stdout_of(&["history"]).contains("cancelled"));
 }
 
 #[test]

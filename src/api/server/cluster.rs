@@ -9,7 +9,7 @@ use super::problem::Fault;
 use super::shared::{ApiLimits, Counters, json_response};
 use super::snapshot::json;
 use crate::cluster::{ClusterFeed, Wanted};
-use crate::wire::{Cluster, ClusterEvents, Done, Problem, Submission};
+use crate::wire::{Cluster, ClusterEvents, Done, GangSubmission, JobOutput, Problem, Submission};
 use axum::Router;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
@@ -29,6 +29,9 @@ pub(super) fn router(feed: ClusterFeed, limits: ApiLimits, counters: Arc<Counter
         .route("/v1/cluster", get(status))
         .route("/v1/cluster/events", get(events))
         .route("/v1/cluster/jobs", post(submit))
+        .route("/v1/cluster/gangs", post(submit_gang))
+        .route("/v1/cluster/jobs/{name}/logs", get(logs))
+        .route("/v1/cluster/jobs/{name}/cancel", post(cancel))
         .route("/v1/cluster/jobs/{name}/move", post(move_job))
         .route("/v1/cluster/jobs/{name}/suspend", post(suspend))
         .route("/v1/cluster/jobs/{name}/resume", post(resume))
@@ -81,7 +84,65 @@ async fn submit(
     permitted(&peer)?;
     let submission: Submission = object(&body, "a submission")?;
     let submission = submission.checked().map_err(Fault::BadRequest)?;
-    ask(&feed, &peer, Wanted::Submission(Box::new(submission))).await
+    ask(&feed, &peer, Wanted::Submissions(vec![submission])).await
+}
+
+/// Queue the workers of a gang, each as a service with 0 replicas: all of them, or none.
+#[utoipa::path(post, path = "/v1/cluster/gangs", request_body = GangSubmission,
+    responses((status = 200, body = Done), (status = 400, body = Problem), (status = 403, body = Problem), (status = 409, body = Problem)))]
+async fn submit_gang(
+    State(feed): State<ClusterFeed>,
+    Extension(peer): Extension<Peer>,
+    body: Bytes,
+) -> Result<Response, Fault> {
+    permitted(&peer)?;
+    let gang: GangSubmission = object(&body, "a gang")?;
+    let workers = gang.workers.into_iter().map(Submission::checked).collect::<Result<Vec<_>, _>>();
+    ask(&feed, &peer, Wanted::Submissions(workers.map_err(Fault::BadRequest)?)).await
+}
+
+/// Query parameters of a job's output.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct OutputParameters {
+    /// Only lines after this one, given by its time.
+    after: Option<String>,
+    /// Maximum number of lines, the last ones.
+    #[serde(default = "tail")]
+    #[param(maximum = 10_000)]
+    tail: u32,
+}
+
+/// Default number of lines.
+fn tail() -> u32 {
+    1000
+}
+
+/// The last lines of a job's output, from the node where it runs or ran last; needs full control.
+#[utoipa::path(get, path = "/v1/cluster/jobs/{name}/logs", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice)"), OutputParameters),
+    responses((status = 200, body = JobOutput), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+async fn logs(
+    State(feed): State<ClusterFeed>,
+    Extension(peer): Extension<Peer>,
+    name: Name,
+    parameters: Result<Query<OutputParameters>, QueryRejection>,
+) -> Result<Response, Fault> {
+    let (Path(job), Query(OutputParameters { after, tail })) = (name?, parameters?);
+    let wanted = Wanted::Output { job, after, tail: tail.min(10_000) };
+    let text = answered(&feed.commands, &peer, wanted, Fault::OfACluster).await?;
+    Ok(json_response(json(&JobOutput::of(&text))))
+}
+
+/// End a job for good. It stops and may save its state, as in a move, and does not start again.
+#[utoipa::path(post, path = "/v1/cluster/jobs/{name}/cancel", params(("name" = String, Path, description = "name or id of the service (4 characters of the id suffice), or name of the gang")),
+    responses((status = 200, body = Done), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+async fn cancel(
+    State(feed): State<ClusterFeed>,
+    Extension(peer): Extension<Peer>,
+    name: Name,
+) -> Result<Response, Fault> {
+    let Path(job) = name?;
+    carry_out(&feed, &peer, ClusterCommand::Cancel(job)).await
 }
 
 /// Query parameters with a node.
@@ -181,7 +242,22 @@ async fn metrics(State(feed): State<ClusterFeed>, headers: HeaderMap) -> Respons
         title = "flowcoord",
         description = "Status and commands of the cluster's coordinator, on a Unix socket. Root and configured users have full control; members of the group `flowcon` have read-only access."
     ),
-    paths(status, events, submit, move_job, suspend, resume, node_is_off, drain, undrain, metrics, document)
+    paths(
+        status,
+        events,
+        submit,
+        submit_gang,
+        logs,
+        move_job,
+        suspend,
+        resume,
+        cancel,
+        node_is_off,
+        drain,
+        undrain,
+        metrics,
+        document
+    )
 )]
 struct Description;
 

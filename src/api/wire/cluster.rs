@@ -3,7 +3,7 @@
 use super::{finite, word};
 use crate::cluster::ClusterEvent as PublishedEvent;
 use model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Resources, Submission as ModelSubmission};
-use model::swarm::NodeId;
+use model::swarm::{NodeId, SWARMS_GRACE};
 use model::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ pub struct ClusterJob {
     pub name: String,
     /// Name of the job, if it has several workers.
     pub gang: Option<String>,
-    /// `waiting`, `suspended`, `starting`, `running`, `stopping`, `carrying`, `done`, `failed` or `refused`.
+    /// `waiting`, `suspended`, `starting`, `running`, `stopping`, `carrying`, `done`, `failed`, `cancelled` or `refused`.
     pub state: String,
     /// Hostname of its node, or of the node with its saved state.
     pub node: Option<String>,
@@ -67,8 +67,11 @@ pub struct ClusterJob {
     pub to: Option<String>,
     /// Why it waits or makes no progress.
     pub why: Option<Why>,
-    /// Why it is on its node, or moves to another.
+    /// Why it was started, moved or stopped last.
     pub reason: Option<String>,
+    /// Its latest events, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<JobEvent>,
     /// The latest error.
     pub mark: Option<String>,
     /// Number of moves.
@@ -87,6 +90,15 @@ pub struct ClusterJob {
     pub late: Option<bool>,
     /// Exit code, after its end.
     pub exit_code: Option<i64>,
+}
+
+/// An event of one job. The latest ones are kept with the job, so they survive a restart of the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobEvent {
+    /// Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// Message.
+    pub text: String,
 }
 
 /// Why a worker waits.
@@ -159,10 +171,34 @@ pub struct Submission {
     /// Networks by name.
     #[serde(default)]
     pub networks: Vec<String>,
-    /// Maximum seconds to save its state and stop; 120 by default.
+    /// Maximum seconds to save its state and stop; by default 120 with a checkpoint (label `flowcon.checkpoint`), else 10.
     pub stop_grace_s: Option<f64>,
     /// Maximum restarts after failures; 3 by default.
     pub restarts: Option<u64>,
+}
+
+/// The body of `POST /v1/cluster/gangs`: the workers of a gang.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GangSubmission {
+    /// One service per worker; all are queued, or none.
+    pub workers: Vec<Submission>,
+}
+
+/// The body of `GET /v1/cluster/jobs/{name}/logs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobOutput {
+    /// Oldest first.
+    pub lines: Vec<OutputLine>,
+}
+
+/// One line of a job's output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OutputLine {
+    /// When its engine got it, in UTC with nanoseconds.
+    pub time: String,
+    /// The line.
+    pub text: String,
 }
 
 const STOP_GRACE: Millis = Millis::from_secs(120);
@@ -205,6 +241,11 @@ impl ClusterNode {
 }
 
 impl ClusterJob {
+    /// Whether it has ended, and does not start again by itself.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "done" | "failed" | "cancelled")
+    }
+
     fn of(job: &ClusterJobStatus, at: Millis, name: impl Fn(&NodeId) -> String) -> ClusterJob {
         ClusterJob {
             id: job.service.to_string(),
@@ -215,6 +256,7 @@ impl ClusterJob {
             to: job.to.as_ref().map(&name),
             why: job.why.as_ref().map(|why| Why { kind: word(why.kind), text: why.text.clone() }),
             reason: job.reason.as_ref().map(ToString::to_string),
+            log: job.log.iter().map(|(at, text)| JobEvent { unix_ms: at.0, text: text.to_string() }).collect(),
             mark: job.mark.clone(),
             moves: job.moves,
             units: job.units.and_then(finite),
@@ -241,6 +283,17 @@ impl ClusterEvents {
     }
 }
 
+impl JobOutput {
+    /// Splits lines that each begin with their time.
+    pub fn of(text: &str) -> JobOutput {
+        let line = |line: &str| {
+            let (time, text) = line.split_once(' ').unwrap_or((line, ""));
+            OutputLine { time: time.to_owned(), text: text.to_owned() }
+        };
+        JobOutput { lines: text.lines().map(line).collect() }
+    }
+}
+
 impl Submission {
     /// Checks the values and converts the submission.
     ///
@@ -255,7 +308,8 @@ impl Submission {
             return Err(format!("`cores` is {}; expected a number of at least 0", self.cores));
         }
         let stop_grace = match self.stop_grace_s {
-            None => STOP_GRACE,
+            None if self.labels.contains_key("flowcon.checkpoint") => STOP_GRACE,
+            None => SWARMS_GRACE,
             Some(seconds) if (0.0..=MAX_STOP_GRACE_S).contains(&seconds) => Millis((seconds * 1000.0) as u64),
             Some(seconds) => return Err(format!("`stop_grace_s` is {seconds}; expected 0 to {MAX_STOP_GRACE_S}")),
         };

@@ -17,7 +17,10 @@ mod rule;
 mod status;
 mod users;
 
-pub use cluster::{Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, Submission, Why};
+pub use cluster::{
+    Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, GangSubmission, JobEvent, JobOutput, OutputLine,
+    Submission, Why,
+};
 pub use container::{Container, ContainerList, Hold, Limit, Limits, Parameter, Trial};
 pub use ended::{Ended, Restarts};
 pub use event::{Alert, Event, Gap};

@@ -10,7 +10,7 @@ use term::screen::Screen;
 /// Prints the recent events; with `follow`, also all later ones until the process is stopped.
 pub(super) async fn events(client: &Client, follow: bool, screen: &Screen) -> Result<(), Failure> {
     let mut last: Option<ClusterEvent> = None;
-    let (mut has_answered, mut is_waiting) = (false, false);
+    let (mut has_answered, mut is_waiting, mut seen_until) = (false, false, 0);
     loop {
         // The last event is requested again, because only its content shows whether the coordinator still counts from the same start.
         let after = last.as_ref().map_or(0, |event| event.number.saturating_sub(1));
@@ -29,10 +29,12 @@ pub(super) async fn events(client: &Client, follow: bool, screen: &Screen) -> Re
             found => found?.events,
         };
         (has_answered, is_waiting) = (true, false);
-        let Some(events) = unseen(found, last.as_ref()) else {
-            last = None;
+        let Some(mut events) = unseen(found, last.as_ref()) else {
+            seen_until = last.take().map_or(0, |last| last.unix_ms);
             continue;
         };
+        // A restarted coordinator repeats the latest events of each job.
+        events.retain(|event| event.unix_ms > seen_until);
         if !events.is_empty() || !follow {
             let new = ClusterEvents { events };
             screen.show(&new, &new.events, |_| pages::events(&new.events))?;

@@ -3,6 +3,7 @@
 mod doctor;
 mod events;
 mod health;
+mod logs;
 mod pages;
 mod submit;
 
@@ -85,6 +86,24 @@ enum Verb {
         #[arg(value_hint = CLUSTER_JOB)]
         job: String,
     },
+    /// End a job for good; it may save its state first
+    Cancel {
+        /// Name or id of the service (4 characters of the id suffice), or name of the gang
+        #[arg(value_hint = CLUSTER_JOB)]
+        job: String,
+    },
+    /// Print the output of a job, from the node where it runs or ran last
+    Logs {
+        /// Name or id of the service (4 characters of the id suffice)
+        #[arg(value_hint = CLUSTER_JOB)]
+        job: String,
+        /// Keep printing new output until the job ends, also after a move
+        #[arg(long, short)]
+        follow: bool,
+        /// Print only the last N lines, 10,000 at most, and with -f what follows
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
+        tail: u32,
+    },
     /// Declare a node switched off for good, so that its job may start elsewhere
     NodeIsOff {
         /// Name or id of the service (4 characters of the id suffice), or name of the gang
@@ -129,6 +148,8 @@ pub(crate) async fn cluster(client: &Client, args: &ClusterArgs, screen: &Screen
         Verb::Undrain { node } => post(client, &nodes(node, "undrain"), screen).await,
         Verb::Suspend { job } => post(client, &jobs(job, "suspend"), screen).await,
         Verb::Resume { job } => post(client, &jobs(job, "resume"), screen).await,
+        Verb::Cancel { job } => post(client, &jobs(job, "cancel"), screen).await,
+        Verb::Logs { job, follow, tail } => logs::logs(client, job, *follow, *tail, screen).await,
         Verb::NodeIsOff { job, node } => {
             post(client, &format!("{}?node={}", jobs(job, "node-is-off"), segment(node)), screen).await
         }
@@ -178,7 +199,7 @@ async fn queue(client: &Client, every: Option<Duration>, screen: &Screen) -> Res
 
 async fn history(client: &Client, screen: &Screen) -> Result<(), Failure> {
     let mut cluster = fetch(client).await?;
-    cluster.jobs.retain(|job| matches!(job.state.as_str(), "done" | "failed"));
+    cluster.jobs.retain(ClusterJob::is_over);
     screen.show(&cluster.jobs, &cluster.jobs, |look| pages::ended(&cluster.jobs, look))
 }
 

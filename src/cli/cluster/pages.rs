@@ -171,6 +171,10 @@ fn explained(job: &ClusterJob, look: &Look) -> String {
     line("moves", Some(job.moves.to_string()));
     line("last move", job.last_move_s.map(|seconds| format!("{} without progress", text::duration(seconds))));
     line("exit code", job.exit_code.map(|code| code.to_string()));
+    for (at, event) in job.log.iter().enumerate() {
+        let name = if at == 0 { "events" } else { "" };
+        line(name, Some(format!("{}  {}", when::clock(event.unix_ms), event.text)));
+    }
     page
 }
 

@@ -2,7 +2,7 @@
 
 use crate::commands::print;
 use api::client::Client;
-use api::wire::Submission;
+use api::wire::{GangSubmission, Submission};
 use clap::Args;
 use config::{bytes as size, check_labels};
 use hyper::Method;
@@ -12,6 +12,9 @@ use std::time::Duration;
 use term::exit::{Exit, Failure};
 use term::screen::Screen;
 use term::when;
+
+/// Maximum number of workers of a gang.
+const WORKERS_MOST: u32 = 1000;
 
 /// Arguments of `flowctl cluster submit`.
 #[derive(Args, Debug)]
@@ -46,16 +49,25 @@ pub(super) struct SubmitArgs {
     /// Continue from the saved state of this job, which has ended or was removed, in the volume of the checkpoint
     #[arg(long, value_name = "JOB", requires = "checkpoint")]
     take_over: Option<String>,
-    /// Another volume, and its path in the container; read-only with :ro
-    #[arg(long, value_name = "VOLUME:PATH[:ro]", value_parser = volume)]
+    /// Another volume, or a directory of every node, and its path in the container; read-only with :ro
+    #[arg(long, value_name = "VOLUME:PATH[:ro]", value_parser = mount)]
     volume: Vec<Mount>,
     /// Wait until this job has ended with exit code 0; may be given several times
     #[arg(long, value_name = "JOB")]
     after: Vec<String>,
-    /// The gang that it is a worker of: all workers of a gang start together or not at all
-    #[arg(long)]
+    /// Submit a gang of this many workers, NAME-1, NAME-2, …, which start together or not at all; as 2..4 at least and at most
+    #[arg(long, value_name = "N|MIN..MAX", value_parser = workers)]
+    workers: Option<Workers>,
+    /// Number of workers to start with, from MIN to MAX [default: MIN]
+    #[arg(long, value_name = "N", requires = "workers")]
+    workers_initial: Option<u32>,
+    /// Submit one worker of this gang, whose size --workers says; the gang starts when enough of its workers are submitted
+    #[arg(long, requires = "workers")]
     gang: Option<String>,
-    /// How long it may take to save and stop
+    /// Whether it may be moved [default: whether it has a checkpoint]
+    #[arg(long, value_name = "true|false")]
+    movable: Option<bool>,
+    /// How long it may take to save and stop [default: 2m with a checkpoint, else 10s]
     #[arg(long, value_parser = grace, value_name = "DURATION")]
     stop_grace: Option<Duration>,
     /// What happens to it when its node is lost
@@ -125,8 +137,10 @@ fn checkpoint(text: &str) -> Result<Checkpoint, String> {
     if text.starts_with('/') && !text.contains(':') {
         return Ok(Checkpoint { volume: None, path: text.to_owned() });
     }
-    match volume(text) {
-        Ok(Mount { volume, path, is_read_only: false }) => Ok(Checkpoint { volume: Some(volume), path }),
+    match mount(text) {
+        Ok(Mount { volume, path, is_read_only: false }) if !volume.starts_with('/') => {
+            Ok(Checkpoint { volume: Some(volume), path })
+        }
         _ => {
             Err("expected a path in the container, such as /saved, or VOLUME:PATH, such as resnet-2:/saved".to_owned())
         }
@@ -141,16 +155,33 @@ struct Mount {
     is_read_only: bool,
 }
 
-fn volume(text: &str) -> Result<Mount, String> {
+/// A volume, or a directory of the node.
+fn mount(text: &str) -> Result<Mount, String> {
     let (mounted, is_read_only) = text.strip_suffix(":ro").map_or((text, false), |mounted| (mounted, true));
+    let is_name = |name: &str| !name.is_empty() && (name.starts_with('/') || !name.contains('/'));
     match mounted.split_once(':') {
-        Some((name, path)) if !name.is_empty() && !name.contains('/') && path.starts_with('/') => {
+        Some((name, path)) if is_name(name) && path.starts_with('/') => {
             Ok(Mount { volume: name.to_owned(), path: path.to_owned(), is_read_only })
         }
         _ => Err(
-            "expected VOLUME:PATH, a volume's name and its path in the container, such as data:/data or data:/data:ro"
+            "expected VOLUME:PATH, a volume's name (or a directory) and its path in the container, such as data:/data or data:/data:ro"
                 .to_owned(),
         ),
+    }
+}
+
+/// Number of workers of a gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Workers {
+    min: u32,
+    max: u32,
+}
+
+fn workers(text: &str) -> Result<Workers, String> {
+    let (min, max) = text.split_once("..").unwrap_or((text, text));
+    match (min.trim().parse(), max.trim().parse()) {
+        (Ok(min), Ok(max)) if 1 <= min && min <= max && max <= WORKERS_MOST => Ok(Workers { min, max }),
+        _ => Err(format!("expected a number from 1 to {WORKERS_MOST}, or a range such as 2..4")),
     }
 }
 
@@ -160,45 +191,64 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
     if let Err(problems) = check_labels(&container_labels) {
         return Err(Failure::new(Exit::Usage, problems.join("\n"), "`flowctl help labels` lists the labels"));
     }
-    let mut labels = BTreeMap::new();
-    let mut label = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            labels.insert(format!("flowcon.{name}"), value);
+    let done = match args.workers.filter(|_| args.gang.is_none()) {
+        Some(Workers { max, .. }) => {
+            let workers = (1..=max).map(|number| args.submission(Some(number), &container_labels)).collect();
+            client.send_json(Method::POST, "/v1/cluster/gangs", &GangSubmission { workers }).await?
         }
+        None => client.send_json(Method::POST, "/v1/cluster/jobs", &args.submission(None, &container_labels)).await?,
     };
-    label("priority", args.priority.clone());
-    label("deadline", args.deadline.clone());
-    label("duration", args.duration.clone());
-    label("gang", args.gang.clone());
-    label("on-node-loss", args.on_node_loss.clone());
-    let checkpoint = args.checkpoint.as_ref().map(|checkpoint| (checkpoint.volume_of(&args.name), &checkpoint.path));
-    label("checkpoint", checkpoint.as_ref().map(|(volume, _)| volume.clone()));
-    label("take-over", args.take_over.clone());
-    label("stop-grace", args.stop_grace.map(|grace| format!("{}s", grace.as_secs())));
-    label("after", (!args.after.is_empty()).then(|| args.after.join(",")));
-    let volumes = args.volume.iter().map(|mount| (mount.volume.clone(), mount.path.clone()));
-    let read_only = args.volume.iter().filter(|mount| mount.is_read_only);
-    let submission = Submission {
-        name: args.name.clone(),
-        image: args.image.clone(),
-        command: args.command.clone(),
-        environment: args.env.clone(),
-        cores: args.cpus,
-        memory_bytes: args.memory,
-        gpus: args.gpus,
-        labels,
-        container_labels,
-        constraints: args.constraint.clone(),
-        volumes: checkpoint.into_iter().map(|(volume, path)| (volume, path.clone())).chain(volumes).collect(),
-        read_only: read_only.map(|mount| mount.volume.clone()).collect(),
-        networks: args.network.clone(),
-        stop_grace_s: args.stop_grace.map(|grace| grace.as_secs_f64()),
-        restarts: args.restarts,
-    };
-    let done = client.send_json(Method::POST, "/v1/cluster/jobs", &submission).await?;
-    let hint = registry(&args.image).map(|registry| credentials_hint(registry, &args.name));
+    let is_gang = args.workers.is_some() && args.gang.is_none();
+    let service = if is_gang { format!("{}-N", args.name) } else { args.name.clone() };
+    let hint = registry(&args.image).map(|registry| credentials_hint(registry, &service));
     let words: Vec<&str> = std::iter::once(done.done.as_str()).chain(hint.as_deref()).collect();
     print(screen, &done, &words.join("\n"))
+}
+
+impl SubmitArgs {
+    /// The service of a job, or of the worker of a gang with this number.
+    fn submission(&self, worker: Option<u32>, container_labels: &BTreeMap<String, String>) -> Submission {
+        let name = worker.map_or_else(|| self.name.clone(), |number| format!("{}-{number}", self.name));
+        let checkpoint = self.checkpoint.as_ref().map(|checkpoint| (checkpoint.volume_of(&name), &checkpoint.path));
+        let texts = [
+            ("priority", self.priority.clone()),
+            ("deadline", self.deadline.clone()),
+            ("duration", self.duration.clone()),
+            ("gang", self.gang.clone().or_else(|| worker.map(|_| self.name.clone()))),
+            ("workers-min", self.workers.map(|workers| workers.min.to_string())),
+            ("workers-max", self.workers.map(|workers| workers.max.to_string())),
+            ("workers-initial", self.workers_initial.map(|workers| workers.to_string())),
+            ("movable", self.movable.map(|movable| movable.to_string())),
+            ("on-node-loss", self.on_node_loss.clone()),
+            ("checkpoint", checkpoint.as_ref().map(|(volume, _)| volume.clone())),
+            ("take-over", self.take_over.clone()),
+            ("stop-grace", self.stop_grace.map(|grace| format!("{}s", grace.as_secs()))),
+            ("after", (!self.after.is_empty()).then(|| self.after.join(","))),
+        ];
+        let labels = texts.into_iter().filter_map(|(label, text)| Some((format!("flowcon.{label}"), text?)));
+        let volumes = self.volume.iter().map(|mount| (mount.volume.clone(), mount.path.clone()));
+        let read_only = self.volume.iter().filter(|mount| mount.is_read_only);
+        let own = worker.zip(self.workers).into_iter().flat_map(|(number, Workers { max, .. })| {
+            [format!("FLOWCON_WORKER={number}"), format!("FLOWCON_WORKERS={max}")]
+        });
+        Submission {
+            name,
+            image: self.image.clone(),
+            command: self.command.clone(),
+            environment: own.chain(self.env.iter().cloned()).collect(),
+            cores: self.cpus,
+            memory_bytes: self.memory,
+            gpus: self.gpus,
+            labels: labels.collect(),
+            container_labels: container_labels.clone(),
+            constraints: self.constraint.clone(),
+            volumes: checkpoint.into_iter().map(|(volume, path)| (volume, path.clone())).chain(volumes).collect(),
+            read_only: read_only.map(|mount| mount.volume.clone()).collect(),
+            networks: self.network.clone(),
+            stop_grace_s: self.stop_grace.map(|grace| grace.as_secs_f64()),
+            restarts: self.restarts,
+        }
+    }
 }
 
 /// Returns the registry that an image names: a host with a dot or a port before the first slash.
@@ -230,9 +280,50 @@ mod tests {
             let found = checkpoint(text).ok().map(|found| (found.volume_of("resnet"), found.path));
             assert_eq!(found, expected.map(|(volume, path)| (volume.to_owned(), path.to_owned())), "{text}");
         }
-        let read_only = |text| volume(text).map(|mount| (mount.path, mount.is_read_only));
+        let read_only = |text| mount(text).map(|mount| (mount.path, mount.is_read_only));
         assert_eq!(read_only("data:/in:ro"), Ok(("/in".to_owned(), true)));
         assert_eq!(read_only("data:/in"), Ok(("/in".to_owned(), false)));
+        assert_eq!(mount("/srv/data:/in").map(|mount| mount.volume), Ok("/srv/data".to_owned()));
+        assert!(mount("srv/data:/in").is_err());
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SubmitArgs,
+    }
+
+    fn parsed(line: &str) -> Result<SubmitArgs, clap::Error> {
+        let words = format!("submit --name bert --image train {line}");
+        <Line as clap::Parser>::try_parse_from(words.split_whitespace()).map(|line| line.args)
+    }
+
+    #[test]
+    fn a_gang_is_submitted_as_workers_with_names_checkpoints_and_numbers_of_their_own() {
+        let args = parsed("--workers 2..4 --workers-initial 3 --checkpoint /saved --env A=b").unwrap();
+        let worker = args.submission(Some(4), &BTreeMap::new());
+        assert_eq!(worker.name, "bert-4");
+        assert_eq!(worker.environment, ["FLOWCON_WORKER=4", "FLOWCON_WORKERS=4", "A=b"]);
+        let label = |name: &str| worker.labels.get(&format!("flowcon.{name}")).map(String::as_str);
+        let names = ["gang", "workers-min", "workers-max", "workers-initial", "checkpoint", "movable"];
+        let expected = [Some("bert"), Some("2"), Some("4"), Some("3"), Some("bert-4-checkpoint"), None];
+        assert_eq!(names.map(label), expected);
+    }
+
+    #[test]
+    fn a_worker_of_a_gang_needs_its_size_and_a_range_is_checked() {
+        assert!(parsed("--gang g").is_err());
+        let worker = parsed("--gang g --workers 2 --movable false").unwrap().submission(None, &BTreeMap::new());
+        assert_eq!((worker.name.as_str(), worker.labels["flowcon.gang"].as_str()), ("bert", "g"));
+        assert_eq!(
+            (worker.labels["flowcon.workers-min"].as_str(), worker.labels["flowcon.movable"].as_str()),
+            ("2", "false")
+        );
+        for (text, expected) in
+            [("3", Some((3, 3))), ("2..4", Some((2, 4))), ("4..2", None), ("0", None), ("2..", None)]
+        {
+            assert_eq!(workers(text).ok().map(|workers| (workers.min, workers.max)), expected, "{text}");
+        }
     }
 
     #[test]

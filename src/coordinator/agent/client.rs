@@ -2,7 +2,8 @@
 
 use super::connection_pool::{Connection, ConnectionPool, watch};
 use super::wire::{
-    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, Offer, REPORT, ReportRequest, SUM, Sum, VOLUME,
+    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, OUTPUT, Offer, OutputRequest, REPORT, ReportRequest, SUM,
+    Sum, VOLUME,
 };
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -15,6 +16,7 @@ use model::swarm::{
 use rustls::pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use swarm::Identity;
@@ -58,20 +60,21 @@ impl Client {
     /// # Errors
     /// A message for the operator.
     pub async fn report(&self, leases: &[ServiceId], lease: Millis) -> Result<NodeReport, String> {
-        self.report_and_release(leases, lease, &[]).await
+        self.report_and_release(leases, BTreeMap::new(), lease, &[]).await
     }
 
-    /// As [`Client::report`], and releases leases.
+    /// As [`Client::report`], with the stop grace periods of the jobs, and releases leases.
     ///
     /// # Errors
     /// A message for the operator.
     pub async fn report_and_release(
         &self,
         leases: &[ServiceId],
+        graces: BTreeMap<ServiceId, Millis>,
         lease: Millis,
         release: &[HeldLease],
     ) -> Result<NodeReport, String> {
-        let request = ReportRequest { leases: leases.to_vec(), lease, release: release.to_vec() };
+        let request = ReportRequest { leases: leases.to_vec(), lease, graces, release: release.to_vec() };
         self.ask_kept(REPORT, &request).await
     }
 
@@ -95,6 +98,15 @@ impl Client {
     /// A message for the operator.
     pub async fn claim(&self, claim: &Claim) -> Result<ClaimOutcome, String> {
         self.ask(CLAIM, claim).await
+    }
+
+    /// Requests the last lines of a service's output; each begins with its time.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub async fn output(&self, service: &ServiceId, after: Option<String>, tail: u32) -> Result<String, String> {
+        let request = OutputRequest { service: service.clone(), after, tail };
+        self.ask::<Result<String, String>>(OUTPUT, &request).await?
     }
 
     /// Allows the target of a transfer to fetch the volume.

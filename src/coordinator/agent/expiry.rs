@@ -2,6 +2,7 @@
 
 use super::lease::Leases;
 use crate::settings::STOPPED_WITHIN;
+use model::Millis;
 use model::swarm::ServiceId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +15,8 @@ use tokio::time::MissedTickBehavior;
 const TICK: Duration = Duration::from_secs(1);
 /// Timeout of the engine for the list of containers; then the last list is used.
 const LIST_WITHIN: Duration = Duration::from_secs(5);
-/// Seconds between SIGTERM and SIGKILL.
-const GRACE_S: u64 = 10;
-/// Timeout of the engine for stopping a container; after that its processes are killed directly.
-const STOP_WITHIN: Duration = Duration::from_secs(GRACE_S + 5);
+/// Timeout of the engine for stopping a container, after its stop grace period; after that its processes are killed directly.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time that [`Engine::kill_processes`] takes.
 const KILL_WITHIN: Duration = Duration::from_secs(1);
 
@@ -41,15 +40,16 @@ pub(super) async fn enforce(engine: Engine, leases: Arc<Mutex<Leases>>) {
         if let Ok(Ok(workers)) = tokio::time::timeout(LIST_WITHIN, engine.workers()).await {
             known = workers;
         }
-        let expired = {
+        let expired: Vec<(LocalWorker, Millis)> = {
             let mut leases = lock(&leases);
             let now = node::now();
             let expired = running(&known, |service| leases.has_expired(service, now));
             leases.remember(expired.iter().map(|worker| worker.task.clone()));
-            expired
+            let graces: Vec<Millis> = expired.iter().map(|worker| leases.grace(&worker.service)).collect();
+            expired.into_iter().zip(graces).collect()
         };
-        stopping.retain(|container, _| expired.iter().any(|worker| worker.container == *container));
-        for LocalWorker { container, service, .. } in expired {
+        stopping.retain(|container, _| expired.iter().any(|(worker, _)| worker.container == *container));
+        for (LocalWorker { container, service, .. }, grace) in expired {
             match stopping.get(&container) {
                 Some(stop) if !stop.is_finished() => continue,
                 Some(_) => {}
@@ -57,7 +57,7 @@ pub(super) async fn enforce(engine: Engine, leases: Arc<Mutex<Leases>>) {
                     tracing::warn!(%service, %container, "lease expired without contact to a manager: stopping the job, because it may be started on another node");
                 }
             }
-            stopping.insert(container.clone(), tokio::spawn(stop(engine.clone(), container)));
+            stopping.insert(container.clone(), tokio::spawn(stop(engine.clone(), container, grace)));
         }
     }
 }
@@ -68,9 +68,10 @@ fn running(known: &[LocalWorker], is_meant: impl Fn(&ServiceId) -> bool) -> Vec<
     known.iter().filter(runs).cloned().collect()
 }
 
-/// Stops a container, by the engine or by killing its processes.
-async fn stop(engine: Engine, container: Arc<str>) {
-    if let Ok(Ok(())) = tokio::time::timeout(STOP_WITHIN, engine.stop(&container, GRACE_S)).await {
+/// Stops a container, by the engine within its stop grace period, or by killing its processes.
+async fn stop(engine: Engine, container: Arc<str>, grace: Millis) {
+    let within = Duration::from_millis(grace.0) + STOP_WITHIN;
+    if let Ok(Ok(())) = tokio::time::timeout(within, engine.stop(&container, grace.0.div_ceil(1000))).await {
         return;
     }
     tracing::warn!(%container, "the engine did not stop the container; killing its processes");
@@ -90,10 +91,9 @@ fn lock(leases: &Mutex<Leases>) -> MutexGuard<'_, Leases> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::wire::ReportRequest;
     use axum::Router;
     use axum::http::Uri;
-    use model::Millis;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn worker(service: &str, has_started: bool, has_ended: bool) -> LocalWorker {
         let (service, container) = (ServiceId(service.into()), service.into());
@@ -113,13 +113,13 @@ mod tests {
     async fn jobs_whose_leases_expire_together_are_stopped_at_the_same_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("engine.sock");
-        let stops = Arc::<AtomicUsize>::default();
+        let stops = Arc::<Mutex<Vec<String>>>::default();
         let counted = stops.clone();
         let reply = move |uri: Uri| {
             let counted = counted.clone();
             async move {
                 if uri.path().ends_with("/stop") {
-                    counted.fetch_add(1, Ordering::SeqCst);
+                    counted.lock().expect("no panic").push(uri.to_string());
                     tokio::time::sleep(Duration::from_secs(60)).await;
                 }
                 let container = |name: &str| {
@@ -134,17 +134,23 @@ mod tests {
         tokio::spawn(async move { axum::serve(listener, Router::new().fallback(reply)).await });
         let mut leases = Leases::open(folder.path().join("leases.json"));
         let services = ["a", "b", "c"].map(|name| ServiceId(name.into()));
-        leases.update(&services, Millis(0), &[], node::now()).expect("written");
+        let graces = [(services[1].clone(), Millis::from_secs(90))].into();
+        let request = ReportRequest { leases: services.to_vec(), lease: Millis(0), graces, release: Vec::new() };
+        leases.update(&request, node::now()).expect("written");
         let leases = Arc::new(Mutex::new(leases));
         let engine = Engine::at(Some(&socket.display().to_string())).expect("an address");
         let enforcing = tokio::spawn(enforce(engine, leases.clone()));
         let all = async {
-            while stops.load(Ordering::SeqCst) < 3 {
+            while stops.lock().expect("no panic").len() < 3 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(30), all).await.expect("all are being stopped at the same time");
         assert_eq!(lock(&leases).stopped(), ["a", "b", "c"].map(Arc::<str>::from));
+        let mut asked = stops.lock().expect("no panic").clone();
+        asked.sort();
+        let ends = |at: usize, end: &str| asked[at].ends_with(end);
+        assert!(ends(0, "/a/stop?t=10") && ends(1, "/b/stop?t=90") && ends(2, "/c/stop?t=10"), "{asked:?}");
         enforcing.abort();
     }
 }

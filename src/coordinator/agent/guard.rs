@@ -82,7 +82,7 @@ async fn collected(body: Body, within: Duration) -> Result<Bytes, Denied> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::{ATTEST, CLAIM, FETCH, OFFER, REPORT};
+    use super::super::wire::{ATTEST, CLAIM, FETCH, OFFER, OUTPUT, REPORT};
     use super::*;
     use axum::Router;
     use axum::middleware;
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_worker_may_only_fetch_volumes() {
-        for path in [REPORT, ATTEST, CLAIM, OFFER, FETCH, "/"] {
+        for path in [REPORT, ATTEST, CLAIM, OUTPUT, OFFER, FETCH, "/"] {
             assert!(may_send(Role::Manager, path) && !may_send(Role::Worker, path), "{path}");
         }
         for path in [VOLUME, SUM] {

@@ -5,8 +5,9 @@
 //! otherwise run without a lease. The tasks that were stopped are remembered, because Swarm reports a job that saves and exits with code 0
 //! on SIGTERM as complete.
 
+use super::wire::ReportRequest;
 use model::Millis;
-use model::swarm::{HeldLease, ServiceId};
+use model::swarm::{HeldLease, SWARMS_GRACE, ServiceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,6 +31,9 @@ struct LeaseFile {
     boot: String,
     /// Expiry of each service's lease, on CLOCK_BOOTTIME.
     until: BTreeMap<ServiceId, Millis>,
+    /// Their stop grace periods, if they are not that of Swarm.
+    #[serde(default)]
+    graces: BTreeMap<ServiceId, Millis>,
     /// Tasks that were stopped because their lease had expired, oldest first.
     #[serde(default)]
     stopped: Vec<Arc<str>>,
@@ -43,6 +47,7 @@ impl Leases {
         let mut kept = kept.unwrap_or_default();
         if kept.boot != boot {
             kept.until.clear();
+            kept.graces.clear();
             kept.boot = boot;
         }
         Leases { file, kept }
@@ -52,21 +57,18 @@ impl Leases {
     ///
     /// # Errors
     /// This cannot be written to disk, so nothing has changed.
-    pub(super) fn update(
-        &mut self,
-        renewed: &[ServiceId],
-        lease: Millis,
-        released: &[HeldLease],
-        now: Millis,
-    ) -> Result<(), String> {
+    pub(super) fn update(&mut self, request: &ReportRequest, now: Millis) -> Result<(), String> {
         let mut next = self.kept.clone();
-        for HeldLease { service, until } in released {
+        for HeldLease { service, until } in &request.release {
             if next.until.get(service) == Some(until) {
                 next.until.remove(service);
             }
         }
-        let until = now.after(lease);
-        next.until.extend(renewed.iter().map(|service| (service.clone(), until)));
+        let until = now.after(request.lease);
+        next.until.extend(request.leases.iter().map(|service| (service.clone(), until)));
+        let is_renewed = |service: &ServiceId| request.leases.contains(service);
+        next.graces.retain(|service, _| next.until.contains_key(service) && !is_renewed(service));
+        next.graces.extend(request.graces.clone());
         if next != self.kept {
             self.write(&next)?;
             self.kept = next;
@@ -82,6 +84,11 @@ impl Leases {
     /// Whether the service has a lease that has expired.
     pub(super) fn has_expired(&self, service: &ServiceId, now: Millis) -> bool {
         self.kept.until.get(service).is_some_and(|until| *until <= now)
+    }
+
+    /// Returns how long a service may take to save and stop.
+    pub(super) fn grace(&self, service: &ServiceId) -> Millis {
+        self.kept.graces.get(service).copied().unwrap_or(SWARMS_GRACE)
     }
 
     /// Returns all leases, including expired ones.
@@ -139,11 +146,21 @@ mod tests {
         ServiceId("s".into())
     }
 
+    /// A request that renews a lease of [`service`] with this stop grace period, and releases others.
+    fn request(grace: Option<Millis>, release: &[HeldLease]) -> ReportRequest {
+        let graces = grace.map(|grace| (service(), grace)).into_iter().collect();
+        ReportRequest { leases: vec![service()], lease: LEASE, graces, release: release.to_vec() }
+    }
+
+    fn releasing(release: &[HeldLease]) -> ReportRequest {
+        ReportRequest { leases: Vec::new(), ..request(None, release) }
+    }
+
     /// Leases with one of [`service`] that is renewed at 100 s, and their file.
     fn renewed(folder: &tempfile::TempDir) -> (Leases, PathBuf) {
         let file = folder.path().join("leases.json");
         let mut leases = Leases::open(file.clone());
-        leases.update(&[service()], LEASE, &[], at(100)).expect("written");
+        leases.update(&request(Some(at(90)), &[]), at(100)).expect("written");
         (leases, file)
     }
 
@@ -153,6 +170,17 @@ mod tests {
         let (_, file) = renewed(&folder);
         let again = Leases::open(file);
         assert!(!again.has_expired(&service(), at(159)) && again.has_expired(&service(), at(160)));
+        assert_eq!(again.grace(&service()), at(90));
+    }
+
+    #[test]
+    fn the_stop_grace_of_a_lease_is_that_of_its_last_renewal() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut leases, _) = renewed(&folder);
+        leases.update(&releasing(&[]), at(101)).expect("written");
+        assert_eq!(leases.grace(&service()), at(90));
+        leases.update(&request(None, &[]), at(102)).expect("written");
+        assert_eq!(leases.grace(&service()), SWARMS_GRACE);
     }
 
     #[test]
@@ -161,11 +189,11 @@ mod tests {
         let (mut leases, file) = renewed(&folder);
         let first = leases.held();
         assert!(Leases::open(file.clone()).has_expired(&service(), at(100_000)));
-        leases.update(&[service()], LEASE, &[], at(200)).expect("written");
+        leases.update(&request(None, &[]), at(200)).expect("written");
         assert!(!leases.has_expired(&service(), at(201)));
-        leases.update(&[], LEASE, &first, at(202)).expect("written");
+        leases.update(&releasing(&first), at(202)).expect("written");
         assert!(!leases.is_empty(), "a release from before the renewal has no effect");
-        leases.update(&[], LEASE, &leases.held(), at(203)).expect("written");
+        leases.update(&releasing(&leases.held()), at(203)).expect("written");
         assert!(leases.is_empty() && Leases::open(file).is_empty());
     }
 

@@ -2,7 +2,7 @@
 
 use api::client::Client;
 use api::wire::{self, Container, Status};
-use model::swarm::{NodeReport, WorkerReport};
+use model::swarm::{EndedWorker, NodeReport, WorkerReport};
 use model::{Estimate, Millis};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -31,6 +31,7 @@ pub(super) async fn report(engine: &Engine, flowcond: &Path) -> NodeReport {
     // Without a reply of the engine the services of the containers are unknown: no jobs are reported, and all containers are others.
     let workers = engine.workers().await.unwrap_or_default();
     add_containers(&mut report, &status.containers, &workers, cores);
+    report.ended = status.ended.iter().filter_map(ended).collect();
     report
 }
 
@@ -41,6 +42,13 @@ fn add_containers(report: &mut NodeReport, containers: &[Container], workers: &[
     report.workers = containers.iter().filter_map(worker).collect();
     let others = containers.len().saturating_sub(report.workers.len());
     report.others = u32::try_from(others).unwrap_or(u32::MAX);
+}
+
+/// Returns the last progress of a container of Swarm, whose name ends with its task: the engine may have removed it.
+fn ended(container: &Container) -> Option<EndedWorker> {
+    let (_, task) = container.name.rsplit_once('.')?;
+    let progress = container.progress.as_ref()?;
+    Some(EndedWorker { task: task.into(), units: progress.current, total: progress.total })
 }
 
 fn worker_report(container: &Container, worker: &LocalWorker, cores: f64) -> WorkerReport {
@@ -124,6 +132,15 @@ mod tests {
             (report.workers.len(), report.others)
         };
         assert_eq!((counts(&[worker()]), counts(&[])), ((1, 1), (0, 2)));
+    }
+
+    #[test]
+    fn the_last_progress_of_an_ended_container_is_that_of_the_task_in_its_name() {
+        let mut document = older_status();
+        assert_eq!(ended(&container(document.clone())), None, "not of Swarm");
+        document["name"] = json!("train.1.k3v9");
+        let last = EndedWorker { task: "k3v9".into(), units: Some(10.0), total: Some(30.0) };
+        assert_eq!(ended(&container(document)), Some(last));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use super::report::report;
 use super::sandbox;
 use super::transfer::Carriages;
 use super::unpack::{Bounds, Spare};
-use super::wire::{ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, REPORT, ReportRequest, SUM, VOLUME};
+use super::wire::{
+    ATTEST, AttestRequest, CLAIM, FETCH, FetchRequest, OFFER, OUTPUT, OutputRequest, REPORT, ReportRequest, SUM, VOLUME,
+};
 use crate::settings::Settings;
 use crate::{Control, CoordinatorError};
 use axum::Router;
@@ -253,6 +255,7 @@ fn router(agent: Arc<Agent>) -> Router {
         .route(REPORT, post(answer_report))
         .route(ATTEST, post(answer_attest))
         .route(CLAIM, post(answer_claim))
+        .route(OUTPUT, post(answer_output))
         .route(OFFER, post(answer_offer))
         .route(FETCH, post(answer_fetch))
         .route(VOLUME, post(answer_volume))
@@ -274,7 +277,7 @@ async fn answer_report(
 ) -> Result<Response, Denied> {
     let leases = || agent.leases.lock().unwrap_or_else(PoisonError::into_inner);
     let now = Millis(since.load(Ordering::Relaxed));
-    leases().update(&request.leases, request.lease, &request.release, now).map_err(unavailable)?;
+    leases().update(&request, now).map_err(unavailable)?;
     let mut report = report(&agent.engine, &agent.flowcond).await;
     let volumes = agent.volumes.clone();
     report.saved = tokio::task::spawn_blocking(move || owner::list(&volumes)).await.unwrap_or_default();
@@ -307,6 +310,10 @@ async fn answer_attest(
 async fn answer_claim(State(agent): State<Arc<Agent>>, Json(claim): Json<Claim>) -> Response {
     let own = agent.identity().own.node.clone();
     json(&agent.claims.claim(&claim, &own).await.unwrap_or_else(ClaimOutcome::Unknown))
+}
+
+async fn answer_output(State(agent): State<Arc<Agent>>, Json(request): Json<OutputRequest>) -> Response {
+    json(&agent.engine.output(&request.service, request.after.as_deref(), request.tail).await)
 }
 
 async fn answer_offer(State(agent): State<Arc<Agent>>, Json(carriage): Json<Transfer>) -> Result<Response, Denied> {

@@ -4,6 +4,7 @@ use model::Millis;
 use model::swarm::{HeldLease, ServiceId, Transfer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Returns the node's report, and renews and releases leases; managers only.
@@ -12,6 +13,8 @@ pub(super) const REPORT: &str = "/v1/report";
 pub(super) const ATTEST: &str = "/v1/attest";
 /// Records a job as the owner of a checkpoint volume here, unless that holds the state of another; managers only.
 pub(super) const CLAIM: &str = "/v1/claim";
+/// Returns the last lines of a service's output here; managers only.
+pub(super) const OUTPUT: &str = "/v1/output";
 /// Allows another node to fetch a volume from here; managers only.
 pub(super) const OFFER: &str = "/v1/offer";
 /// Fetches a volume from another node; managers only.
@@ -29,6 +32,9 @@ pub(super) struct ReportRequest {
     pub(super) leases: Vec<ServiceId>,
     /// Duration of the leases.
     pub(super) lease: Millis,
+    /// How long these jobs may take to save and stop once their lease has expired. Left out if empty: older agents do not know the field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) graces: BTreeMap<ServiceId, Millis>,
     /// Leases to be removed without stopping their jobs, unless renewed since. Left out if empty: older agents do not know the field, and
     /// report no leases to release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,6 +50,17 @@ pub(super) struct AttestRequest {
     pub(super) carried: Option<u64>,
     /// How long the response may wait for live containers to exit.
     pub(super) patience: Millis,
+}
+
+/// The body of [`OUTPUT`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OutputRequest {
+    pub(super) service: ServiceId,
+    /// Only lines after this time.
+    pub(super) after: Option<String>,
+    /// Maximum number of lines.
+    pub(super) tail: u32,
 }
 
 /// The body of [`FETCH`].
@@ -86,7 +103,7 @@ mod tests {
     fn report_requests_of_and_to_older_versions_are_compatible() {
         let old = json!({"leases": ["s"], "lease": 60_000});
         let request: ReportRequest = serde_json::from_value(old.clone()).expect("of an older manager");
-        assert!(request.release.is_empty());
+        assert!(request.release.is_empty() && request.graces.is_empty());
         assert_eq!(serde_json::to_value(&request).ok(), Some(old), "an older agent rejects unknown fields");
     }
 

@@ -42,6 +42,11 @@ pub(super) enum Action {
     DiskFull(usize, bool),
     NoImage(usize, bool),
     ClockJumps(i64),
+    /// The availability of the node is set to `drain`, or back to `active`.
+    Availability {
+        node: usize,
+        closed: bool,
+    },
     Command {
         coordinator: usize,
         what: CommandKind,
@@ -85,6 +90,7 @@ pub(super) enum CommandKind {
     },
     Suspend(usize),
     Resume(usize),
+    Cancel(usize),
     /// A node that is cut off is switched off for good, and an operator confirms it.
     NodeIsOff {
         job: usize,
@@ -133,6 +139,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         68 => Action::EngineRestarts(node),
         69..71 => Action::DiskFull(node, yes),
         71..73 => Action::NoImage(node, yes),
+        73 if pick < 300 => Action::Availability { node, closed: yes },
         73 => Action::ClockJumps([-86_400_000, -60_000, 60_000, 86_400_000][pick % 4]),
         74..77 => Action::Command { coordinator, what: CommandKind::Drain(node) },
         77..80 => Action::Command { coordinator, what: CommandKind::Undrain(node) },
@@ -151,6 +158,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
         95 if pick >= 500 => Action::IgnoresStop(job, yes),
         95 => Action::Crashes { job, from_now_on: yes && pick < 300 },
         96 if pick < 300 => Action::Completes(job),
+        96 if pick < 450 => Action::Command { coordinator, what: CommandKind::Cancel(job) },
         97 => Action::Command { coordinator, what: CommandKind::NodeIsOff { job, node } },
         _ => Action::Passes { milliseconds: 1000, steps: 60, pick },
     }
@@ -183,6 +191,10 @@ pub(super) fn act(coordinators: &mut [Coordinator], world: &mut World, action: A
         Action::EngineRestarts(node) => world.nodes[node].kill_all(),
         Action::DiskFull(node, full) => world.nodes[node].disk_full = full,
         Action::NoImage(node, none) => world.nodes[node].no_image = none,
+        Action::Availability { node, closed } => {
+            world.nodes[node].closed = closed;
+            world.nodes[node].version = world.next();
+        }
         Action::ClockJumps(by) => world.skew = (world.skew + by).clamp(-864_000_000, 864_000_000),
         Action::Command { coordinator, what } => {
             let job = |job: usize| format!("job-{job}");
@@ -192,6 +204,7 @@ pub(super) fn act(coordinators: &mut [Coordinator], world: &mut World, action: A
                 CommandKind::Move { job: which, node } => Command::Move { job: job(which), node: name(node) },
                 CommandKind::Suspend(which) => Command::Suspend(job(which)),
                 CommandKind::Resume(which) => Command::Resume(job(which)),
+                CommandKind::Cancel(which) => Command::Cancel(job(which)),
                 CommandKind::NodeIsOff { node, .. } if !world.nodes[node].cut => return Ok(()),
                 CommandKind::NodeIsOff { job: which, node } => {
                     world.switch_off(node);

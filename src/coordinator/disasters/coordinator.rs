@@ -103,7 +103,7 @@ impl Coordinator {
                     }
                 }
                 Effect::Emit { text, .. } if text.starts_with("invalid plan") => return Err(text),
-                Effect::Emit { .. } => {}
+                Effect::Emit { .. } | Effect::Recall(_) => {}
                 Effect::Publish(status) => self.status = *status,
                 request => self.requests.push((world.now, Request::Effect(request))),
             }

@@ -27,7 +27,8 @@ impl World {
                 }
                 let task = &self.tasks[at];
                 let lost = task.node.is_some_and(|node| !self.is_up(node));
-                let misplaced = pin.is_some() && task.node.is_some() && task.node != pinned;
+                let closed = task.node.is_some_and(|node| self.nodes[node].closed);
+                let misplaced = closed || pin.is_some() && task.node.is_some() && task.node != pinned;
                 let now = self.now;
                 let task = &mut self.tasks[at];
                 if !wants {
@@ -48,8 +49,9 @@ impl World {
             for at in 0..self.tasks.len() {
                 let task = &self.tasks[at];
                 if task.service == job && task.wanted && task.node.is_none() {
-                    let free = pinned.filter(|node| self.is_up(*node));
-                    let any = (0..NODES).find(|node| self.is_up(*node)).filter(|_| pin.is_none());
+                    let is_open = |node: &usize| self.is_up(*node) && !self.nodes[*node].closed;
+                    let free = pinned.filter(is_open);
+                    let any = (0..NODES).find(is_open).filter(|_| pin.is_none());
                     self.tasks[at].node = free.or(any);
                 }
             }

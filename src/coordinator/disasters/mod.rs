@@ -46,6 +46,7 @@ fn epilogue(coordinators: &mut [Coordinator], world: &mut World) -> Result<(), S
             act(coordinators, world, heals)?;
         }
         world.nodes[node].drained = false;
+        world.nodes[node].closed = false;
         world.nodes[node].version = world.next();
     }
     world.both_lead = false;
@@ -86,7 +87,7 @@ fn problem(coordinator: &Coordinator, world: &World, job: usize) -> Option<Strin
     let alive: Vec<usize> = (0..NODES).flat_map(|node| vec![node; world.nodes[node].alive(job)]).collect();
     let is_correct = match status.state {
         JobState::Done => alive.is_empty() && world.is_complete[job],
-        JobState::Failed => alive.is_empty(),
+        JobState::Failed | JobState::Cancelled => alive.is_empty(),
         JobState::Running => alive.len() == 1 && status.node.as_ref().and_then(node_of) == alive.first().copied(),
         _ => false,
     };

@@ -14,6 +14,8 @@ pub(super) struct HostNode {
     /// How long it has been cut off, in milliseconds.
     pub cut_for: u64,
     pub drained: bool,
+    /// Whether its availability is `drain`.
+    pub closed: bool,
     pub version: u64,
     pub disk_full: bool,
     pub no_image: bool,

@@ -39,6 +39,7 @@ pub(super) fn report(world: &World, node: usize) -> NodeReport {
         used_cores: Some(1.0),
         workers: running.map(worker).collect(),
         others: 0,
+        ended: Vec::new(),
         held: world.nodes[node].leases.iter().map(held).collect(),
         stopped: stopped.iter().map(|task| format!("t{task}").into()).collect(),
         saved: world.nodes[node].volumes.saved().collect(),

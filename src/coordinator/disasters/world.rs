@@ -323,7 +323,7 @@ impl World {
             address: "10.0.0.1".into(),
             version: self.nodes[number].version,
             is_up: self.is_up(number),
-            availability: Availability::Active,
+            availability: if self.nodes[number].closed { Availability::Drain } else { Availability::Active },
             is_manager: true,
             labels: match self.nodes[number].drained {
                 true => BTreeMap::from([(Arc::from(DRAIN), Arc::from("true"))]),

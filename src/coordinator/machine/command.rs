@@ -62,6 +62,7 @@ impl Machine {
             Command::Move { job, .. }
             | Command::Suspend(job)
             | Command::Resume(job)
+            | Command::Cancel(job)
             | Command::NodeIsOff { job, .. } => match self.find_jobs(job) {
                 Err(refusal) => self.reply(command_id, Err(refusal)),
                 Ok(remaining) => {
@@ -121,6 +122,7 @@ impl Machine {
                 Command::Move { node, .. } => format!("{name} is stopping, then moves to {node}"),
                 Command::Suspend(_) => format!("{name} is suspended"),
                 Command::Resume(_) => format!("{name} starts as soon as there is room"),
+                Command::Cancel(_) => format!("{name} is cancelled"),
                 Command::NodeIsOff { node, .. } => format!("{name} no longer waits for {node}"),
                 Command::Drain(_) | Command::Undrain(_) => return,
             };
@@ -179,6 +181,7 @@ impl Machine {
             Command::Move { node, .. } => self.move_now(seen, job, node, id),
             Command::Suspend(_) => self.suspend_now(job, name, id),
             Command::Resume(_) => resume_now(job, name),
+            Command::Cancel(_) => self.cancel_now(job, name, id),
             Command::NodeIsOff { node, .. } => self.off_now(seen, job, name, node),
             Command::Drain(_) | Command::Undrain(_) => Now::nothing(String::new()),
         }
@@ -244,6 +247,19 @@ impl Machine {
         Now::Write(Box::new(write))
     }
 
+    fn cancel_now(&self, job: &Job, name: &str, id: &ServiceId) -> Now {
+        let record = &job.record;
+        let mut write = match record.phase {
+            JobPhase::Waiting => job.cancelled(record.past.iter().cloned()),
+            JobPhase::Stopping if record.goal == Some(Goal::Cancel) => {
+                return Now::nothing(format!("{name} is being cancelled"));
+            }
+            _ => job.fence(Goal::Cancel, None, "cancelled by an operator", self.units_of(id, job)),
+        };
+        write.text = "cancelled by an operator".to_owned();
+        Now::Write(Box::new(write))
+    }
+
     /// Accepts the operator's word that a node is off as proof for it. State that exists only there is given up.
     fn off_now(&self, seen: &Seen, job: &Job, name: &str, node: &str) -> Now {
         let node = self.find_node(node).unwrap_or_else(|_| NodeId(node.into()));
@@ -265,7 +281,9 @@ impl Machine {
         if was_home {
             // It stays suspended if it was being suspended. The next start is on any node, without the state of the lost one.
             record.suspended |= record.goal == Some(Goal::Suspend);
-            (record.home, record.to, record.goal, record.phase) = (None, None, None, JobPhase::Waiting);
+            let is_cancelled = record.goal == Some(Goal::Cancel);
+            record.phase = if is_cancelled { JobPhase::Done } else { JobPhase::Waiting };
+            (record.home, record.to, record.goal) = (None, None, is_cancelled.then_some(Goal::Cancel));
         }
         record.leased = None;
         let there = |task: &&SwarmTask| task.node.as_ref() == Some(&node);
@@ -287,6 +305,7 @@ impl Machine {
                     true => format!("{name} is draining: it gets no new jobs, and its movable jobs are moved"),
                     false => format!("{name} accepts jobs again"),
                 };
+                self.emit(None, format!("node {text}"));
                 self.reply(entry.command_id, Ok(text));
                 continue;
             }
@@ -322,6 +341,9 @@ impl Machine {
 fn resume_now(job: &Job, name: &str) -> Now {
     let mut record = job.record.clone();
     let was_held = record.suspended || record.tries > 0 || record.goal == Some(Goal::Suspend);
+    if record.goal == Some(Goal::Cancel) {
+        return Now::refuse(format!("{name} is being cancelled"));
+    }
     if !was_held {
         return Now::nothing(format!("{name} is not suspended"));
     }

@@ -7,6 +7,8 @@ use model::swarm::{
     ServiceId, Swarm, Transfer, TransferOutcome,
 };
 use model::{Millis, Refusal};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A machine acts for this many intervals between looks, and the time limit of a request, after its last successful look.
 pub const LOOKS_VALID: u64 = 3;
@@ -130,6 +132,9 @@ pub enum Effect {
         node: NodeId,
         /// Services whose leases are renewed. The agent stops a service whose lease expires.
         leases: Vec<ServiceId>,
+        /// How long each of them may take to save and stop once its lease has expired; [`SWARMS_GRACE`](model::swarm::SWARMS_GRACE) if it is
+        /// not listed.
+        graces: BTreeMap<ServiceId, Millis>,
         /// Duration of the leases.
         lease: Millis,
         /// Leases that are removed there without stopping their jobs, unless renewed since the last report.
@@ -170,11 +175,13 @@ pub enum Effect {
     },
     /// Emit an event to the log and the API.
     Emit {
-        /// The service concerned, if any.
-        service: Option<ServiceId>,
+        /// Name of the job concerned, if any.
+        job: Option<Arc<str>>,
         /// Text for the operator.
         text: String,
     },
+    /// Publish the events of earlier coordinators, before all others: time since 1970, name of the job, and text; oldest first.
+    Recall(Vec<(Millis, Arc<str>, Arc<str>)>),
     /// Publish the current status.
     Publish(Box<ClusterStatus>),
 }

@@ -82,6 +82,7 @@ impl Machine {
             _ => at.now,
         };
         self.has_news |= self.swarm.as_ref().is_none_or(|before| before.is_leader != swarm.is_leader);
+        let is_first = self.swarm.is_none();
         self.swarm = Some(SwarmState { is_leader: swarm.is_leader, at: at.now, acts_since });
         let mut before = std::mem::take(&mut self.nodes);
         for node in swarm.nodes {
@@ -117,12 +118,27 @@ impl Machine {
             self.seen.insert(seen.service.id.clone(), seen);
         }
         self.shared_volumes = self.find_shared_volumes();
+        if is_first {
+            self.recall();
+        }
         for (id, gone) in before {
             self.has_news = true;
             if let Some(command_id) = gone.memory.pending.and_then(|pending| pending.command_id) {
                 self.command_done(&id, Some(command_id));
             }
-            self.emit(Some(&id), format!("service {} was removed or is no longer a job", gone.service.name));
+            self.emit(None, format!("service {} was removed or is no longer a job", gone.service.name));
+        }
+    }
+
+    /// Publishes what the labels say about the past.
+    fn recall(&mut self) {
+        let jobs = self.seen.values().filter_map(|seen| Some((&seen.service.name, seen.job.as_ref().ok()?)));
+        let event = |name: &Arc<str>, (at, text): &(Millis, Arc<str>)| (*at, name.clone(), text.clone());
+        let events = jobs.flat_map(|(name, job)| job.record.log.iter().map(move |past| event(name, past)));
+        let mut events: Vec<_> = events.collect();
+        events.sort_by_key(|(at, ..)| *at);
+        if !events.is_empty() {
+            self.effects.push(Effect::Recall(events));
         }
     }
 

@@ -6,74 +6,31 @@
 //! job is a number of its command, as in `--epochs 50`, the work is scaled by that number.
 
 use model::swarm::WorkerReport;
+use model::{Parameter, TrainingId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Maximum number of ended trainings that are remembered.
 const REMEMBERED: usize = 512;
 
-/// Begins each argument in the text of a program, and stands for a number there: no argument contains it.
-const NUL: char = '\0';
+/// What the runs of a program have in common: the image, and the command without its numbers, as on each node.
+type ProgramId = (Arc<str>, TrainingId);
 
 /// A command, with the numbers in it kept apart from the rest.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// Image and command without the numbers.
-    text: Arc<str>,
+    id: ProgramId,
     numbers: Vec<f64>,
 }
 
 impl Program {
     /// Splits a command; its first word is the image.
     pub(super) fn of(command: &[Arc<str>]) -> Program {
-        let mut words = command.iter();
-        let mut text = words.next().map(|image| image.to_string()).unwrap_or_default();
-        let mut numbers = Vec::new();
-        for word in words {
-            text.push(NUL);
-            let value = word.split_once('=').map_or(&**word, |(key, value)| {
-                text.push_str(key);
-                text.push('=');
-                value
-            });
-            split(value, &mut text, &mut numbers);
-        }
-        Program { text: text.into(), numbers }
+        let image = command.first().cloned().unwrap_or_default();
+        let words = || command.iter().skip(1).map(AsRef::as_ref);
+        let numbers = Parameter::all(words()).into_iter().filter_map(|number| number.value.parse().ok());
+        Program { id: (image, TrainingId::of(words())), numbers: numbers.collect() }
     }
-}
-
-/// Adds a word to a program: the word as a whole is a number, such as `-1e-3`, or has decimal numbers in it.
-fn split(word: &str, text: &mut String, numbers: &mut Vec<f64>) {
-    let mut add = |part: &str, text: &mut String| match part.parse::<f64>() {
-        Ok(number) if number.is_finite() => {
-            numbers.push(number);
-            text.push(NUL);
-            true
-        }
-        _ => false,
-    };
-    if add(word, text) {
-        return;
-    }
-    let mut rest = word;
-    while let Some(first) = rest.find(|char: char| char.is_ascii_digit()) {
-        let (before, from) = rest.split_at(first);
-        let (number, after) = from.split_at(decimal(from));
-        text.push_str(before);
-        if !add(number, text) {
-            text.push_str(number);
-        }
-        rest = after;
-    }
-    text.push_str(rest);
-}
-
-/// Returns the length of the decimal number at the start of a text.
-fn decimal(text: &str) -> usize {
-    let digits = |text: &str| text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
-    let whole = digits(text);
-    let part = text[whole..].strip_prefix('.').map_or(0, digits);
-    if whole > 0 && part > 0 { whole + 1 + part } else { whole }
 }
 
 /// A training whose whole work is known or forecast.
@@ -140,7 +97,7 @@ impl EndedTrainings {
 }
 
 /// The known work of some programs.
-pub(super) struct KnownWork(BTreeMap<Arc<str>, Vec<Training>>);
+pub(super) struct KnownWork(BTreeMap<ProgramId, Vec<Training>>);
 
 impl KnownWork {
     /// Collects the trainings of these programs. `running` is not read if there are none.
@@ -149,22 +106,22 @@ impl KnownWork {
         ended: &EndedTrainings,
         running: impl Iterator<Item = (&'a Program, &'a WorkerReport)>,
     ) -> KnownWork {
-        let wanted: BTreeSet<&str> = programs.map(|program| &*program.text).collect();
-        let mut known: BTreeMap<Arc<str>, Vec<Training>> = BTreeMap::new();
+        let wanted: BTreeSet<&ProgramId> = programs.map(|program| &program.id).collect();
+        let mut known: BTreeMap<ProgramId, Vec<Training>> = BTreeMap::new();
         if wanted.is_empty() {
             return KnownWork(known);
         }
-        let ended = ended.0.iter().filter(|training| wanted.contains(&*training.program.text)).cloned();
-        let running = running.filter(|(program, _)| wanted.contains(&*program.text));
+        let ended = ended.0.iter().filter(|training| wanted.contains(&training.program.id)).cloned();
+        let running = running.filter(|(program, _)| wanted.contains(&program.id));
         for training in ended.chain(running.filter_map(|(program, report)| Training::forecast(program, report))) {
-            known.entry(training.program.text.clone()).or_default().push(training);
+            known.entry(training.program.id.clone()).or_default().push(training);
         }
         KnownWork(known)
     }
 
     /// Returns the expected work of a job in CPU-seconds; `None` = no job of its program is known.
     pub(super) fn expected(&self, job: &Program) -> Option<f64> {
-        let trainings = self.0.get(&job.text)?.iter();
+        let trainings = self.0.get(&job.id)?.iter();
         let similar: Vec<(usize, f64)> = trainings.filter_map(|training| training.for_job(job)).collect();
         let fewest = similar.iter().map(|(differences, _)| *differences).min()?;
         let nearest = similar.iter().filter(|(differences, _)| *differences == fewest);
@@ -219,12 +176,12 @@ mod tests {
     #[test]
     fn numbers_in_words_belong_to_the_program_but_not_those_of_the_image() {
         let numbers = |line: &str| program(line).numbers;
-        assert_eq!(numbers("i:2.1 t --lr=-1e-3 --out runs/exp-7_lr0.01.log 3 x"), [-1e-3, 7.0, 0.01, 3.0]);
-        assert_eq!(numbers("i t v1.2.3 5. .5 inf 1e999"), [1.2, 3.0, 5.0, 0.5, 1.0, 999.0]);
-        assert_eq!(program("i t --out runs/exp-7").text, program("i t --out runs/exp-12").text);
+        assert_eq!(numbers("i:2.1 t --lr=-1e-3 --out runs/exp-7_lr12.log 3 x"), [-1e-3, 7.0, 12.0, 3.0]);
+        assert_eq!(numbers("i t v1.2.3 5. .5"), [1.0, 2.0, 3.0, 5.0, 0.5]);
+        assert_eq!(program("i t --out runs/exp-7").id, program("i t --out runs/exp-12").id);
         for other in ["i:2 t --out runs/exp-7", "i t --out runs/exp-7b", "i t --out runs/exp-", "i t --out runs/exp- 7"]
         {
-            assert_ne!(program("i t --out runs/exp-7").text, program(other).text, "{other}");
+            assert_ne!(program("i t --out runs/exp-7").id, program(other).id, "{other}");
         }
         let ended = [("i t --epochs 50 --out runs/1", Some(50.0), 100.0)];
         assert_eq!(expected(&ended, "i t --epochs 25 --out runs/2"), Some(50.0));

@@ -16,6 +16,8 @@ pub const GANG: &str = "flowcon.gang";
 pub const WORKERS_MIN: &str = "flowcon.workers-min";
 /// Maximum number of workers.
 pub const WORKERS_MAX: &str = "flowcon.workers-max";
+/// Number of workers with which an elastic job starts; the minimum by default.
+pub const WORKERS_INITIAL: &str = "flowcon.workers-initial";
 /// Priority from 1 to 100, such as `50`, optionally with a decay from 0 to 1, such as `50/0.5`.
 pub const PRIORITY: &str = "flowcon.priority";
 /// Whether the job may be moved; by default only if it has a [`CHECKPOINT`].
@@ -48,11 +50,12 @@ pub const RENTED: &str = "flowcon.rented";
 pub const STAGE: &str = "flowcon.rented.stage";
 
 /// Labels that users may set on a service.
-const USER_LABELS: [&str; 13] = [
+const USER_LABELS: [&str; 14] = [
     QUEUE,
     GANG,
     WORKERS_MIN,
     WORKERS_MAX,
+    WORKERS_INITIAL,
     PRIORITY,
     MOVABLE,
     STOP_GRACE,
@@ -84,6 +87,8 @@ pub struct JobOptions {
     pub workers_min: Option<u32>,
     /// Maximum number of workers of the gang; `None` = all workers.
     pub workers_max: Option<u32>,
+    /// Number of workers with which the gang starts; `None` = the minimum.
+    pub workers_initial: Option<u32>,
     /// Priority.
     pub priority: Priority,
     /// Whether it may be moved; `None` = if it saves its state.
@@ -143,6 +148,7 @@ pub fn options(labels: &Labels) -> Result<JobOptions, String> {
         gang: text(labels, GANG)?,
         workers_min: parsed(labels, WORKERS_MIN, "a number of workers from 1 to 1000", workers)?,
         workers_max: parsed(labels, WORKERS_MAX, "a number of workers from 1 to 1000", workers)?,
+        workers_initial: parsed(labels, WORKERS_INITIAL, "a number of workers from 1 to 1000", workers)?,
         priority: parsed(
             labels,
             PRIORITY,
@@ -282,6 +288,7 @@ mod tests {
             (GANG, "resnet"),
             (WORKERS_MIN, "2"),
             (WORKERS_MAX, "8"),
+            (WORKERS_INITIAL, "4"),
             (PRIORITY, "50/0.5"),
             (MOVABLE, "true"),
             (STOP_GRACE, "5m"),
@@ -292,7 +299,7 @@ mod tests {
         ]))
         .unwrap();
         assert_eq!(options.priority, Priority { level: 50.0, decay: 0.5 });
-        assert_eq!((options.workers_min, options.workers_max), (Some(2), Some(8)));
+        assert_eq!((options.workers_min, options.workers_initial, options.workers_max), (Some(2), Some(4), Some(8)));
         assert!(options.restarts_on_loss && options.movable == Some(true));
         assert_eq!(options.stop_grace, Some(Millis::from_secs(300)));
         assert_eq!(options.deadline.map(|deadline| deadline.of(Millis(7))), Some(Millis(1_769_878_800_000)));

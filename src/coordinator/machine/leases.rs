@@ -14,7 +14,7 @@ use super::record::JobPhase;
 use super::state::{Machine, NodeLeases, Seen};
 use super::writes::{Spec, Write};
 use model::Millis;
-use model::swarm::{HeldLease, NodeId, NodeReport, ServiceId, ServiceMode};
+use model::swarm::{HeldLease, NodeId, NodeReport, SWARMS_GRACE, ServiceId, ServiceMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -56,6 +56,12 @@ impl Job {
 }
 
 impl Seen {
+    /// Returns how long its agent gives it to save and stop once its lease has expired. The label counts, also of an invalid job.
+    pub(super) fn lease_grace(&self) -> Millis {
+        let label = self.service.labels.get(format!("{INTERNAL_PREFIX}grace").as_str());
+        label.and_then(|grace| grace.parse().ok()).map_or(SWARMS_GRACE, Millis)
+    }
+
     fn lease_action(&self, node: &NodeId) -> LeaseAction {
         let Ok(job) = &self.job else { return self.lease_action_of_invalid(node) };
         let record = &job.record;
@@ -180,7 +186,10 @@ impl Machine {
                 seen.leases.released.pop_first();
             }
         }
-        self.effects.push(Effect::Poll { node, leases, lease: self.settings.lease, release, asked: at.now });
+        let grace = |id: &ServiceId| Some((id.clone(), self.seen.get(id)?.lease_grace()));
+        let graces = leases.iter().filter_map(grace).filter(|(_, grace)| *grace != SWARMS_GRACE).collect();
+        let lease = self.settings.lease;
+        self.effects.push(Effect::Poll { node, leases, graces, lease, release, asked: at.now });
     }
 
     /// Returns the leases that the agent held before the last look: a service that the look does not show is no job any more.

@@ -118,10 +118,12 @@ impl Job {
         (record.suspended, record.tries, record.retry_at, record.exit) = (false, 0, None, None);
         record.avoid.clear();
         if record.phase == JobPhase::Done {
-            record.phase = JobPhase::Waiting;
+            (record.phase, record.saved, record.total) = (JobPhase::Waiting, None, None);
         }
-        if record.goal == Some(Goal::Suspend) {
-            record.goal = Some(Goal::Queue);
+        match (record.goal, record.phase) {
+            (Some(Goal::Cancel), JobPhase::Waiting) => record.goal = None,
+            (Some(Goal::Suspend | Goal::Cancel), _) => record.goal = Some(Goal::Queue),
+            _ => {}
         }
         let text = "scaled to 1 manually: it starts as soon as possible".to_owned();
         Write { record, spec: Spec::Fence, text }

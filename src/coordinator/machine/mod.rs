@@ -8,7 +8,7 @@
 //! handle    updates the state by an event
 //! jobs      services → jobs: labels and spec, or why a service is rejected       labels, job
 //! command   commands of operators: what each changes, and the names in them      command, names
-//! step      each job's next action, from its labels alone                        step, proof, transfer, manual, writes
+//! step      each job's next action, from its labels alone                        step, waiting, ended, proof, transfer, manual, writes
 //! claim     whose saved state a volume holds                                     claims, volumes
 //! poll      reports of agents, and leases of jobs that may be started elsewhere   leases
 //! plan      the policy's decisions: starts, stops, moves                         observe, known_work, plan
@@ -23,6 +23,7 @@
 
 mod claims;
 mod command;
+mod ended;
 mod event;
 mod handle;
 mod job;
@@ -44,6 +45,7 @@ mod step;
 mod tests;
 mod transfer;
 mod volumes;
+mod waiting;
 mod writes;
 
 pub use event::{At, Command, CommandId, CoordinatorSettings, Effect, Event, LOOKS_VALID, Question, RentSettings};

@@ -30,6 +30,27 @@ impl Machine {
         }
     }
 
+    /// Finds the service of a job, and the node where it runs or ran last.
+    ///
+    /// # Errors
+    /// There is no such job, it has several workers, or it has never started.
+    pub fn place_of(&self, name: &str) -> Result<(NodeId, ServiceId), Refusal> {
+        let found: Vec<&Seen> = self.find_jobs(name)?.iter().filter_map(|id| self.seen.get(id)).collect();
+        let [seen] = found.as_slice() else {
+            let workers: Vec<String> = found.iter().map(|seen| shown(&seen.service.name)).collect();
+            return Err(Refusal::Refused(format!(
+                "`{}` has several workers; name one: {}",
+                shown(name),
+                workers.join(", ")
+            )));
+        };
+        let home = seen.job.as_ref().ok().and_then(|job| job.record.home.clone());
+        match home.or_else(|| seen.live_nodes().next().cloned()) {
+            Some(node) => Ok((node, seen.service.id.clone())),
+            None => Err(Refusal::Refused(format!("{} has not started yet", shown(&seen.service.name)))),
+        }
+    }
+
     /// Finds the services of a job: one by its id, name or beginning of its id, or all of a gang.
     pub(super) fn find_jobs(&self, name: &str) -> Result<Vec<ServiceId>, Refusal> {
         let all: Vec<&Seen> = self.seen.values().collect();

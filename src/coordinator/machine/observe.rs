@@ -74,6 +74,7 @@ impl Machine {
             now: at.unix,
             quiet_since: Millis(at.unix.0.saturating_sub(quiet.0)),
             usual_work: self.usual_work.mean(),
+            ended: Vec::new(),
             nodes: self.nodes.values().map(|node| self.node(node)).collect(),
             jobs: Vec::new(),
         };
@@ -88,7 +89,10 @@ impl Machine {
             };
             let members = gangs.entry(job.options.gang.clone().unwrap_or_else(|| id.0.clone())).or_default();
             match job.record.phase {
-                JobPhase::Done => members.done += 1,
+                JobPhase::Done => {
+                    members.done += 1;
+                    observation.ended.push((job.options.priority, seen.service.request));
+                }
                 JobPhase::Waiting if seen.memory.is_startable => members.here.push((id, seen, job)),
                 _ if self.placement(seen, job, &places).is_some() => members.here.push((id, seen, job)),
                 _ => members.absent += 1,
@@ -185,7 +189,8 @@ impl Machine {
         let max = members.option(|options| options.workers_max).map_or(here, |max| max.saturating_sub(members.done));
         let max = max.clamp(min.min(here), here);
         let is_elastic = members.option(|options| options.workers_min).is_some() && min < max;
-        let workers = WorkerRange { min, initial: if is_elastic { min } else { max }, max };
+        let initial = members.option(|options| options.workers_initial).unwrap_or(min).clamp(min, max.max(min));
+        let workers = WorkerRange { min, initial: if is_elastic { initial } else { max }, max };
         let mut constraints: Vec<Constraint> = Vec::new();
         for (_, seen, job) in &members.here {
             let all = job.constraints.iter().cloned().chain(self.own_constraints(seen, job, at));

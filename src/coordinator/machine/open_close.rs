@@ -15,7 +15,7 @@ use super::rented_node::{RentalStage, STAGES, stage};
 use super::state::{Machine, SeenNode};
 use model::cluster::{ClusterPlan, NodeState};
 use model::swarm::{Availability, ChangeOutcome, NodeChange, NodeId, NodeReport};
-use policy::cluster::{RentalState, rent};
+use policy::cluster::{RentalState, Times, rent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ impl Machine {
             };
             rentals.push(rental);
         }
-        let decided = rent(&observed.observation, plan, &rentals, settings.close_after);
+        let times = Times { opens_within: settings.command_within, close_after: settings.close_after };
+        let decided = rent(&observed.observation, plan, &rentals, times);
         for (node, job) in decided.opens {
             let text = format!("opening for {}", observed.observation.jobs[job].name);
             self.write_stage(&observed.nodes[node], Some(RentalStage::Opening), None, &text);

@@ -49,11 +49,11 @@ impl Machine {
 
     fn carry_out(&mut self, observed: &Observed, plan: ClusterPlan, at: At) {
         let mut room = self.settings.changes_most.saturating_sub(self.in_flight());
+        self.tell_spare_workers(observed);
         for Wait { job, reason } in plan.waits {
             for id in observed.jobs[job].clone() {
-                let text = self.in_words(&reason, observed);
+                let text = self.after_failures(&id, self.in_words(&reason, observed), at);
                 self.set_why(&id, WhyKind::NoPlace, text);
-                self.set_reason(&id, reason.clone());
             }
         }
         // The workers of a gang start or stop together: an incomplete gang would only be completed or stopped later.
@@ -79,7 +79,7 @@ impl Machine {
             }
             for Start { job, worker, node, reason } in starts.iter().cloned() {
                 let id = observed.jobs[job][worker as usize].clone();
-                self.begin_start(&id, &observed.nodes[node], reason, at);
+                self.begin_start(&id, &observed.nodes[node], &reason, at);
             }
         }
         for Move { job, worker, to, reason, .. } in plan.moves {
@@ -89,14 +89,14 @@ impl Machine {
             room -= 1;
             let id = observed.jobs[job][worker as usize].clone();
             let why = self.in_words(&reason, observed);
-            self.begin_move(&id, &observed.nodes[to], &why, Some(reason), at);
+            self.begin_move(&id, &observed.nodes[to], &why, at);
         }
         for id in plan.settled.into_iter().flat_map(|job| observed.jobs[job].clone()) {
             self.count_as_moved(&id, at);
         }
     }
 
-    fn begin_start(&mut self, id: &ServiceId, node: &NodeId, reason: ClusterReason, at: At) {
+    fn begin_start(&mut self, id: &ServiceId, node: &NodeId, reason: &ClusterReason, at: At) {
         let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
         let Ok(job) = &seen.job else { return };
         if job.record.phase != JobPhase::Waiting || !seen.memory.is_startable {
@@ -104,8 +104,7 @@ impl Machine {
         }
         let past = past_of(&seen.tasks).into_iter();
         let mut write = if job.needs_carriage(node) { job.carry(node, past) } else { job.start(node, past) };
-        write.text = format!("{} on {}: {reason}", write.text, self.name_of(node));
-        self.set_reason(id, reason);
+        write.record.why = Some(reason.to_string().into());
         self.write(id, write, None, at);
     }
 
@@ -129,20 +128,16 @@ impl Machine {
             return;
         }
         let write = job.fence(Goal::Queue, None, &reason.to_string(), self.units_of(id, job));
-        self.set_reason(id, reason.clone());
         self.write(id, write, None, at);
     }
 
-    fn begin_move(&mut self, id: &ServiceId, to: &NodeId, why: &str, reason: Option<ClusterReason>, at: At) {
+    fn begin_move(&mut self, id: &ServiceId, to: &NodeId, why: &str, at: At) {
         let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
         let Ok(job) = &seen.job else { return };
         if job.record.phase != JobPhase::Running {
             return;
         }
         let write = job.fence(Goal::Move, Some(to.clone()), why, self.units_of(id, job));
-        if let Some(reason) = reason {
-            self.set_reason(id, reason);
-        }
         self.write(id, write, None, at);
     }
 
@@ -156,9 +151,28 @@ impl Machine {
         self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
     }
 
-    fn set_reason(&mut self, id: &ServiceId, reason: ClusterReason) {
-        if let Some(seen) = self.seen.get_mut(id) {
-            seen.memory.reason = Some(reason);
+    /// Adds to the reason why a job waits that it failed to start on some nodes, which it avoids for a time.
+    fn after_failures(&self, id: &ServiceId, text: String, at: At) -> String {
+        let Some(seen) = self.seen.get(id) else { return text };
+        let Some(job) = seen.job.as_ref().ok().filter(|job| self.is_held(seen, job, at)) else { return text };
+        let (Some(mark), Some(retry_at)) = (&job.record.mark, job.record.retry_at) else { return text };
+        let seconds = retry_at.since(at.unix).as_secs_f64();
+        format!("it {mark}; that node is tried again in {seconds:.0} s; meanwhile {text}")
+    }
+
+    /// Says of the waiting workers of running jobs that their jobs run without them.
+    fn tell_spare_workers(&mut self, observed: &Observed) {
+        for (job, workers) in observed.observation.jobs.iter().zip(&observed.jobs) {
+            let is_placed = |number: usize| job.placed.iter().any(|worker| worker.number as usize == number);
+            for (_, id) in
+                workers.iter().enumerate().filter(|(number, _)| !job.placed.is_empty() && !is_placed(*number))
+            {
+                let (running, all) = (job.placed.len(), workers.len());
+                let text = format!(
+                    "its gang runs with {running} of {all} workers; it starts when no waiting job needs the room"
+                );
+                self.set_why(id, WhyKind::Gang, text);
+            }
         }
     }
 

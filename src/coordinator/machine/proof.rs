@@ -7,7 +7,6 @@
 
 use super::event::{At, Effect, Question};
 use super::job::NOWHERE;
-use super::labels::GRACE;
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Proof, Seen, SeenNode};
 use model::Millis;
@@ -142,8 +141,7 @@ impl Machine {
         let is_lost = self.nodes.get(node).is_none_or(|node| !node.node.is_up);
         let is_released = self.nodes.get(node).is_some_and(|node| node.leases.released.contains(id));
         let promised = job.is_leasable() && job.record.leased.as_ref() == Some(node) && !is_released;
-        let grace = seen.service.stop_grace.unwrap_or_default().max(job.options.stop_grace.unwrap_or(GRACE));
-        let whole = self.settings.lease.after(grace).after(self.settings.lease_margin);
+        let whole = self.settings.lease.after(seen.lease_grace()).after(self.settings.lease_margin);
         is_lost && promised && at.now.since(since) >= whole
     }
 

@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 /// Maximum characters of a text in a label.
 const TEXT_MOST: usize = 200;
+/// Maximum number of events in the log of a job, and characters of each.
+const LOG_MOST: usize = 8;
+const EVENT_MOST: usize = 160;
 /// Maximum number of nodes or tasks in one label.
 const LIST_MOST: usize = 64;
 
@@ -39,6 +42,8 @@ pub enum Goal {
     Queue,
     /// To wait until it is resumed.
     Suspend,
+    /// To end, as an operator wants. It stays in the record of the ended job.
+    Cancel,
 }
 
 /// The durable state of a job.
@@ -56,14 +61,16 @@ pub struct Record {
     pub to: Option<NodeId>,
     /// Purpose of the fence.
     pub goal: Option<Goal>,
-    /// Reason for the fence, as text.
+    /// Why it was started, moved or stopped last, as text.
     pub why: Option<Arc<str>>,
     /// All nodes where a task of it was placed since it was last proven gone.
     pub placed: BTreeSet<NodeId>,
     /// Tasks of earlier starts, to be ignored.
     pub past: BTreeSet<Arc<str>>,
-    /// Units that were done when it was fenced.
+    /// Units that were done when it was fenced, or at its end.
     pub saved: Option<f64>,
+    /// Total units, once it has ended.
+    pub total: Option<f64>,
     /// Number of moves.
     pub moves: u32,
     /// Number of failures to start since it last trained.
@@ -78,10 +85,14 @@ pub struct Record {
     pub suspended: bool,
     /// The node whose agent stops the job when its lease expires.
     pub leased: Option<NodeId>,
+    /// Stop grace period of its current start, which its lease includes; `None` = that of Swarm, or it gets no lease.
+    pub grace: Option<Millis>,
     /// Exit code, once it has exited.
     pub exit: Option<i64>,
     /// The node that its owner had pinned it to before its first start, which replaces that pin: it starts on no other.
     pub pin: Option<NodeId>,
+    /// Its latest events, oldest first, with their times since 1970.
+    pub log: Vec<(Millis, Arc<str>)>,
 }
 
 impl Default for Record {
@@ -97,6 +108,7 @@ impl Default for Record {
             placed: BTreeSet::new(),
             past: BTreeSet::new(),
             saved: None,
+            total: None,
             moves: 0,
             tries: 0,
             retry_at: None,
@@ -104,8 +116,10 @@ impl Default for Record {
             mark: None,
             suspended: false,
             leased: None,
+            grace: None,
             exit: None,
             pin: None,
+            log: Vec::new(),
         }
     }
 }
@@ -119,11 +133,16 @@ const PHASES: [(JobPhase, &str); 6] = [
     (JobPhase::Done, "done"),
 ];
 /// In the labels of services. A job that an earlier coordinator paused stays suspended, so `pause` and `paused` are as it wrote them.
-const GOALS: [(Goal, &str); 4] =
-    [(Goal::Move, "move"), (Goal::Return, "return"), (Goal::Queue, "queue"), (Goal::Suspend, "pause")];
-const NAMES: [&str; 19] = [
-    "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "moves", "tries", "retry-at",
-    "avoid", "mark", "paused", "leased", "exit", "pin",
+const GOALS: [(Goal, &str); 5] = [
+    (Goal::Move, "move"),
+    (Goal::Return, "return"),
+    (Goal::Queue, "queue"),
+    (Goal::Suspend, "pause"),
+    (Goal::Cancel, "cancel"),
+];
+const NAMES: [&str; 22] = [
+    "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "total", "moves", "tries",
+    "retry-at", "avoid", "mark", "paused", "leased", "grace", "exit", "pin", "log",
 ];
 
 impl Record {
@@ -158,6 +177,7 @@ impl Record {
             placed: read.list("placed")?.into_iter().map(NodeId).collect(),
             past: read.list("past")?,
             saved: read.number("saved")?.filter(|saved: &f64| saved.is_finite()),
+            total: read.number("total")?.filter(|total: &f64| total.is_finite()),
             moves: read.number("moves")?.unwrap_or(0),
             tries: read.number("tries")?.unwrap_or(0),
             retry_at: read.number("retry-at")?.map(Millis),
@@ -165,8 +185,10 @@ impl Record {
             mark: read.text("mark")?,
             suspended: read.word("paused", &[(true, "true")])?.unwrap_or(false),
             leased: read.text("leased")?.map(NodeId),
+            grace: read.number("grace")?.map(Millis),
             exit: read.number("exit")?,
             pin: read.text("pin")?.map(NodeId),
+            log: read.text("log")?.map_or_else(Vec::new, |log| log.lines().filter_map(event).collect()),
         };
         record.checked()
     }
@@ -199,6 +221,12 @@ impl Record {
         }
     }
 
+    /// Adds an event to the log, which keeps the latest ones.
+    pub(super) fn note(&mut self, at: Millis, text: &str) {
+        self.log.push((at, bounded(text, EVENT_MOST).into()));
+        self.log.drain(..self.log.len().saturating_sub(LOG_MOST));
+    }
+
     /// Returns the label changes that turn the service's labels into this record.
     pub fn changes(&self, labels: &Labels) -> BTreeMap<Arc<str>, Option<Arc<str>>> {
         let wanted = self.values();
@@ -210,7 +238,7 @@ impl Record {
     }
 
     /// Returns the label values in the order of [`NAMES`].
-    fn values(&self) -> [Option<Arc<str>>; 19] {
+    fn values(&self) -> [Option<Arc<str>>; 22] {
         let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Arc::from(bounded(text, TEXT_MOST)));
         let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.0.clone());
         fn some(number: u64) -> Option<Arc<str>> {
@@ -227,6 +255,7 @@ impl Record {
             list(self.placed.iter().map(|node| &node.0)),
             list(self.past.iter()),
             self.saved.map(|saved| saved.to_string().into()),
+            self.total.map(|total| total.to_string().into()),
             some(u64::from(self.moves)),
             some(u64::from(self.tries)),
             self.retry_at.map(|at| at.0.to_string().into()),
@@ -234,10 +263,22 @@ impl Record {
             text(&self.mark),
             self.suspended.then(|| "true".into()),
             node(&self.leased),
+            self.grace.map(|grace| grace.0.to_string().into()),
             self.exit.map(|exit| exit.to_string().into()),
             node(&self.pin),
+            self.log
+                .iter()
+                .map(|(at, text)| format!("{} {text}", at.0))
+                .reduce(|all, line| all + "\n" + &line)
+                .map(Arc::from),
         ]
     }
+}
+
+/// Parses a line of the log; an invalid one is left out.
+fn event(line: &str) -> Option<(Millis, Arc<str>)> {
+    let (at, text) = line.split_once(' ')?;
+    Some((Millis(number(at)?), text.into()))
 }
 
 fn written<T: PartialEq>(value: T, words: &[(T, &'static str)]) -> &'static str {
@@ -288,89 +329,5 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::labels::QUEUE;
-    use super::*;
-
-    fn full() -> Record {
-        let nodes = |names: &[&str]| names.iter().map(|name| NodeId((*name).into())).collect::<BTreeSet<_>>();
-        Record {
-            phase: JobPhase::Carrying,
-            number: 7,
-            home: Some(NodeId("a".into())),
-            from: Some(NodeId("a".into())),
-            to: Some(NodeId("b".into())),
-            goal: Some(Goal::Move),
-            why: Some("the node is being drained".into()),
-            placed: nodes(&["a", "b"]),
-            past: BTreeSet::from(["t1".into(), "t2".into()]),
-            saved: Some(12.5),
-            moves: 3,
-            tries: 1,
-            retry_at: Some(Millis(1_700_000_000_000)),
-            avoid: nodes(&["c"]),
-            mark: Some("no such image on c".into()),
-            suspended: true,
-            leased: Some(NodeId("a".into())),
-            exit: Some(-1),
-            pin: Some(NodeId("b".into())),
-        }
-    }
-
-    fn applied(labels: &mut Labels, record: &Record) {
-        for (label, value) in record.changes(labels) {
-            match value {
-                Some(value) => drop(labels.insert(label, value)),
-                None => drop(labels.remove(&label)),
-            }
-        }
-    }
-
-    #[test]
-    fn a_written_record_is_parsed_unchanged() {
-        let mut labels = Labels::new();
-        assert_eq!(Record::parse(&labels), Ok(Record::default()));
-        for record in [full(), Record { phase: JobPhase::Done, exit: Some(0), ..Record::default() }] {
-            applied(&mut labels, &record);
-            assert_eq!(Record::parse(&labels), Ok(record.clone()));
-            assert!(record.changes(&labels).is_empty());
-        }
-    }
-
-    #[test]
-    fn a_record_that_an_update_removed_is_read_from_the_labels_before_it() {
-        let queued = || Labels::from([(QUEUE.into(), "true".into())]);
-        let mut previous = queued();
-        applied(&mut previous, &full());
-        assert_eq!(Record::lost(&queued(), &previous), Some(full()));
-        assert_eq!(Record::lost(&previous, &previous), None, "the labels are there");
-        assert_eq!(Record::lost(&queued(), &queued()), None, "it never had any");
-        let mut no_job = previous.clone();
-        no_job.remove(QUEUE);
-        assert_eq!(Record::lost(&queued(), &no_job), None, "it was no job before");
-        previous.insert(format!("{INTERNAL_PREFIX}number").into(), "many".into());
-        assert_eq!(Record::lost(&queued(), &previous), None, "invalid labels are removed on purpose");
-    }
-
-    #[test]
-    fn a_damaged_record_label_is_reported() {
-        for (name, value, expected) in [
-            ("phase", "flying", "expected waiting, starting"),
-            ("number", "many", "expected a number"),
-            ("placed", "a,,b", "expected at most 64 ids"),
-            ("colour", "red", "another version"),
-        ] {
-            let mut labels = Labels::new();
-            applied(&mut labels, &full());
-            labels.insert(format!("{INTERNAL_PREFIX}{name}").into(), value.into());
-            let why = Record::parse(&labels).unwrap_err();
-            assert!(why.contains(expected) && why.contains(name), "{why}");
-        }
-        for gone in ["home", "to"] {
-            let mut labels = Labels::new();
-            applied(&mut labels, &full());
-            labels.remove(format!("{INTERNAL_PREFIX}{gone}").as_str());
-            assert!(Record::parse(&labels).unwrap_err().contains(gone));
-        }
-    }
-}
+#[path = "record_tests.rs"]
+mod tests;

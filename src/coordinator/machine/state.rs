@@ -6,7 +6,7 @@ use super::known_work::EndedTrainings;
 use super::record::JobPhase;
 use super::rented_node::Rental;
 use model::Millis;
-use model::cluster::{ClusterReason, NodeState, Resources, Why, WhyKind};
+use model::cluster::{NodeState, Resources, Why, WhyKind};
 use model::swarm::{
     Availability, HeldLease, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
 };
@@ -127,7 +127,6 @@ pub(super) struct Memory {
     pub down_since: Option<Millis>,
     pub carrying: Option<Carrying>,
     pub why: Option<Why>,
-    pub reason: Option<ClusterReason>,
     pub monitor: Option<Monitor>,
     /// Last report on it. Kept while it moves: otherwise moving would seem to pay for all other jobs.
     pub last_report: Option<WorkerReport>,
@@ -376,7 +375,8 @@ impl Machine {
     }
 
     pub(super) fn emit(&mut self, service: Option<&ServiceId>, text: String) {
-        self.effects.push(Effect::Emit { service: service.cloned(), text });
+        let job = service.and_then(|id| self.seen.get(id)).map(|seen| seen.service.name.clone());
+        self.effects.push(Effect::Emit { job, text });
     }
 
     /// Returns the number of changes in flight.

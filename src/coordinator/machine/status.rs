@@ -2,7 +2,7 @@
 
 use super::event::{At, Effect};
 use super::job::{Job, Rejection};
-use super::record::JobPhase;
+use super::record::{Goal, JobPhase};
 use super::state::{Machine, Seen};
 use model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, NodeState, Why, WhyKind};
 use model::swarm::{NodeId, ServiceId, SwarmTask, TaskState};
@@ -61,6 +61,7 @@ impl Machine {
             }
         };
         let reported = self.worker_of(id, job);
+        let last = reported.or(seen.memory.last_report.as_ref());
         let state = state_of(job);
         // A job that waits may have been started manually. Else it is on a node only by its saved state.
         let waits = job.record.phase == JobPhase::Waiting;
@@ -72,11 +73,12 @@ impl Machine {
             node: live.or(home).cloned(),
             to: job.record.to.clone(),
             why: seen.memory.why.clone(),
-            reason: seen.memory.reason.clone(),
+            reason: job.record.why.clone(),
+            log: job.record.log.clone(),
             mark: job.record.mark.as_ref().map(ToString::to_string),
             moves: job.record.moves,
-            units: reported.and_then(|worker| worker.units).or(job.record.saved),
-            total: reported.and_then(|worker| worker.total),
+            units: reported.and_then(|worker| worker.units).or_else(|| seen.last_units(job)).or(job.record.saved),
+            total: last.and_then(|worker| worker.total).or(job.record.total),
             last_move_s: seen.memory.last_move_s,
             deadline: job.options.deadline.map(|deadline| deadline.of(seen.service.created)),
             expected_end: seen.memory.expected_end.filter(|_| !matches!(job.record.phase, JobPhase::Done)),
@@ -104,8 +106,15 @@ impl Machine {
 }
 
 impl Seen {
+    /// Returns the units of the last report on a job that runs on a node that does not report now.
+    pub(super) fn last_units(&self, job: &Job) -> Option<f64> {
+        let is_up = matches!(job.record.phase, JobPhase::Running);
+        let last = self.memory.last_report.as_ref().filter(|_| is_up)?;
+        last.units.filter(|units| units.is_finite())
+    }
+
     /// Returns the nodes of its tasks that have not ended. A rejected service, and one that was started manually, may have some too.
-    fn live_nodes(&self) -> impl Iterator<Item = &NodeId> {
+    pub(super) fn live_nodes(&self) -> impl Iterator<Item = &NodeId> {
         let past = self.job.as_ref().ok().map(|job| &job.record.past);
         let is_past = move |task: &SwarmTask| past.is_some_and(|past| past.contains(&task.id));
         let is_live =
@@ -133,6 +142,7 @@ fn state_of(job: &Job) -> JobState {
         JobPhase::Running => JobState::Running,
         JobPhase::Stopping => JobState::Stopping,
         JobPhase::Carrying => JobState::Carrying,
+        JobPhase::Done if job.record.goal == Some(Goal::Cancel) => JobState::Cancelled,
         JobPhase::Done if job.record.exit == Some(0) => JobState::Done,
         JobPhase::Done => JobState::Failed,
     }

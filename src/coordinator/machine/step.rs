@@ -11,13 +11,12 @@ use super::claims::Claimed;
 use super::event::At;
 use super::job::{Job, ManualChange, NOWHERE, Rejection, Run};
 use super::known_work::Training;
-use super::labels::shown;
 use super::proof::Needs;
 use super::record::{Goal, JobPhase, Record};
 use super::state::{Machine, Seen};
 use model::Millis;
 use model::cluster::{NodeState, WhyKind};
-use model::swarm::{NodeId, ServiceId, SwarmTask, WorkerReport};
+use model::swarm::{Availability, NodeId, ServiceId, SwarmTask, WorkerReport};
 use std::sync::Arc;
 
 /// Maximum number of past tasks in a record; Swarm keeps five per service.
@@ -63,76 +62,8 @@ impl Machine {
             JobPhase::Starting | JobPhase::Running => self.step_up(id, job, at),
             JobPhase::Stopping => self.step_stopping(id, job, at),
             JobPhase::Carrying => self.step_carrying(id, job, at),
-            JobPhase::Done => {
-                if let Some(seen) = self.seen.get_mut(id) {
-                    seen.memory.why = None;
-                }
-            }
+            JobPhase::Done => self.step_done(id, job, at),
         }
-    }
-
-    /// Marks the job as startable if it waits for the plan alone, else sets the reason.
-    fn step_waiting(&mut self, id: &ServiceId, job: &Job, was_startable: bool, at: At) {
-        let record = &job.record;
-        if record.suspended {
-            return self.set_why(id, WhyKind::Suspended, "suspended; run `flowctl cluster resume` to continue");
-        }
-        if record.tries >= self.settings.tries_most {
-            let mark = record.mark.as_deref().unwrap_or("unknown reason");
-            let text = format!(
-                "it failed to start {} times, last: {mark}; fix this, then run `flowctl cluster resume`",
-                record.tries
-            );
-            return self.set_why(id, WhyKind::GaveUp, text);
-        }
-        if let Some(why) = job.options.after.iter().find_map(|name| self.not_done(name)) {
-            return self.set_why(id, WhyKind::After, why);
-        }
-        let home = record.home.clone().filter(|_| job.has_local_state());
-        if let Some(home) = home.filter(|home| self.state_at(home) == NodeState::Unreachable) {
-            let name = self.name_of(&home);
-            let text = format!(
-                "its saved state is on node {name}, which is unreachable; if the node is lost for good, run `flowctl cluster node-is-off` to start without that state"
-            );
-            return self.set_why(id, WhyKind::StateOutOfReach, text);
-        }
-        if self.waits_for_its_state(id, job, at) {
-            return;
-        }
-        match self.prove(id, Needs::Last(None), at) {
-            Err(why) => self.set_why(id, why.kind, why.text),
-            Ok(()) => {
-                if let Some(seen) = self.seen.get_mut(id) {
-                    seen.memory.is_startable = true;
-                }
-                self.has_news |= !was_startable;
-                if !was_startable {
-                    self.set_why(id, WhyKind::InProgress, "waiting for the next plan");
-                }
-            }
-        }
-    }
-
-    /// Returns why a job that depends on `name` must wait; `None` if that is done.
-    fn not_done(&self, name: &str) -> Option<String> {
-        let is_it = |seen: &&Seen| {
-            let gang = seen.job.as_ref().ok().and_then(|job| job.options.gang.as_deref());
-            *seen.service.name == *name || gang == Some(name)
-        };
-        let shown = shown(name);
-        let mut there = self.seen.values().filter(is_it).peekable();
-        if there.peek().is_none() {
-            return Some(format!(
-                "it depends on {shown}, which is not in the cluster; submit that job, or remove the label flowcon.after"
-            ));
-        }
-        there.find_map(|seen| match seen.job.as_ref().map(|job| (job.record.phase, job.record.exit)) {
-            Ok((JobPhase::Done, None | Some(0))) => None,
-            Ok((JobPhase::Done, Some(exit))) => {
-                Some(format!("it depends on {shown}, which failed with exit code {exit}"))
-            }
-            _ => Some(format!("it depends on {shown}, which is not done")),
-        })
     }
 
     fn step_up(&mut self, id: &ServiceId, job: &Job, at: At) {
@@ -144,6 +75,7 @@ impl Machine {
         let run = Run::of(&seen.tasks, &job.record.past, &self.stopped_by_agents(seen));
         let past = past_of(&seen.tasks);
         let is_up = self.nodes.get(home).is_some_and(|node| node.node.is_up);
+        let is_closed = self.nodes.get(home).is_some_and(|node| node.node.availability != Availability::Active);
         let is_wanted_there = seen
             .tasks
             .iter()
@@ -162,7 +94,7 @@ impl Machine {
             }
             _ if !is_up && !is_wanted_there => {
                 // Swarm stops its tasks there as soon as the node is back, so fencing now costs nothing.
-                let why = format!("its node {} is lost", self.name_of(home));
+                let why = format!("its node {} is lost{}", self.name_of(home), self.at_stake(seen, job));
                 let fence = job.fence(Goal::Queue, None, &why, self.units_of(id, job));
                 self.write(id, fence, None, at);
             }
@@ -173,6 +105,18 @@ impl Machine {
                 let exit = task.exit_code.map(|exit| format!("exit code {exit}"));
                 let what = task.error.as_deref().map(str::to_owned).or(exit).unwrap_or_else(|| "it failed".to_owned());
                 self.failed_to_start(id, job, &what, at);
+            }
+            // Swarm starts no task there until somebody makes the node active again.
+            Run::None | Run::Trying { .. } | Run::Stopped if is_closed && !is_wanted_there => {
+                let why =
+                    format!("node {} accepts no tasks, by `docker node update --availability`", self.name_of(home));
+                match is_moving {
+                    true => self.failed_to_start(id, job, &why, at),
+                    false => {
+                        let fence = job.fence(Goal::Queue, None, &why, self.units_of(id, job));
+                        self.write(id, fence, None, at);
+                    }
+                }
             }
             Run::None | Run::Trying { .. } | Run::Stopped if is_starting && waited >= self.settings.start_within => {
                 let what = format!("not running after {:.0} s{}", waited.as_secs_f64(), run.error_text());
@@ -240,6 +184,11 @@ impl Machine {
             self.move_s.add((took - waited).max(0.0));
         }
         let mut write = job.verified();
+        let lost = job.record.saved.zip(self.units_of(id, job)).map(|(saved, units)| (saved - units, units));
+        if let Some((lost, units)) = lost.filter(|(lost, _)| *lost >= 1.0) {
+            write.record.saved = Some(units);
+            write.text = format!("running; it goes on from unit {units:.0}: {lost:.0} units of work are lost");
+        }
         if !trains {
             write.record.mark = Some("it reported progress before its last stop, but none since".into());
         }
@@ -296,6 +245,7 @@ impl Machine {
                 let what = format!("node {} no longer accepts jobs", self.name_of(to));
                 self.turn_back(id, job, &what, None, at);
             }
+            (Some(Goal::Cancel), _) => self.write(id, job.cancelled(past.into_iter()), None, at),
             _ => self.write(id, job.wait(past.into_iter()), None, at),
         }
     }
@@ -303,15 +253,20 @@ impl Machine {
     /// Records the exit of a job.
     fn end(&mut self, id: &ServiceId, job: &Job, exit: i64, past: Vec<Arc<str>>, at: At) {
         // The node's latest report may have been made after the end.
-        let last_report = self.seen.get(id).and_then(|seen| seen.memory.last_report.as_ref());
+        let last_report = self.seen.get(id).and_then(|seen| seen.memory.last_report.clone());
         if exit == 0
             && job.record.moves == 0
-            && let Some(training) = last_report.and_then(|report| Training::ended(&job.program, report))
+            && let Some(training) = last_report.as_ref().and_then(|report| Training::ended(&job.program, report))
         {
             self.usual_work.add(training.work());
             self.ended_trainings.add(training);
         }
-        self.write(id, job.done(exit, past.into_iter()), None, at);
+        let mut write = job.done(exit, past.into_iter());
+        if let Some(report) = last_report {
+            write.record.saved = report.units.filter(|units| units.is_finite()).or(job.record.saved);
+            write.record.total = report.total.filter(|total| total.is_finite());
+        }
+        self.write(id, write, None, at);
     }
 
     /// Whether a node accepts a job that is moving there: it must be ready; for a returning job it may be draining.
@@ -361,7 +316,8 @@ impl Machine {
     }
 
     pub(super) fn units_of(&self, id: &ServiceId, job: &Job) -> Option<f64> {
-        self.worker_of(id, job)?.units.filter(|units| units.is_finite())
+        let reported = self.worker_of(id, job).and_then(|worker| worker.units).filter(|units| units.is_finite());
+        reported.or_else(|| self.seen.get(id)?.last_units(job))
     }
 }
 

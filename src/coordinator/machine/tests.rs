@@ -18,6 +18,7 @@ mod leased;
 mod manual;
 mod moves;
 mod together;
+mod told;
 
 use claims::mounted;
 
@@ -27,6 +28,8 @@ struct Bench {
     swarm: Swarm,
     at: u64,
     did: Vec<String>,
+    /// The events, with the names of their jobs.
+    emitted: Vec<String>,
     replies: Vec<(CommandId, Result<String, Refusal>)>,
     status: ClusterStatus,
     /// Nodes whose agents do not reply to questions for a proof.
@@ -100,6 +103,7 @@ impl Bench {
             swarm,
             at: 0,
             did: Vec::new(),
+            emitted: Vec::new(),
             replies: Vec::new(),
             status: ClusterStatus::default(),
             mute: Vec::new(),
@@ -132,7 +136,9 @@ impl Bench {
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         Some(match effect {
             Effect::Look { look } => Event::Looked { look, swarm: Ok(self.swarm.clone()) },
-            Effect::Poll { node, leases, release, asked, .. } => self.polled(node, leases, release, asked),
+            Effect::Poll { node, leases, graces, release, asked, .. } => {
+                self.polled(node, leases, graces, release, asked)
+            }
             Effect::Change(change) => {
                 let (service, version) = (change.service.clone(), change.version);
                 Event::Changed { service, version, outcome: self.change(change) }
@@ -182,7 +188,14 @@ impl Bench {
                 self.status = *status;
                 return None;
             }
-            Effect::Emit { .. } => return None,
+            Effect::Recall(events) => {
+                self.emitted.extend(events.into_iter().map(|(_, job, text)| format!("{job}: {text}")));
+                return None;
+            }
+            Effect::Emit { job, text } => {
+                self.emitted.push(job.map_or_else(|| text.clone(), |job| format!("{job}: {text}")));
+                return None;
+            }
         })
     }
 
@@ -381,18 +394,4 @@ fn a_suspended_job_stops_and_waits_until_it_is_resumed() {
         bench.replies.iter().map(|(id, result)| (id.0, result.is_ok())).collect::<Vec<_>>(),
         [(1, true), (2, true)]
     );
-}
-
-#[test]
-fn an_incomplete_gang_does_not_start() {
-    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (labels::WORKERS_MIN, "5")]);
-    let mut bench = Bench::with(["w1", "w2", "w3", "w4"].map(worker).to_vec());
-    bench.passes(30);
-    assert_eq!((bench.did.len(), bench.why("w1").0), (0, WhyKind::Gang));
-    bench.swarm.services.push(worker("w5"));
-    bench.passes(30);
-    assert_eq!((bench.did.len(), bench.why("w1").0), (0, WhyKind::NoPlace), "two nodes of two cores hold four");
-    bench.swarm.nodes[0].capacity.cores = 3.0;
-    bench.passes(30);
-    assert_eq!(bench.did.iter().filter(|did| did.starts_with("starting")).count(), 5);
 }

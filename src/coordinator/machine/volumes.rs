@@ -4,7 +4,7 @@
 //! or which those on one node share. Another service may read a checkpoint volume if its mount is read-only, and use it once its job has
 //! ended. Binds are not compared: they cannot be checkpoints.
 
-use super::labels::{CHECKPOINT, GANG, INTERNAL_PREFIX, Labels, TAKE_OVER, shown};
+use super::labels::{CHECKPOINT, GANG, INTERNAL_PREFIX, Labels, QUEUE, TAKE_OVER, WORKERS_MIN, options, shown};
 use model::cluster::Submission;
 use model::swarm::{ServiceId, ServiceMode, SwarmService};
 use model::{Millis, Refusal};
@@ -96,11 +96,26 @@ fn explained(wanted: &VolumeUse, volume: &str, other: &SwarmService, has_ended: 
     )
 }
 
-/// Checks that no other service of the Swarm writes to the saved state of a new job, and the new job to none of theirs.
+/// Checks the labels and the name of a new job, and that no other service of the Swarm writes to its saved state, and it to none of theirs.
 ///
 /// # Errors
-/// Names the volume, the other service, and the next step.
+/// Names the label with the expected value, or the volume with the other service and the next step.
 pub fn check_submission(submission: &Submission, services: &[SwarmService]) -> Result<(), Refusal> {
+    let queued = [(QUEUE.into(), "true".into())];
+    let labels: Labels = submission.labels.clone().into_iter().chain(queued).collect();
+    let options = options(&labels).map_err(Refusal::Invalid)?;
+    if let (Some(gang), None) = (&options.gang, options.workers_min) {
+        let gang = shown(gang);
+        return Err(Refusal::Invalid(format!(
+            "label {GANG}={gang} needs {WORKERS_MIN}=N, without which its first worker would start alone"
+        )));
+    }
+    if services.iter().any(|other| other.name == submission.name) {
+        let name = shown(&submission.name);
+        return Err(Refusal::Refused(format!(
+            "there is a service called {name} already: use another name, or remove it"
+        )));
+    }
     let written = submission.volumes.iter().map(|(name, _)| name).filter(|name| !submission.read_only.contains(name));
     let wanted = VolumeUse::new(&submission.labels, written);
     // What it takes over need not be free yet: the job waits for that.

@@ -47,7 +47,7 @@ impl Job {
         (record.phase, record.goal, record.to, record.from) = (JobPhase::Waiting, None, None, None);
         record.placed.clear();
         record.past = past.collect();
-        record.leased = None;
+        (record.leased, record.grace) = (None, None);
         let text =
             if record.suspended { "stopped and proven gone: suspended" } else { "stopped and proven gone: queued" };
         Write { record, spec: Spec::Fence, text: text.to_owned() }
@@ -85,7 +85,7 @@ impl Job {
             (record.tries, record.retry_at, record.mark) = (0, None, None);
             record.avoid.clear();
         }
-        (record.phase, record.goal, record.from, record.why) = (JobPhase::Running, None, None, None);
+        (record.phase, record.goal, record.from) = (JobPhase::Running, None, None);
         Write { record, spec: Spec::Keep, text: "running".to_owned() }
     }
 
@@ -93,10 +93,17 @@ impl Job {
     pub(super) fn done(&self, exit: i64, past: impl Iterator<Item = Arc<str>>) -> Write {
         let mut record = self.record.clone();
         (record.phase, record.exit, record.goal) = (JobPhase::Done, Some(exit), None);
-        (record.to, record.from, record.leased) = (None, None, None);
+        (record.to, record.from, record.leased, record.grace) = (None, None, None, None);
         record.past = past.collect();
         let text = if exit == 0 { "done".to_owned() } else { format!("failed with exit code {exit}") };
         Write { record, spec: Spec::Fence, text }
+    }
+
+    /// It was cancelled, and is proven gone.
+    pub(super) fn cancelled(&self, past: impl Iterator<Item = Arc<str>>) -> Write {
+        let Write { mut record, spec, .. } = self.done(0, past);
+        (record.exit, record.goal) = (None, Some(Goal::Cancel));
+        Write { record, spec, text: "cancelled".to_owned() }
     }
 }
 
@@ -112,11 +119,12 @@ impl Record {
 
 impl Machine {
     /// Requests a change and updates the local state as if it had succeeded. The service is not changed again until a look shows the outcome.
-    pub(super) fn write(&mut self, id: &ServiceId, write: Write, command_id: Option<CommandId>, at: At) {
+    pub(super) fn write(&mut self, id: &ServiceId, mut write: Write, command_id: Option<CommandId>, at: At) {
         let until = at.now.after(self.settings.request_within);
+        let text = self.in_full(&write);
+        write.record.note(at.unix, &text);
         let Some(seen) = self.seen.get_mut(id) else { return };
         let service = &mut seen.service;
-        let labels = write.record.changes(&service.labels);
         let (replicas, pin) = match &write.spec {
             Spec::Keep => (None, None),
             Spec::Fence => (Some(0), Some(Some(NodeId(NOWHERE.into())))),
@@ -126,6 +134,14 @@ impl Machine {
         let changes_spec = write.spec != Spec::Keep;
         let job = seen.job.as_ref().ok().filter(|_| changes_spec);
         let stop_grace = job.and_then(|job| job.lacks_grace(service));
+        if let Ok(job) = &seen.job
+            && write.record.phase == JobPhase::Starting
+            && job.record.phase != JobPhase::Starting
+        {
+            // Swarm applies the period that is set when it creates the task, and so do the agent and the wait for a lost node.
+            write.record.grace = stop_grace.or(service.stop_grace).filter(|_| job.is_leasable());
+        }
+        let labels = write.record.changes(&service.labels);
         let (of, version) = (id.clone(), service.version);
         let change = ServiceChange { service: of, version, replicas, pin: pin.clone(), stop_grace, labels };
         service.stop_grace = stop_grace.or(service.stop_grace);
@@ -149,8 +165,26 @@ impl Machine {
         }
         seen.memory.pending = Some(Pending { version: service.version, until, command_id, answered: None });
         (self.quiet_since, self.has_news) = (at.now, true);
-        self.emit(Some(id), write.text);
+        self.emit(Some(id), text);
         self.effects.push(Effect::Change(change));
+    }
+
+    /// Returns the text of a change with the name of the node where the job goes.
+    fn in_full(&self, write: &Write) -> String {
+        let (record, text) = (&write.record, &write.text);
+        match (record.phase, &record.to, &record.home) {
+            (JobPhase::Stopping, Some(to), _) => match text.strip_prefix("stopping: ") {
+                Some(why) => format!("stopping, then to {}: {why}", self.name_of(to)),
+                None => text.clone(),
+            },
+            (JobPhase::Carrying, Some(to), _) => format!("{text}, to {}", self.name_of(to)),
+            (JobPhase::Starting, _, Some(home)) if matches!(write.spec, Spec::Start(_)) => {
+                let why = record.why.as_ref().filter(|_| record.from.is_none() && record.goal.is_none());
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                format!("{text} on {}{why}", self.name_of(home))
+            }
+            _ => text.clone(),
+        }
     }
 
     /// Handles the reply to a change. Only a look shows the resulting state of the service.

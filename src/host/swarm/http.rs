@@ -64,7 +64,23 @@ impl Http {
         self.request(Method::POST, path, body.to_string().into()).await
     }
 
+    pub(super) async fn delete(&self, path: &str) -> Result<HttpResponse, String> {
+        self.request(Method::DELETE, path, Bytes::new()).await
+    }
+
     async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<HttpResponse, String> {
+        let (status, bytes) = self.exchange(method, path, body).await?;
+        let body = match bytes.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&bytes).map_err(|error| {
+                format!("incomplete response from the engine at {}: {error}", self.socket.display())
+            })?,
+        };
+        Ok(HttpResponse { status, body })
+    }
+
+    /// Sends a request, and returns the status and the body of the response.
+    pub(super) async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<(u16, Bytes), String> {
         let socket = self.socket.display();
         let unreachable = |error: &dyn std::fmt::Display| {
             format!("cannot reach the engine at {socket}: {error}; check `systemctl status docker`")
@@ -83,12 +99,7 @@ impl Http {
         let status = response.status().as_u16();
         let collected =
             Limited::new(response.into_body(), RESPONSE_AT_MOST).collect().await.map_err(|error| incomplete(&error))?;
-        let bytes = collected.to_bytes();
-        let body = match bytes.is_empty() {
-            true => Value::Null,
-            false => serde_json::from_slice(&bytes).map_err(|error| incomplete(&error))?,
-        };
-        Ok(HttpResponse { status, body })
+        Ok((status, collected.to_bytes()))
     }
 }
 

@@ -6,6 +6,7 @@
 mod certificates;
 mod containers;
 mod http;
+mod output;
 mod read;
 mod sight;
 mod write;
@@ -196,6 +197,15 @@ impl Engine {
         }
         let id = answer.body["ID"].as_str().map(|id| ServiceId(id.into()));
         id.ok_or_else(|| Refusal::Failed("Swarm created the service without returning its id".to_owned()))
+    }
+
+    /// Removes a service.
+    ///
+    /// # Errors
+    /// A message.
+    pub async fn remove(&self, service: &ServiceId) -> Result<(), String> {
+        let answer = self.http.delete(&format!("/services/{}", http::encoded(&service.0))).await?;
+        if answer.status == 404 { Ok(()) } else { answer.succeeded().map(drop) }
     }
 
     /// Reads all services of the Swarm, including those that are no jobs.

@@ -90,7 +90,8 @@ pub(super) fn created(submission: &Submission) -> Value {
         .iter()
         .map(|(name, target)| {
             let is_read_only = submission.read_only.contains(name);
-            json!({"Type": "volume", "Source": name.as_ref(), "Target": target.as_ref(), "ReadOnly": is_read_only})
+            let kind = if name.starts_with('/') { "bind" } else { "volume" };
+            json!({"Type": kind, "Source": name.as_ref(), "Target": target.as_ref(), "ReadOnly": is_read_only})
         })
         .collect();
     let networks: Vec<Value> = submission.networks.iter().map(|network| json!({"Target": network})).collect();
@@ -175,12 +176,18 @@ mod tests {
 
     #[test]
     fn a_volume_of_a_submission_is_read_only_if_it_says_so() {
-        let volumes = vec![("saved".into(), "/saved".into()), ("data".into(), "/data".into())];
-        let spec = created(&Submission { volumes, read_only: vec!["data".into()], ..Submission::default() });
+        let volumes = vec![("saved".into(), "/saved".into()), ("/srv/data".into(), "/data".into())];
+        let spec = created(&Submission { volumes, read_only: vec!["/srv/data".into()], ..Submission::default() });
         let mounts = spec["TaskTemplate"]["ContainerSpec"]["Mounts"].as_array().unwrap();
         let mounts: Vec<_> =
             mounts.iter().map(|mount| (mount["Source"].as_str(), mount["ReadOnly"].as_bool())).collect();
-        assert_eq!(mounts, [(Some("saved"), Some(false)), (Some("data"), Some(true))]);
+        assert_eq!(mounts, [(Some("saved"), Some(false)), (Some("/srv/data"), Some(true))]);
+        let kinds = spec["TaskTemplate"]["ContainerSpec"]["Mounts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|mount| mount["Type"].as_str());
+        assert_eq!(kinds.collect::<Vec<_>>(), [Some("volume"), Some("bind")]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod swarm;
 use super::demo::{picture, verdict};
 use super::trial::outcome::{Foreign, RunOutcome};
 use super::trial::progress_view::ProgressView;
-use super::trial::stat::CpuTime;
+use super::trial::stat::{CpuParts, CpuTime};
 use super::trial::{confine::Cores, interrupted};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -263,7 +263,7 @@ async fn perform(
         Setup::Governed => swarm.govern(Governed::Cluster).await?,
     }
     let cores = Cores::all().context("count the cores")?;
-    let cpu_before = CpuTime::now(&cores);
+    let (cpu_before, used_before) = (CpuTime::now(&cores), swarm.cpu_used_s());
     let (began, began_s) = (Instant::now(), heartbeats::now_s());
     let latest = jobs.iter().map(|job| job.start).max().unwrap_or_default();
     let timeout = latest + 8 * jobs.iter().map(|job| job.work).sum::<Duration>() + Duration::from_secs(120);
@@ -306,10 +306,33 @@ async fn perform(
         }
     }
     let parts = cpu_before.zip(CpuTime::now(&cores)).map(|(before, after)| after.since(&before));
+    let used = used_before.zip(swarm.cpu_used_s()).map(|(before, after)| after - before);
+    let foreign = foreign(parts, used, began.elapsed(), cores.count());
     swarm.clear().await?;
     let beats: Vec<Heartbeats> = jobs.iter().map(|job| Heartbeats::read(&swarm.heartbeats(job, setup.tag()))).collect();
-    // Foreign load cannot be distinguished from that of engines and daemons here; stolen time can.
-    let foreign = Foreign { stolen: parts.map_or(0.0, |parts| parts.stolen), ..Foreign::default() };
     let outcome = heartbeats::outcome(jobs, &beats, &starts, began_s, foreign, nodes::cores(nodes));
     Ok(Run { outcome, beats })
+}
+
+/// Use of all cores by the nodes' containers, the hypervisor, and all others, among them the engines. `used_s`: CPU-seconds of the nodes.
+fn foreign(parts: Option<CpuParts>, used_s: Option<f64>, length: Duration, cores: usize) -> Foreign {
+    let CpuParts { busy, stolen } = parts.unwrap_or(CpuParts { busy: 0.0, stolen: 0.0 });
+    let Some(used_s) = used_s else { return Foreign { stolen, ..Foreign::default() } };
+    let ours = used_s / (length.as_secs_f64() * cores as f64).max(1e-3);
+    Foreign { ours, stolen, others: (busy - ours).max(0.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_nodes_did_not_use_is_foreign_unless_their_use_is_unknown() {
+        let parts = Some(CpuParts { busy: 0.9, stolen: 0.02 });
+        let found = foreign(parts, Some(120.0), Duration::from_secs(100), 2);
+        assert_eq!((found.ours, found.stolen), (0.6, 0.02));
+        assert!((found.others - 0.3).abs() < 1e-9, "{found:?}");
+        assert_eq!(foreign(parts, None, Duration::from_secs(100), 2).others, 0.0);
+        assert_eq!(foreign(None, Some(1.0), Duration::from_secs(100), 2).others, 0.0);
+    }
 }

@@ -12,6 +12,7 @@ use crate::trial::temp_dir::TempDir;
 use anyhow::{Context, Result, bail, ensure};
 use api::client::Client;
 use api::wire::Cluster;
+use model::CpuTime;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -126,6 +127,13 @@ impl Swarm {
 
     fn engine(&self, node: u16) -> String {
         format!("unix://{}/docker.sock", self.folder(node).display())
+    }
+
+    /// CPU-seconds that the containers and flowconds of all nodes have used; `None` if their cgroup cannot be read.
+    pub(super) fn cpu_used_s(&self) -> Option<f64> {
+        let trees = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"];
+        let used = trees.iter().find_map(|tree| cgroup::cpu_used(Path::new(&format!("{tree}{}", self.cgroup))));
+        used.map(CpuTime::as_secs_f64)
     }
 
     async fn import(&self, node: u16, tar: &[u8]) -> Result<()> {

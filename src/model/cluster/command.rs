@@ -24,6 +24,8 @@ pub enum ClusterCommand {
     Suspend(String),
     /// Resumes a job that was suspended or given up.
     Resume(String),
+    /// Ends a job for good: it stops, and does not start again.
+    Cancel(String),
     /// Confirms that a node is switched off for good, so that nothing of this job is running there.
     NodeIsOff {
         /// The job.

@@ -14,6 +14,9 @@ pub struct ClusterObservation {
     pub quiet_since: Millis,
     /// Mean CPU-seconds of the trainings that have ended in this cluster; `None` = none has ended yet.
     pub usual_work: Option<f64>,
+    /// Priority and demand of jobs that have ended, as far as they are known: the window of the prices (OASIS).
+    #[serde(default)]
+    pub ended: Vec<(Priority, Resources)>,
     /// The nodes; plans refer to them by index in this list.
     pub nodes: Vec<ClusterNode>,
     /// The waiting and running jobs; plans refer to them by index in this list.

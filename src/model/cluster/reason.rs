@@ -78,6 +78,10 @@ pub enum ClusterReason {
         price: f64,
         /// The utility of the job.
         utility: f64,
+        /// Priority with which it would be admitted now, at its decay.
+        level: f64,
+        /// Used fraction of the cluster below which it is admitted.
+        below: f64,
     },
 }
 
@@ -131,8 +135,12 @@ impl fmt::Display for ClusterReason {
             }
             ClusterReason::RoomBeingMade => f.write_str("workers of other jobs are stopping to make room"),
             ClusterReason::NotOvertaking { .. } => f.write_str("a job ahead of it has waited too long to be overtaken"),
-            ClusterReason::PriceTooHigh { price, utility } => {
-                write!(f, "its utility is {utility:.2}, but its resources currently cost {price:.2}")
+            ClusterReason::PriceTooHigh { price, utility, level, below } => {
+                write!(f, "its utility is {utility:.2}, but its resources currently cost {price:.2}: it starts ")?;
+                if *level <= 100.0 {
+                    write!(f, "with priority {level:.0} or more, or ")?;
+                }
+                write!(f, "once less than {:.0} % of the cluster is in use", 100.0 * below)
             }
         }
     }

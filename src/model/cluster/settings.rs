@@ -17,6 +17,12 @@ pub struct ClusterSettings {
     pub reclaim: bool,
     /// Rule for admitting jobs.
     pub admission: Admission,
+    /// OASIS [L, U]: price of all resources of the cluster when none and when all are in use; `None` = from the jobs of the cluster.
+    pub prices: Option<(f64, f64)>,
+    /// OASIS: without [`ClusterSettings::prices`], L is the lowest utility per demand divided by this.
+    pub price_margin: f64,
+    /// Assumed run time of a job of which nothing is known ([`QueueRule::Deadlines`]).
+    pub unknown_takes: Millis,
     /// Maximum number of concurrent moves from or to one node.
     pub moves_per_node: usize,
     /// Maximum number of concurrent moves in total.
@@ -95,6 +101,9 @@ impl Default for ClusterSettings {
             queue: QueueRule::Weighted,
             reclaim: false,
             admission: Admission::All,
+            prices: None,
+            price_margin: 2.0,
+            unknown_takes: Millis::from_secs(3600),
             moves_per_node: 1,
             moves_at_once: 8,
             overtaken_for: Millis::from_secs(600),

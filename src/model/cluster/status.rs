@@ -1,6 +1,6 @@
 //! Status of a cluster as published by its coordinator: for the API, `flowctl cluster status` and `flowctl explain`.
 
-use super::{ClusterReason, NodeState, Resources};
+use super::{NodeState, Resources};
 use crate::Millis;
 use crate::swarm::{NodeId, ServiceId};
 use serde::{Deserialize, Serialize};
@@ -59,8 +59,10 @@ pub struct ClusterJobStatus {
     pub to: Option<NodeId>,
     /// Why it is waiting or makes no progress, and what to do about it.
     pub why: Option<Why>,
-    /// Why the last plan chose its node.
-    pub reason: Option<ClusterReason>,
+    /// Why it was started, moved or stopped last.
+    pub reason: Option<Arc<str>>,
+    /// Its latest events, oldest first, with their times since 1970.
+    pub log: Vec<(Millis, Arc<str>)>,
     /// The last failure, with the node.
     pub mark: Option<String>,
     /// Number of moves so far.
@@ -91,6 +93,7 @@ impl ClusterJobStatus {
             to: None,
             why: None,
             reason: None,
+            log: Vec::new(),
             mark: None,
             moves: 0,
             units: None,
@@ -132,13 +135,15 @@ pub enum JobState {
     Done,
     /// Ended with another exit code.
     Failed,
+    /// Ended because an operator cancelled it.
+    Cancelled,
     /// Its service cannot be a job as configured, and is not modified.
     Refused,
 }
 
 impl JobState {
     /// All states.
-    pub const ALL: [JobState; 9] = [
+    pub const ALL: [JobState; 10] = [
         JobState::Waiting,
         JobState::Suspended,
         JobState::Starting,
@@ -147,6 +152,7 @@ impl JobState {
         JobState::Carrying,
         JobState::Done,
         JobState::Failed,
+        JobState::Cancelled,
         JobState::Refused,
     ];
 }

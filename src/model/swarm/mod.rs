@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// How long Swarm waits between SIGTERM and SIGKILL if a service does not say it.
+pub const SWARMS_GRACE: Millis = Millis::from_secs(10);
+
 /// The Swarm as reported by the engine of one manager: nodes, services and tasks, read with a few requests in quick succession.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Swarm {
@@ -100,7 +103,7 @@ pub struct SwarmService {
     pub request: Resources,
     /// When Swarm restarts a task.
     pub restart: RestartRule,
-    /// Stop grace period of a task; `None` = not set, so Swarm waits 10 s.
+    /// Stop grace period of a task; `None` = not set, so Swarm waits [`SWARMS_GRACE`].
     pub stop_grace: Option<Millis>,
     /// Volumes that its tasks mount.
     pub volumes: Vec<MountedVolume>,
@@ -305,6 +308,9 @@ pub struct NodeReport {
     pub used_cores: Option<f64>,
     /// Jobs on the node that belong to a service.
     pub workers: Vec<WorkerReport>,
+    /// The last progress of tasks that ended lately.
+    #[serde(default)]
+    pub ended: Vec<EndedWorker>,
     /// Number of governed containers and commands that belong to no service.
     #[serde(default)]
     pub others: u32,
@@ -326,6 +332,17 @@ pub struct HeldLease {
     pub service: ServiceId,
     /// Its expiry on the node's CLOCK_BOOTTIME. Each renewal changes it, so a release of an earlier lease has no effect.
     pub until: Millis,
+}
+
+/// The last progress of a task that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndedWorker {
+    /// The task.
+    pub task: Arc<str>,
+    /// Progress units done.
+    pub units: Option<f64>,
+    /// Total units.
+    pub total: Option<f64>,
 }
 
 /// What `flowcond` on a node knows about a worker there.

@@ -6,7 +6,7 @@
 //! is `overtaken_for` after its arrival. A job that arrives after the latest start of another has a later one itself, so no job starves. Jobs
 //! whose latest start was `overtaken_for` ago come first and are excluded from the search. Running jobs are never touched.
 //!
-//! A job of unknown run time is ordered as if it took [`GUESS_S`]. Neither its end nor the ends of jobs that start after it are forecast.
+//! A job of unknown run time is ordered as if it took `unknown_takes`. Neither its end nor the ends of jobs that start after it are forecast.
 
 use super::capacity::{FreeCapacity, When};
 use super::deadlines::Draw;
@@ -14,12 +14,10 @@ use super::queue::weight;
 use super::ranked::Score;
 use super::renting::price;
 use model::Millis;
-use model::cluster::{ClusterJob, ClusterObservation, NodeState, Phase, Worker};
+use model::cluster::{ClusterJob, ClusterObservation, ClusterSettings, NodeState, Phase, Worker};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Assumed run time of a job of which nothing is known.
-const GUESS_S: f64 = 3600.0;
 /// A worker that uses fewer cores than this has no forecast from its work left: it would never end.
 const CORES_LEAST: f64 = 0.01;
 /// Maximum number of jobs that the search reorders, and of orders that it tries.
@@ -43,6 +41,21 @@ struct RunTime {
     seconds: f64,
     /// False if `seconds` is a guess.
     is_known: bool,
+}
+
+/// What is assumed of jobs of which nothing is known.
+#[derive(Clone, Copy)]
+struct Guess {
+    /// CPU-seconds of earlier jobs.
+    work: Option<f64>,
+    /// Run time if there is no such job either.
+    seconds: f64,
+}
+
+impl Guess {
+    fn of(observation: &ClusterObservation, settings: &ClusterSettings) -> Guess {
+        Guess { work: observation.usual_work, seconds: settings.unknown_takes.as_secs_f64() }
+    }
 }
 
 /// A running or simulated job and the nodes that it frees at its end.
@@ -70,18 +83,23 @@ struct Outcome {
 }
 
 /// Orders the waiting jobs and forecasts all ends.
-pub(super) fn forecast(observation: &ClusterObservation, free: &FreeCapacity<'_>, overtaken_for: Millis) -> Forecast {
-    let now = observation.now;
+pub(super) fn forecast(
+    observation: &ClusterObservation,
+    free: &FreeCapacity<'_>,
+    settings: &ClusterSettings,
+) -> Forecast {
+    let (now, overtaken_for) = (observation.now, settings.overtaken_for);
+    let guess = Guess::of(observation, settings);
     let all = || observation.jobs.iter().enumerate();
     let mut by_price: Vec<usize> = (0..observation.nodes.len()).collect();
     by_price.sort_by(|a, b| price(observation, *a).total_cmp(&price(observation, *b)));
-    let latest = |at: &usize| latest_start(&observation.jobs[*at], observation.usual_work, overtaken_for);
+    let latest = |at: &usize| latest_start(&observation.jobs[*at], guess, overtaken_for);
     let mut order: Vec<usize> = all().filter(|(_, job)| job.placed.is_empty()).map(|(at, _)| at).collect();
     order.sort_by_cached_key(|at| (latest(at), observation.jobs[*at].arrived, observation.jobs[*at].name.clone()));
     let mut ends: Vec<(usize, f64)> = Vec::new();
     let mut leaving: Vec<(f64, Leaving<'_>)> = Vec::new();
     for (at, job) in all().filter(|(_, job)| !job.placed.is_empty()) {
-        let RunTime { seconds, is_known } = time_left(job, observation.usual_work);
+        let RunTime { seconds, is_known } = time_left(job, guess);
         ends.extend(is_known.then_some((at, seconds)));
         let nodes = job.placed.iter().flat_map(Worker::occupies).collect();
         leaving.push((seconds, Leaving { job, nodes, is_known }));
@@ -91,7 +109,7 @@ pub(super) fn forecast(observation: &ClusterObservation, free: &FreeCapacity<'_>
     let entry = |at: &usize| {
         let job = &observation.jobs[*at];
         let nodes = by_price.iter().copied().filter(|node| free.admits(*node, job)).collect();
-        Queued { at: *at, job, run_time: run_time(job, observation.usual_work), nodes }
+        Queued { at: *at, job, run_time: run_time(job, guess), nodes }
     };
     let mut queued: Vec<Queued<'_>> = order[..searched].iter().map(entry).collect();
     let mut outcome = simulate(now, free, &leaving, &queued);
@@ -124,8 +142,14 @@ pub(super) fn forecast(observation: &ClusterObservation, free: &FreeCapacity<'_>
 }
 
 /// Whether a job's latest start has passed. Such a job reserves the nodes that could run it.
-pub(super) fn is_overdue(job: &ClusterJob, observation: &ClusterObservation, overtaken_for: Millis) -> bool {
-    observation.now >= latest_start(job, observation.usual_work, overtaken_for)
+pub(super) fn is_overdue(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> bool {
+    observation.now >= latest_start(job, Guess::of(observation, settings), settings.overtaken_for)
+}
+
+/// Returns the run time of a waiting job in seconds, if it is known.
+pub(super) fn known_run_time(job: &ClusterJob, observation: &ClusterObservation) -> Option<f64> {
+    let time = run_time(job, Guess { work: observation.usual_work, seconds: 0.0 });
+    time.is_known.then_some(time.seconds)
 }
 
 /// Returns the distinct prices of the ready nodes in ascending order. At most `TIERS_MOST` are kept, and the last is infinite, so it admits
@@ -141,27 +165,27 @@ pub(super) fn price_tiers(observation: &ClusterObservation) -> Vec<f64> {
     prices
 }
 
-fn latest_start(job: &ClusterJob, usual: Option<f64>, overtaken_for: Millis) -> Millis {
+fn latest_start(job: &ClusterJob, guess: Guess, overtaken_for: Millis) -> Millis {
     match job.deadline {
-        Some(deadline) => Millis(deadline.0.saturating_sub(millis(run_time(job, usual).seconds).0)).max(job.arrived),
+        Some(deadline) => Millis(deadline.0.saturating_sub(millis(run_time(job, guess).seconds).0)).max(job.arrived),
         None => job.arrived.after(overtaken_for),
     }
 }
 
 /// Returns the run time of a job that starts now: as configured, else its own or the usual work divided by the cores that it reserves.
-fn run_time(job: &ClusterJob, usual: Option<f64>) -> RunTime {
-    let work = job.work.or(usual).filter(|_| job.request.cores > 0.0);
+fn run_time(job: &ClusterJob, guess: Guess) -> RunTime {
+    let work = job.work.or(guess.work).filter(|_| job.request.cores > 0.0);
     let on_cores = |work: f64| work / (job.request.cores * f64::from(job.workers.initial.max(1)));
-    known(job.takes_s.or(work.map(on_cores)))
+    known(job.takes_s.or(work.map(on_cores)), guess)
 }
 
 /// Returns the time until the last worker of a running job ends, as forecast by the nodes.
-fn time_left(job: &ClusterJob, usual: Option<f64>) -> RunTime {
-    let whole = run_time(job, usual);
+fn time_left(job: &ClusterJob, guess: Guess) -> RunTime {
+    let whole = run_time(job, guess);
     let of = |worker: &Worker| {
         let by_work = worker.work_left.zip(worker.cores).filter(|(_, cores)| *cores >= CORES_LEAST);
         let by_report = worker.report.map(|report| report.unit_s * report.units_left);
-        let by_node = known(by_work.map(|(work, cores)| work.likely / cores).or(by_report));
+        let by_node = known(by_work.map(|(work, cores)| work.likely / cores).or(by_report), guess);
         match worker.phase {
             Phase::Starting => whole,
             Phase::Stopping => RunTime { seconds: worker.move_s, is_known: false },
@@ -177,10 +201,10 @@ fn time_left(job: &ClusterJob, usual: Option<f64>) -> RunTime {
     .unwrap_or(whole)
 }
 
-fn known(seconds: Option<f64>) -> RunTime {
+fn known(seconds: Option<f64>, guess: Guess) -> RunTime {
     match seconds.filter(|seconds| seconds.is_finite() && *seconds >= 0.0) {
         Some(seconds) => RunTime { seconds, is_known: true },
-        None => RunTime { seconds: GUESS_S, is_known: false },
+        None => RunTime { seconds: guess.seconds, is_known: false },
     }
 }
 
@@ -230,7 +254,7 @@ mod tests {
     use super::*;
     use crate::cluster::testing::{cluster, waiting, worker};
     use crate::cluster::{check, plan};
-    use model::cluster::{ClusterSettings, MoveRule, QueueRule};
+    use model::cluster::{MoveRule, QueueRule};
 
     const OVERTAKEN_FOR: Millis = Millis::from_secs(600);
 
@@ -251,7 +275,8 @@ mod tests {
     }
 
     fn order_and_ends(observation: &ClusterObservation) -> (Vec<&str>, Vec<(usize, Millis)>) {
-        let Forecast { order, ends } = forecast(observation, &FreeCapacity::of(observation), OVERTAKEN_FOR);
+        let Forecast { order, ends } =
+            forecast(observation, &FreeCapacity::of(observation), &ClusterSettings::default());
         (order.into_iter().map(|at| &*observation.jobs[at].name).collect(), ends)
     }
 

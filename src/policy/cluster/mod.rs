@@ -29,5 +29,5 @@ pub use capacity::{allows, holds};
 pub use check::{ClusterViolation, check};
 pub use plan::plan;
 pub use queue::weight;
-pub use renting::{RentalState, Renting, rent};
+pub use renting::{RentalState, Renting, Times, rent};
 pub use specon::Monitor;

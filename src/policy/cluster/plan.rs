@@ -121,12 +121,12 @@ impl Planner<'_> {
     fn start_waiting(&mut self) {
         let mut prices = match self.settings.admission {
             Admission::All => None,
-            Admission::Prices => Prices::of(self.observation),
+            Admission::Prices => Prices::of(self.observation, self.settings),
         };
         let mut tiers = vec![f64::INFINITY];
         let order = match self.settings.queue {
             QueueRule::Deadlines => {
-                let forecast = due::forecast(self.observation, &self.free, self.settings.overtaken_for);
+                let forecast = due::forecast(self.observation, &self.free, self.settings);
                 self.plan.ends = forecast.ends;
                 tiers = due::price_tiers(self.observation);
                 forecast.order
@@ -137,10 +137,8 @@ impl Planner<'_> {
         let mut failed: Vec<(usize, ClusterReason)> = Vec::new();
         for at in order {
             let job = &self.observation.jobs[at];
-            if let Some((utility, price)) = prices.as_ref().map(|prices| prices.judge(job))
-                && utility <= price
-            {
-                self.wait(at, ClusterReason::PriceTooHigh { price, utility });
+            if let Some(reason) = prices.as_ref().and_then(|prices| prices.refusal(job)) {
+                self.wait(at, reason);
                 continue;
             }
             let like = failed.iter().find(|(before, _)| queue::needs_no_less(job, &self.observation.jobs[*before]));
@@ -181,7 +179,7 @@ impl Planner<'_> {
         let Planner { observation, settings, free, stopped, reserved, plan, .. } = self;
         let is_stuck = match settings.queue {
             QueueRule::Weighted => queue::is_stuck(job, observation.now, settings.overtaken_for),
-            QueueRule::Deadlines => due::is_overdue(job, observation, settings.overtaken_for),
+            QueueRule::Deadlines => due::is_overdue(job, observation, settings),
             QueueRule::FirstFit | QueueRule::Dragon => false,
         };
         if elastic::may_ask(observation, job, settings, is_stuck) {

@@ -1,12 +1,14 @@
 //! Opening and closing of rented nodes.
 //!
-//! Nodes are opened only if all workers of a waiting job then fit, and not for a job that fits on nodes that are already starting. A node is
+//! Nodes are opened only if all workers of a waiting job then fit, and not for a job that fits on nodes that are already starting, nor for one
+//! with a deadline that it meets without them: by the plan's forecast, or because a node that is opened later is early enough. A node is
 //! closed after it was idle for `close_after`: one node at a time, never while a worker is on it, never while a waiting job could use it,
 //! and never the last node. So a node is opened and closed at most once in that time.
 
 use super::capacity::{FreeCapacity, When, allows};
+use super::due;
 use model::Millis;
-use model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Worker};
+use model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Wait, Worker};
 
 /// Node label: price per hour, in any currency.
 pub(super) const PRICE: &str = "flowcon.price";
@@ -39,20 +41,45 @@ pub struct Renting {
     pub closes: Option<usize>,
 }
 
+/// Times of opening and closing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// How long a node takes to open, at most.
+    pub opens_within: Millis,
+    /// A node is closed after it was idle for this long.
+    pub close_after: Millis,
+}
+
 /// Decides which nodes to open for the jobs that `plan` leaves waiting, or which one to close. `rentals` are in the order of the
 /// observation's nodes.
 pub fn rent(
     observation: &ClusterObservation,
     plan: &ClusterPlan,
     rentals: &[RentalState],
-    close_after: Millis,
+    Times { opens_within, close_after }: Times,
 ) -> Renting {
-    let opens = opens(observation, plan, rentals);
+    let opens = opens(observation, plan, rentals, opens_within);
     let closes = if opens.is_empty() { closes(observation, plan, rentals, close_after) } else { None };
     Renting { opens, closes }
 }
 
-fn opens(observation: &ClusterObservation, plan: &ClusterPlan, rentals: &[RentalState]) -> Vec<(usize, usize)> {
+/// Whether a waiting job meets its deadline without a node that is opened now.
+fn can_wait(observation: &ClusterObservation, plan: &ClusterPlan, at: usize, opens_within: Millis) -> bool {
+    let job = &observation.jobs[at];
+    let Some(deadline) = job.deadline else { return false };
+    if let Some((_, end)) = plan.ends.iter().find(|(ending, _)| *ending == at) {
+        return *end <= deadline;
+    }
+    let takes = due::known_run_time(job, observation).map(|seconds| Millis((seconds * 1000.0) as u64));
+    takes.is_some_and(|takes| observation.now.after(opens_within).after(takes) < deadline)
+}
+
+fn opens(
+    observation: &ClusterObservation,
+    plan: &ClusterPlan,
+    rentals: &[RentalState],
+    opens_within: Millis,
+) -> Vec<(usize, usize)> {
     let is = |node: &usize, rental: RentalState| rentals.get(*node) == Some(&rental);
     let all = 0..observation.nodes.len();
     let mut closed: Vec<usize> = all.clone().filter(|node| is(node, RentalState::Closed)).collect();
@@ -72,7 +99,8 @@ fn opens(observation: &ClusterObservation, plan: &ClusterPlan, rentals: &[Rental
         use ClusterReason::{ClusterTooSmall, NoRoom, NotOvertaking};
         matches!(reason, NoRoom(_) | ClusterTooSmall { .. } | NotOvertaking { .. })
     };
-    for wait in plan.waits.iter().filter(|wait| lacks_room(&wait.reason)).take(JOBS_MOST) {
+    let needs_one = |wait: &&Wait| lacks_room(&wait.reason) && !can_wait(observation, plan, wait.job, opens_within);
+    for wait in plan.waits.iter().filter(needs_one).take(JOBS_MOST) {
         let job = &observation.jobs[wait.job];
         let allowed = order.iter().copied().filter(|node| allows(&observation.nodes[*node], &job.constraints));
         let Some(seats) = free.seat(job, allowed, When::Soon) else { continue };
@@ -128,13 +156,14 @@ mod tests {
     use super::*;
     use crate::cluster::plan;
     use crate::cluster::testing::{self, cluster, worker};
-    use model::cluster::{ClusterJob, ClusterSettings};
+    use model::cluster::{ClusterJob, ClusterSettings, QueueRule};
     use proptest::prelude::*;
 
     const CLOSE_AFTER: Millis = Millis::from_secs(600);
+    const TIMES: Times = Times { opens_within: Millis::from_secs(300), close_after: CLOSE_AFTER };
 
     fn rented(observation: &ClusterObservation, rentals: &[RentalState]) -> Renting {
-        rent(observation, &plan(observation, &ClusterSettings::default()), rentals, CLOSE_AFTER)
+        rent(observation, &plan(observation, &ClusterSettings::default()), rentals, TIMES)
     }
 
     fn gang(workers: u32) -> ClusterJob {
@@ -161,6 +190,36 @@ mod tests {
         assert_eq!(rented(&observation, &rentals).opens, [], "not for half a gang");
         observation.jobs = vec![gang(1)];
         assert_eq!(rented(&observation, &rentals).opens, [], "the open node has room");
+    }
+
+    #[test]
+    fn a_job_with_a_deadline_opens_a_node_only_if_it_would_be_late_without_it() {
+        let (mut observation, rentals) = two_closed();
+        let mut busy =
+            worker(0, |worker| worker.report = Some(model::cluster::Report { unit_s: 50.0, units_left: 1.0 }));
+        busy.request.cores = 4.0;
+        let mut job = gang(1);
+        (job.takes_s, job.deadline) = (Some(60.0), Some(observation.now.after(Millis::from_secs(36_000))));
+        observation.jobs = vec![busy, job];
+        for queue in [QueueRule::Weighted, QueueRule::Deadlines] {
+            let settings = ClusterSettings { queue, ..ClusterSettings::default() };
+            let opens = |observation: &ClusterObservation| {
+                rent(observation, &plan(observation, &settings), &rentals, TIMES).opens
+            };
+            let due_in = |observation: &mut ClusterObservation, seconds: u64| {
+                observation.jobs[1].deadline = Some(observation.now.after(Millis::from_secs(seconds)));
+            };
+            due_in(&mut observation, 36_000);
+            assert_eq!(opens(&observation), [], "{queue:?}: a node that is opened later is early enough");
+            due_in(&mut observation, 100);
+            assert_eq!(opens(&observation), [(1, 1)], "{queue:?}: it would be late");
+        }
+        let by_forecast = ClusterSettings { queue: QueueRule::Deadlines, ..ClusterSettings::default() };
+        observation.jobs[1].deadline = Some(observation.now.after(Millis::from_secs(120)));
+        let planned = plan(&observation, &by_forecast);
+        assert_eq!(rent(&observation, &planned, &rentals, TIMES).opens, [], "the open node is free in 50 s");
+        observation.jobs[1].takes_s = None;
+        assert_eq!(rented(&observation, &rentals).opens, [(1, 1)], "nobody knows how long it takes");
     }
 
     #[test]
@@ -237,7 +296,7 @@ mod tests {
             };
             let rentals: Vec<RentalState> = (0..self.coming.len()).map(rental).collect();
             let plan = plan(&self.observation, &ClusterSettings::default());
-            let decided = rent(&self.observation, &plan, &rentals, CLOSE_AFTER);
+            let decided = rent(&self.observation, &plan, &rentals, TIMES);
             for start in &plan.starts {
                 let placed = worker(start.node, |worker| worker.number = start.worker).placed;
                 self.observation.jobs[start.job].placed.extend(placed);

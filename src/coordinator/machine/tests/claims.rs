@@ -1,6 +1,6 @@
 //! Tests of the rule that saved state has exactly one writer: which jobs may start with a checkpoint volume.
 
-use super::labels::{AFTER, GANG, TAKE_OVER};
+use super::labels::{AFTER, GANG, PRIORITY, TAKE_OVER, WORKERS_MIN};
 use super::*;
 use model::cluster::Submission;
 use model::swarm::{Claim, ClaimOutcome, Owner, SavedState};
@@ -289,8 +289,15 @@ fn a_submission_is_refused_if_a_service_or_a_removed_job_has_its_volume() {
         (job("p1", "saved", &[]), &[][..], Some("volume saved holds the saved state of job p1")),
         (job("p1", "saved", &[]), &[(TAKE_OVER, "p1")][..], None),
         (job("p1", "other", &[]), &[][..], None),
-        (job("w1", "saved", &[(GANG, "g")]), &[(GANG, "g")][..], None),
-        (job("w1", "saved", &[(GANG, "g")]), &[(GANG, "h")][..], Some("job w1")),
+        (job("w1", "saved", &[(GANG, "g")]), &[(GANG, "g"), (WORKERS_MIN, "2")][..], None),
+        (job("w1", "saved", &[(GANG, "g")]), &[(GANG, "h"), (WORKERS_MIN, "2")][..], Some("job w1")),
+        (job("p1", "other", &[]), &[(GANG, "g")][..], Some("its first worker would start alone")),
+        (
+            job("p1", "other", &[]),
+            &[(PRIORITY, "200")][..],
+            Some("flowcon.priority=200: expected a number from 1 to 100"),
+        ),
+        (job("p4", "other", &[]), &[][..], Some("there is a service called p4 already")),
         (by_hand, &[][..], Some("service by-hand can write to volume saved, too")),
     ] {
         let found = check_submission(&submission("p4", labels), &[service]).map_err(|why| why.to_string()).err();

@@ -233,3 +233,49 @@ fn the_node_to_which_the_owner_pinned_a_job_before_its_first_start_stays_the_onl
     bench.passes(30);
     assert_eq!((bench.state("job"), bench.why("job").0), (JobState::Waiting, WhyKind::NoPlace));
 }
+
+#[test]
+fn a_cancelled_job_stops_with_a_proof_and_starts_again_only_if_it_is_scaled_up() {
+    let mut jobs = vec![service("job", &[(QUEUE, "true"), (CHECKPOINT, OWN)])];
+    jobs.push(service("next", &[(QUEUE, "true"), (labels::AFTER, "job")]));
+    let mut bench = Bench::with(jobs);
+    bench.passes(30);
+    bench.mute = vec![node("a"), node("b")];
+    assert_eq!(bench.answer(Command::Cancel("job".to_owned())), Ok("job is cancelled".to_owned()));
+    assert_eq!((bench.state("job"), bench.why("job").0), (JobState::Stopping, WhyKind::NoProof));
+    assert!(matches!(bench.answer(Command::Resume("job".to_owned())), Err(Refusal::Refused(_))));
+    bench.mute.clear();
+    bench.passes(60);
+    assert_eq!((bench.state("job"), bench.status.jobs[0].exit_code), (JobState::Cancelled, None));
+    assert_eq!(bench.why("next"), (WhyKind::After, "it depends on job, which was cancelled".to_owned()));
+    assert_eq!(bench.answer(Command::Cancel("next".to_owned())), Ok("next is cancelled".to_owned()));
+    assert_eq!(bench.state("next"), JobState::Cancelled, "it never started");
+    let ended = Err(Refusal::Refused("job has ended; run `docker service scale job=1` to run it again".to_owned()));
+    assert_eq!(bench.answer(Command::Resume("job".to_owned())), ended);
+    bench.swarm.services[0].mode = ServiceMode::Replicated(1);
+    bench.swarm.services[0].version += 1;
+    bench.passes(60);
+    assert_eq!(bench.state("job"), JobState::Running);
+}
+
+#[test]
+fn a_job_that_was_being_cancelled_is_cancelled_if_its_node_is_off() {
+    let mut bench = running();
+    bench.mute = vec![node("a")];
+    assert!(bench.answer(Command::Cancel("job".to_owned())).is_ok());
+    bench.loses_a();
+    assert!(bench.answer(off("job")).is_ok());
+    bench.passes(60);
+    assert_eq!(bench.state("job"), JobState::Cancelled);
+}
+
+#[test]
+fn the_output_of_a_job_is_on_its_node() {
+    let bench = half_done();
+    let place = |name: &str| bench.machine.place_of(name).map(|(at, of)| (at.to_string(), of.to_string()));
+    assert_eq!(place("w1"), Ok(("a".to_owned(), "w1".to_owned())), "also after its end");
+    assert!(matches!(place("gang"), Err(Refusal::Refused(why)) if why.contains("name one: w1, w2")));
+    assert!(matches!(place("none"), Err(Refusal::NotFound(_))));
+    let never = Bench::with(vec![service("job", &[(QUEUE, "true")])]);
+    assert!(matches!(never.machine.place_of("job"), Err(Refusal::NotFound(_))), "before the first look");
+}

@@ -2,22 +2,44 @@
 
 use super::labels::{INTERNAL_PREFIX, ON_NODE_LOSS};
 use super::*;
-use model::swarm::HeldLease;
+use model::swarm::{EndedWorker, HeldLease};
 use std::sync::Arc;
 
 /// The leases of all agents. Each renewal gets the next number as its expiry.
-#[derive(Default)]
 pub(super) struct Agents {
     held: BTreeMap<(NodeId, ServiceId), u64>,
     renewals: u64,
+    /// The stop grace periods that the last renewal contained.
+    pub graces: BTreeMap<ServiceId, Millis>,
     stopped: Vec<Arc<str>>,
     are_silent: bool,
     /// A node whose agent does not reply.
     pub silent: Option<NodeId>,
+    /// The last progress of tasks, as all nodes report it.
+    pub ended: Vec<EndedWorker>,
+    /// Units done by each worker.
+    pub units: f64,
     /// Cores in use on each node.
     pub used_cores: Option<f64>,
     /// Nodes with governed work that is no service.
     pub others: Vec<NodeId>,
+}
+
+impl Default for Agents {
+    fn default() -> Agents {
+        Agents {
+            held: BTreeMap::new(),
+            renewals: 0,
+            graces: BTreeMap::new(),
+            stopped: Vec::new(),
+            are_silent: false,
+            silent: None,
+            ended: Vec::new(),
+            units: 3.0,
+            used_cores: None,
+            others: Vec::new(),
+        }
+    }
 }
 
 impl Bench {
@@ -25,9 +47,13 @@ impl Bench {
         &mut self,
         node: NodeId,
         leases: Vec<ServiceId>,
+        graces: BTreeMap<ServiceId, Millis>,
         release: Vec<HeldLease>,
         asked: Millis,
     ) -> Event {
+        if !leases.is_empty() {
+            self.agents.graces = graces;
+        }
         if self.agents.are_silent || self.agents.silent.as_ref() == Some(&node) {
             return Event::Polled { node, leases, asked, report: Err("no reply".to_owned()) };
         }
@@ -46,7 +72,7 @@ impl Bench {
             service: task.service.clone(),
             task: task.id.clone(),
             up_s: 5.0,
-            units: Some(3.0),
+            units: Some(self.agents.units),
             total: Some(10.0),
             unit_s: Some(60.0),
             work_left: None,
@@ -63,6 +89,7 @@ impl Bench {
             is_governed: true,
             used_cores: self.agents.used_cores,
             workers: workers.map(worker).collect(),
+            ended: self.agents.ended.clone(),
             others: self.agents.others.contains(&node).into(),
             held: held.map(lease).collect(),
             stopped: self.agents.stopped.clone(),
@@ -224,4 +251,29 @@ fn a_started_job_gets_its_lease_at_once() {
         bench.passes(1);
     }
     assert!(bench.lease("b").is_some());
+}
+
+#[test]
+fn a_leased_job_is_given_the_stop_grace_of_its_start_and_waited_for_as_long() {
+    for (grace, expected) in [(None, 10), (Some(300), 300)] {
+        let mut job = service("job", &[(QUEUE, "true"), (MOVABLE, "true"), (ON_NODE_LOSS, "restart")]);
+        (job.volumes, job.stop_grace) = (Vec::new(), grace.map(Millis::from_secs));
+        let mut bench = Bench::with(vec![job]);
+        bench.passes(30);
+        let told = bench.agents.graces.get(&ServiceId("job".into())).copied();
+        assert_eq!(told.map_or(10, |grace| grace.0 / 1000), expected);
+        // It counts for the task that runs, whatever its owner changes meanwhile.
+        bench.swarm.services[0].stop_grace = Some(Millis::from_secs(1));
+        bench.swarm.services[0].version += 1;
+        bench.passes(10);
+        bench.swarm.nodes[0].is_up = false;
+        bench.swarm.tasks[0].is_wanted = false;
+        (bench.mute, bench.agents.silent) = (vec![node("a")], Some(node("a")));
+        let settings = CoordinatorSettings::default();
+        let whole = settings.lease.after(settings.lease_margin).0 / 1000 + expected;
+        bench.passes(whole - 10);
+        assert_eq!(bench.state("job"), JobState::Stopping, "{grace:?}");
+        bench.passes(40);
+        assert_eq!((bench.state("job"), bench.leased()), (JobState::Running, Some("b")), "{:?}", bench.did);
+    }
 }

@@ -100,6 +100,9 @@ fn the_labels_of_a_running_job_are_restored_without_stopping_it() {
     bench.passes(30);
     assert_eq!((bench.state("job"), bench.swarm.tasks.len()), (JobState::Running, 1));
     assert_eq!(bench.did, ["running"]);
-    let service = &bench.swarm.services[0];
+    let service = &mut bench.swarm.services[0];
+    let log = service.labels.remove("flowcon.cluster.log").expect("the log of its events");
+    let before = service.previous_labels.remove("flowcon.cluster.log").expect("the log before");
+    assert!(log.starts_with(&*before) && log.ends_with("; restored"), "{log}");
     assert_eq!(service.labels, service.previous_labels);
 }

@@ -127,10 +127,27 @@ fn a_moved_job_stays_for_ten_times_the_cost_of_a_move() {
 }
 
 #[test]
+fn a_job_that_swarm_stopped_for_the_availability_of_its_node_leaves_at_once() {
+    for availability in [Availability::Drain, Availability::Pause] {
+        let mut bench = running();
+        bench.swarm.nodes[0].availability = availability;
+        bench.passes(60);
+        assert_eq!((bench.state("job"), bench.did.len()), (JobState::Running, 0), "as long as its task runs");
+        // Swarm has stopped the task, and finds no node for its replacement.
+        let task = &mut bench.swarm.tasks[0];
+        (task.id, task.node, task.state) = ("replacement".into(), None, TaskState::Preparing);
+        bench.passes(20);
+        assert!(bench.did.contains(&"carry 1 a>b".to_owned()), "{:?}", bench.did);
+        assert_eq!((bench.state("job"), bench.status.jobs[0].node.clone()), (JobState::Running, Some(node("b"))));
+        assert_eq!(bench.status.jobs[0].mark, None, "that is no failure of the job");
+    }
+}
+
+#[test]
 fn a_running_job_that_swarm_cannot_place_again_goes_back_to_the_queue() {
     let mut bench = running();
-    // `docker node update --availability drain a`: Swarm stops the task, and finds no node for its replacement.
-    bench.swarm.nodes[0].availability = Availability::Drain;
+    // Its node has become too small for it, so Swarm finds no node for a replacement of its task.
+    bench.swarm.nodes[0].capacity.cores = 0.5;
     let task = &mut bench.swarm.tasks[0];
     (task.id, task.node, task.state) = ("replacement".into(), None, TaskState::Preparing);
     task.error = Some("no suitable node (scheduling constraints not satisfied on 2 nodes)".into());

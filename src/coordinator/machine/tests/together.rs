@@ -23,6 +23,20 @@ fn a_gang_that_lacks_a_worker_stops_as_a_whole_and_resumes_as_a_whole() {
     assert_eq!(states(&bench), [JobState::Refused, JobState::Running, JobState::Running]);
 }
 
+#[test]
+fn an_incomplete_gang_does_not_start() {
+    let worker = |name: &str| service(name, &[(QUEUE, "true"), (labels::GANG, "gang"), (labels::WORKERS_MIN, "5")]);
+    let mut bench = Bench::with(["w1", "w2", "w3", "w4"].map(worker).to_vec());
+    bench.passes(30);
+    assert_eq!((bench.did.len(), bench.why("w1").0), (0, WhyKind::Gang));
+    bench.swarm.services.push(worker("w5"));
+    bench.passes(30);
+    assert_eq!((bench.did.len(), bench.why("w1").0), (0, WhyKind::NoPlace), "two nodes of two cores hold four");
+    bench.swarm.nodes[0].capacity.cores = 3.0;
+    bench.passes(30);
+    assert_eq!(bench.did.iter().filter(|did| did.starts_with("starting")).count(), 5);
+}
+
 /// A machine that opens and closes rented nodes.
 pub(super) fn renting() -> Machine {
     let command = |word: &str| vec![word.to_owned()];
