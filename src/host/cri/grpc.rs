@@ -89,7 +89,10 @@ mod tests {
     use tokio::net::UnixListener;
 
     /// Calls a runtime that answers with these headers and this body.
-    async fn version(headers: &'static [(&'static str, &'static str)], body: &'static [u8]) -> Result<VersionResponse, CriError> {
+    async fn version(
+        headers: &'static [(&'static str, &'static str)],
+        body: &'static [u8],
+    ) -> Result<VersionResponse, CriError> {
         let folder = TempDir::new().unwrap();
         let socket = folder.path().join("cri.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -127,9 +130,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_is_not_grpc_is_an_error_with_the_next_step() {
-        for (headers, body) in [(&[][..], &b"<html>"[..]), (&[("grpc-status", "0")], b"\0\0"), (&[("grpc-status", "0")], b"\0\0\0\0\x01\x12")] {
+        for (headers, body) in [
+            (&[][..], &b"<html>"[..]),
+            (&[("grpc-status", "0")], b"\0\0"),
+            (&[("grpc-status", "0")], b"\0\0\0\0\x01\x12"),
+        ] {
             let error = version(headers, body).await.unwrap_err();
-            assert!(matches!(error, CriError::Unreachable { .. }) && error.to_string().contains("engine.address"), "{error}");
+            assert!(
+                matches!(error, CriError::Unreachable { .. }) && error.to_string().contains("engine.address"),
+                "{error}"
+            );
         }
     }
 
