@@ -169,6 +169,7 @@ fn write_events(state: &Path, count: u64) {
         unit: None,
         total: None,
         user: None,
+        lost_s: None,
         trial: None,
     };
     let event = |unix_ms: u64, kind: EventKind, name: &str, text: String| Event {

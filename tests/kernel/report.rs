@@ -173,6 +173,7 @@ fn write_history(state: &Path) {
                 unit: Some(ProgressUnit::Epoch),
                 total: None,
                 user: None,
+                lost_s: None,
                 trial: None,
             },
         );
