@@ -33,6 +33,7 @@ mod run;
 mod service;
 mod status;
 mod sweep;
+mod time_left;
 mod top;
 mod usage;
 mod users;

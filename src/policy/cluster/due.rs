@@ -10,9 +10,9 @@
 
 use super::capacity::{FreeCapacity, When};
 use super::deadlines::Draw;
+use super::price::price;
 use super::queue::weight;
 use super::ranked::Score;
-use super::renting::price;
 use model::Millis;
 use model::cluster::{ClusterJob, ClusterObservation, ClusterSettings, NodeState, Phase, Worker};
 use std::cmp::Reverse;
@@ -314,7 +314,7 @@ mod tests {
     fn jobs_with_deadlines_start_on_the_cheapest_nodes() {
         let mut observation = cluster(3, 4.0);
         for (node, price) in observation.nodes.iter_mut().zip(["3.5", "0.9", "2"]) {
-            node.labels.insert(crate::cluster::renting::PRICE.into(), price.into());
+            node.labels.insert(crate::cluster::price::PRICE.into(), price.into());
         }
         let settings = ClusterSettings { queue: QueueRule::Deadlines, ..ClusterSettings::default() };
         observation.jobs = vec![due("a", 0, 60.0, Some(900), 1.0), due("b", 1, 60.0, None, 1.0)];

@@ -16,6 +16,7 @@ mod forecast_moves;
 mod gang;
 mod placement;
 mod plan;
+mod price;
 #[cfg(test)]
 mod properties;
 mod queue;

@@ -17,8 +17,8 @@ use super::elastic::{self, MakingRoom, free_number, make_room};
 use super::forecast_moves::{self, Allowance};
 use super::gang::{Seats, seat, seat_most};
 use super::placement::Placer;
+use super::price::price;
 use super::queue;
-use super::renting::price;
 use super::specon;
 use model::cluster::{
     Admission, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Move, MoveRule, NodeState,

@@ -7,11 +7,10 @@
 
 use super::capacity::{FreeCapacity, When, allows};
 use super::due;
+use super::price::price;
 use model::Millis;
 use model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Wait, Worker};
 
-/// Node label: price per hour, in any currency.
-pub(super) const PRICE: &str = "flowcon.price";
 /// Maximum number of nodes that one decision opens, and of waiting jobs that it considers.
 const OPENS_MOST: usize = 16;
 const JOBS_MOST: usize = 64;
@@ -145,16 +144,11 @@ fn closes(
     })
 }
 
-/// Returns the price of a node per hour; 0 without a valid label.
-pub(super) fn price(observation: &ClusterObservation, node: usize) -> f64 {
-    let price = observation.nodes[node].labels.get(PRICE).and_then(|price| price.parse().ok());
-    price.filter(|price: &f64| price.is_finite() && *price >= 0.0).unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cluster::plan;
+    use crate::cluster::price::PRICE;
     use crate::cluster::testing::{self, cluster, worker};
     use model::cluster::{ClusterJob, ClusterSettings, QueueRule};
     use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use super::theme::padded;
 use crate::health;
-use crate::status;
+use crate::time_left;
 use crate::top::jobs::SortKey;
 use crate::top::share::ShareSpan;
 use crate::top::spark::spark;
@@ -267,7 +267,7 @@ fn done(job: &Container, columns: usize) -> String {
 
 /// The time left and its 80 % range.
 pub(super) fn left(job: &Container) -> Option<(String, String)> {
-    Some(status::time_left(job.progress.as_ref()?.remaining_s?))
+    Some(time_left::in_words(job.progress.as_ref()?.remaining_s?))
 }
 
 /// The reason for the share, or for the hold.

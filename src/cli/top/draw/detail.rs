@@ -4,7 +4,7 @@ use super::columns::{self, MARGIN};
 use super::curve;
 use super::header;
 use super::theme::{Theme, put, put_all, split};
-use crate::status;
+use crate::time_left;
 use crate::top::app::{App, Detail};
 use crate::top::input::Now;
 use crate::top::share::ShareSpan;
@@ -128,7 +128,7 @@ fn numbers(
         });
         let of = text::of_total(progress.total, progress.claimed_total);
         let left = columns::left(job)
-            .map_or_else(String::new, |(likely, range)| format!(" · ~{likely} left{}", status::bracketed(&range)));
+            .map_or_else(String::new, |(likely, range)| format!(" · ~{likely} left{}", time_left::bracketed(&range)));
         let current = progress.current.map_or_else(|| "?".to_owned(), text::number_text);
         line("progress", vec![plain(format!("{bar}{} {current}{of}{left}", progress.unit))]);
     }

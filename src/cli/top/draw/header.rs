@@ -168,7 +168,7 @@ fn counts(app: &App, status: &Status, theme: Theme) -> Line<'static> {
         let counts: Vec<String> = counts.iter().map(|(condition, count)| format!("{count} {condition}")).collect();
         words.push_str(&format!(": {}", counts.join(", ")));
     }
-    words.extend(crate::status::all_done(&status.containers).map(|done| format!(" · {done}")));
+    words.extend(crate::time_left::all_done(&status.containers).map(|done| format!(" · {done}")));
     words.push_str(&format!(" · by {} {}", app.order.key.word(), app.order.arrow()));
     let mut spans = vec![theme.span(Tone::Plain, &words)];
     if !app.filter.is_empty() {

@@ -3,7 +3,7 @@
 use super::columns::{self, Column, MARGIN};
 use super::header;
 use super::theme::{Theme, padded, put, put_all, split};
-use crate::status;
+use crate::time_left;
 use crate::top::app::App;
 use crate::top::input::Now;
 use api::wire::{Container, Status};
@@ -136,7 +136,7 @@ fn about(job: &Container, width: usize, theme: Theme) -> Vec<Line<'static>> {
         numbers.push(format!("pinned to {}", text::percent(pin)));
     }
     if let Some((likely, range)) = columns::left(job) {
-        numbers.push(format!("left ~{likely}{}", status::bracketed(&range)));
+        numbers.push(format!("left ~{likely}{}", time_left::bracketed(&range)));
     }
     if let Some(growth) = job.growth {
         numbers.push(format!("growth {} per node-CPU-second", text::number_text(growth)));

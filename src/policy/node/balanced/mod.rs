@@ -87,6 +87,7 @@ mod group_stop;
 mod lag;
 mod milestone;
 mod newcomer;
+mod outcome;
 mod parallelism;
 mod pool;
 mod reliability;
@@ -104,14 +105,10 @@ use super::allocation;
 use super::decision::Decision;
 use super::domain::Domain;
 use super::gpu_time::GpuUsed;
-use super::importance;
-use super::memory::MemoryRole;
 use candidate::{Candidate, Ranked};
 use lag::Lag;
 use milestone::Prospect;
-use model::{
-    ContainerObservation, List, Millis, NodeObservation, PolicySettings, Reason, RunState, TrialStop, WorkForecast,
-};
+use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, RunState, TrialStop, WorkForecast};
 use newcomer::Newcomer;
 use parallelism::Parallelism;
 pub(super) use pool::SHARPNESS;
@@ -372,37 +369,6 @@ impl<'a> Contest<'a> {
 
     fn is_favoured(&self, member: usize) -> bool {
         self.given()[member] > self.entitled[member]
-    }
-
-    /// The reason for its cores, if they come in turns.
-    fn turn(&self, member: usize) -> Option<Reason> {
-        let of = self.candidates.iter().flatten().count();
-        (self.in_turns.is_some() && self.candidates[member].is_some())
-            .then(|| Reason::Turn { is_on: self.is_favoured(member), of })
-    }
-
-    fn decide(&self, member: usize, container: &ContainerObservation, entry: &Entry<'_>, decision: &mut Decision) {
-        let candidate = self.candidates[member].as_ref();
-        let is_favoured = candidate.is_some() && self.due[member] >= self.entitled[member];
-        decision.role = if is_favoured { MemoryRole::Protect } else { MemoryRole::Leave };
-        // The allocation multiplies by the importance again, so it is divided out here.
-        decision.limit = self.given()[member] / self.domain.cores / importance(container);
-        decision.reason = match (candidate, entry.on_gpu.as_ref()) {
-            (_, Some(on_gpu)) => gpu::reason(on_gpu, &decision.gpus),
-            (Some(Candidate { milestone, place, .. }), None) => {
-                self.turn(member).unwrap_or_else(|| match entry.standing.filter(|_| place.is_some()) {
-                    Some(trial) => trial.reason(),
-                    None => Reason::Ranked {
-                        milestone: milestone.name.into(),
-                        work: milestone.work,
-                        rank: 1 + self.order.partition_point(|index| *index > milestone.log_index),
-                        of: self.order.len(),
-                    },
-                })
-            }
-            (None, None) if is_broken(container) => Reason::Broken { condition: container.health.condition },
-            (None, None) => Reason::Unranked,
-        };
     }
 }
 

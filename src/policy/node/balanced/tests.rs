@@ -4,7 +4,7 @@ use super::testing::{Bench, INTERVAL, claiming, job, ranked};
 use super::*;
 use crate::Governor;
 use crate::node::testing::{container, node};
-use model::{CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress};
+use model::{CpuTime, Curve, Estimate, HoldbackBlock, NodePlan, Phase, PolicyName, Progress, Reason};
 
 #[test]
 fn the_job_with_the_least_work_comes_first_and_the_others_keep_the_floor() {

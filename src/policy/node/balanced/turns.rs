@@ -42,15 +42,20 @@ impl Turn {
         self.owed + self.last.map_or(0.0, |(since, less)| less * now.since(since).as_secs_f64())
     }
 
-    /// Whether its turn has not lasted long enough.
-    fn goes_on(&self, now: Millis, interval: Millis) -> bool {
-        self.began.is_some_and(|began| now.since(began) < length(interval))
+    /// Whether its turn has not lasted so long.
+    fn goes_on(&self, now: Millis, length: Millis) -> bool {
+        self.began.is_some_and(|began| now.since(began) < length)
     }
 }
 
 /// Length of a turn.
 pub(super) fn length(interval: Millis) -> Millis {
     Millis(interval.0 / TURNS_AN_INTERVAL)
+}
+
+/// Whether a job may be made to wait: of one that has just started too little is known.
+pub(super) fn may_wait(candidate: &Candidate) -> bool {
+    candidate.milestone.name != FIRST_REPORTS
 }
 
 /// A job that takes turns.
@@ -90,11 +95,12 @@ pub(super) fn take<'t>(
     }
     let mut given = None;
     for group in groups() {
-        // Of a job that has just started too little is known to make it wait.
-        let ranked = |member: &usize| candidates[*member].as_ref().filter(|c| c.milestone.name != FIRST_REPORTS);
+        let ranked = |member: usize| candidates[member].as_ref().filter(|candidate| may_wait(candidate));
         let player = |member: usize| {
-            let (candidate, turn) = (ranked(&member)?, turn(member));
-            let (goes_on, most) = (turn.goes_on(now, interval), OWED_AT_MOST_S * candidate.usable);
+            let (candidate, turn) = (ranked(member)?, turn(member));
+            // Two reports that both come within the turn tell what a unit costs in it.
+            let length = if candidate.needs_turn { interval } else { length(interval) };
+            let (goes_on, most) = (turn.goes_on(now, length), OWED_AT_MOST_S * candidate.usable);
             let owed = turn.owed(now).clamp(-most, most);
             Some(Player { member, candidate, goes_on, owed, least: least(member).min(due[member]) })
         };
