@@ -23,9 +23,16 @@ impl ApiVersion {
         Some(ApiVersion(major.parse().ok()?, minor.parse().ok()?))
     }
 
-    /// Returns the path of a request in this version; one that it already names is replaced.
+    /// Returns the path of a request in this version. One that it already names is replaced, but not a version of Podman's own API, which has
+    /// three numbers.
     pub(super) fn path(self, path: &str) -> String {
-        format!("/v{self}{}", unversioned(path))
+        let named = path.strip_prefix("/v").and_then(|path| path.split_once('/'));
+        let numbers = |version: &str| version.split('.').all(|part| part.parse::<u32>().is_ok());
+        match named.filter(|(version, _)| numbers(version)) {
+            Some((version, _)) if version.split('.').count() == 3 => path.to_owned(),
+            Some((_, rest)) => format!("/v{self}/{rest}"),
+            None => format!("/v{self}{path}"),
+        }
     }
 }
 
@@ -33,11 +40,6 @@ impl fmt::Display for ApiVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)
     }
-}
-
-fn unversioned(path: &str) -> &str {
-    let Some((version, rest)) = path.strip_prefix("/v").and_then(|path| path.split_once('/')) else { return path };
-    if ApiVersion::parse(version).is_some() { &path[path.len() - rest.len() - 1..] } else { path }
 }
 
 /// The fields used of `/version`.
@@ -153,6 +155,7 @@ mod tests {
         assert_eq!(version.path("/info"), "/v1.44/info");
         assert_eq!(version.path("/v1.53/containers/a/json?size=0"), "/v1.44/containers/a/json?size=0");
         assert_eq!(version.path("/volumes/x"), "/v1.44/volumes/x");
+        assert_eq!(version.path("/v4.0.0/libpod/containers/a/json"), "/v4.0.0/libpod/containers/a/json");
     }
 
     #[test]
