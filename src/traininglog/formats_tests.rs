@@ -613,6 +613,15 @@ fn a_total_that_is_printed_only_after_the_last_epoch_is_ignored() {
 }
 
 #[test]
+fn a_loss_of_whole_numbers_is_unsure_and_the_number_of_an_error_is_none() {
+    let read = |name: &str| reading(&(1..=12).map(|n| format!("{name}: {n}\n")).collect::<String>());
+    let loss = read("loss");
+    assert_eq!(loss.metric.as_deref(), Some("loss"));
+    assert!((0.2..0.5).contains(&loss.confidence), "{}", loss.confidence);
+    assert_eq!(read("Error").metric, None);
+}
+
+#[test]
 fn values_without_a_counter_or_a_trend_have_low_confidence() {
     let line =
         |sample: usize| format!("Prediction: A{} (PER: 0.3 and Accuracy: {}.5)\n", sample % 2, sample * 37 % 100);

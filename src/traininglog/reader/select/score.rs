@@ -9,6 +9,9 @@ use crate::Direction;
 /// Maximum number of unknown names among which one may be the evaluation.
 const UNKNOWN_MAX: usize = 4;
 
+/// Weight of names that are nothing but a loss. An error is also what has gone wrong, with its number: `Error 1`.
+const SURELY_A_LOSS: f32 = 0.95;
+
 impl Series {
     /// Returns the confidence that this is the evaluation function, regardless of other series.
     pub(crate) fn confidence(&self, direction_known: bool) -> f64 {
@@ -70,7 +73,8 @@ impl Series {
         }
         // Rewards are often whole.
         let is_reward = self.weight >= 0.9 && self.named_direction == Some(Direction::Up);
-        let is_number_of_an_error = self.expected_sign() < 0.0 && !self.is_printed_with_progress();
+        let is_number_of_an_error =
+            self.expected_sign() < 0.0 && self.weight < SURELY_A_LOSS && !self.is_printed_with_progress();
         if self.whole && self.signature == 0 && (self.low >= self.high || is_number_of_an_error) {
             score = 0.0; // or a setting
         }
