@@ -209,7 +209,10 @@ mod tests {
             words(false),
             ["explain", "history", "sweep", "release", "govern", "pin", "unpin", "disown", "logs"]
         );
-        assert_eq!(words(true), ["explain", "move", "drain", "undrain", "suspend", "resume", "node-is-off"]);
+        assert_eq!(
+            words(true),
+            ["explain", "move", "drain", "undrain", "suspend", "resume", "cancel", "logs", "node-is-off"]
+        );
         let plain = |shell: Shell| {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "flowctl", &mut script);
