@@ -1,6 +1,6 @@
 //! The container image of the daemon: started with the command of the README, it governs its neighbours.
 
-use crate::support::daemon::{eventually, eventually_or};
+use crate::support::daemon::{eventually, eventually_or, unwrapped};
 use crate::support::engine::{CONVERGED, Engine, GROWING, RunSpec, is_limited};
 use crate::support::package::Packages;
 use serde_json::Value;
@@ -90,9 +90,15 @@ fn the_image_governs_its_neighbours_and_their_originals_are_restored_when_it_sto
     let blind = options.replace("--pid host ", "");
     assert_ne!(blind, options);
     docker(&engine, &format!("run --detach --name flowcond {blind} flowcond {policy}"));
-    eventually("it names the missing option", SOON, || {
-        let status = engine.try_docker(&["exec", "flowcond", "flowctl", "status"]).stdout;
-        String::from_utf8_lossy(&status).contains("--pid host").then_some(())
-    });
+    let status = || {
+        let shown = engine.try_docker(&["exec", "flowcond", "flowctl", "status"]);
+        String::from_utf8_lossy(&[shown.stdout, shown.stderr].concat()).into_owned()
+    };
+    eventually_or(
+        "it names the missing option",
+        SOON,
+        || unwrapped(&status()).contains("--pid host").then_some(()),
+        status,
+    );
     docker(&engine, "stop flowcond");
 }
