@@ -1,6 +1,6 @@
 //! What a run cost, and how much of it after its best value, from its samples. Pure.
 
-use api::wire::{JobRecord, Sample};
+use api::wire::{Container, JobRecord, Sample};
 use term::text;
 
 /// CPU and GPU time of a run.
@@ -17,35 +17,48 @@ const TOLD_FROM: f64 = 0.05;
 /// The cost of a run in words, such as `cost 2.1 CPU-hours; 38% of them after its best value, 0.3285 at epoch 15`; `None` if it is not known.
 /// `samples` are those of its whole time, in order.
 pub(super) fn in_words(job: &JobRecord, samples: &[Sample]) -> Option<String> {
-    let cost = spent_in_words(job, samples)?;
-    let lost = job.lost_cpu_s.filter(|lost| *lost >= TOLD_FROM * spent_from(0.0, samples).map_or(0.0, |all| all.cpu_s));
-    let lost =
-        lost.filter(|lost| *lost >= 1.0).map(|lost| format!("; {} were lost beside other jobs", time(lost, "CPU")));
-    Some(cost + &lost.unwrap_or_default())
+    let all = spent_from(0.0, samples)?;
+    let lost = job.lost_cpu_s.filter(|lost| *lost >= TOLD_FROM * all.cpu_s);
+    let lost = lost_in_words(lost).map(|lost| format!("; {lost} were lost beside other jobs"));
+    Some(spent_in_words(job, samples, all) + &lost.unwrap_or_default())
 }
 
-fn spent_in_words(job: &JobRecord, samples: &[Sample]) -> Option<String> {
-    let all = spent_from(0.0, samples)?;
+/// How many times the CPU of its own turn a unit costs the job beside others, if its threads waste CPU.
+pub(super) fn waste(job: &Container) -> Option<f64> {
+    job.waste.filter(|factor| *factor > model::WASTEFUL)
+}
+
+/// CPU-seconds lost beside other jobs, if they are worth a number.
+pub(super) fn lost_s(seconds: Option<f64>) -> Option<f64> {
+    seconds.filter(|seconds| *seconds >= 1.0)
+}
+
+/// The same in words, such as `3.4 CPU-minutes`.
+pub(super) fn lost_in_words(seconds: Option<f64>) -> Option<String> {
+    Some(time(lost_s(seconds)?, "CPU"))
+}
+
+fn spent_in_words(job: &JobRecord, samples: &[Sample], all: Spent) -> String {
     let gpus = all.gpu_s.filter(|seconds| *seconds > 0.0).map(|seconds| format!(" and {}", time(seconds, "GPU")));
     let cost = format!("cost {}{}", time(all.cpu_s, "CPU"), gpus.unwrap_or_default());
-    let Some((best, after)) = after_best(job, samples) else { return Some(cost) };
+    let Some((best, value, after)) = after_best(job, samples) else { return cost };
     let part = match (all.gpu_s, after.gpu_s) {
         (Some(all), Some(after)) if all > 0.0 => after / all,
         _ => after.cpu_s / all.cpu_s,
     };
     if !(TOLD_FROM..=1.0).contains(&part) {
-        return Some(cost);
+        return cost;
     }
     let at = best
         .progress
         .zip(job.unit.as_ref())
         .map(|(progress, unit)| format!(" at {unit} {}", text::number_text(progress)));
-    let value = text::number_text(best.value?);
-    Some(format!("{cost}; {} of it after its best value, {value}{}", text::percent(part), at.unwrap_or_default()))
+    let (part, value) = (text::percent(part), text::number_text(value));
+    format!("{cost}; {part} of it after its best value, {value}{}", at.unwrap_or_default())
 }
 
-/// The sample with the best value, and what was spent from the first one with it on; `None` without a direction or values.
-fn after_best<'a>(job: &JobRecord, samples: &'a [Sample]) -> Option<(&'a Sample, Spent)> {
+/// The sample with the best value, this value, and what was spent from the first one with it on; `None` without a direction or values.
+fn after_best<'a>(job: &JobRecord, samples: &'a [Sample]) -> Option<(&'a Sample, f64, Spent)> {
     let sign = if job.direction.as_deref()? == "up" { 1.0 } else { -1.0 };
     let score = |sample: &Sample| sample.value.filter(|value| value.is_finite()).map(|value| sign * value);
     let mut best: Option<(usize, f64)> = None;
@@ -54,8 +67,8 @@ fn after_best<'a>(job: &JobRecord, samples: &'a [Sample]) -> Option<(&'a Sample,
             best = Some((at, score));
         }
     }
-    let (at, _) = best?;
-    Some((&samples[at], spent_from(samples[at].cpu_s?, &samples[at..])?))
+    let (at, score) = best?;
+    Some((&samples[at], sign * score, spent_from(samples[at].cpu_s?, &samples[at..])?))
 }
 
 /// What was spent in these samples, each of which holds until the next. CPU counts from `cpu_s` on.
@@ -67,7 +80,7 @@ fn spent_from(cpu_s: f64, samples: &[Sample]) -> Option<Spent> {
 }
 
 /// A time in the unit that reads best, such as `2.1 CPU-hours`.
-pub(super) fn time(seconds: f64, of: &str) -> String {
+fn time(seconds: f64, of: &str) -> String {
     let (number, unit) = match seconds {
         ..120.0 => (seconds, "second"),
         120.0..7200.0 => (seconds / 60.0, "minute"),

@@ -302,8 +302,8 @@ fn trend(trend: Trend) -> &'static str {
 
 /// What a job loses beside others, and the cure.
 fn waste(container: &Container, factor: f64) -> String {
-    let lost = container.lost_cpu_s.filter(|lost| *lost >= 1.0);
-    let lost = lost.map_or_else(String::new, |lost| format!(", and {} are lost so far", cost::time(lost, "CPU")));
+    let lost = cost::lost_in_words(container.lost_cpu_s);
+    let lost = lost.map_or_else(String::new, |lost| format!(", and {lost} are lost so far"));
     let unit = container.progress.as_ref().map_or("unit", |progress| progress.unit.as_str());
     format!(
         "beside other jobs each {} costs {factor:.1} times the CPU that it costs in its own turn: its threads wait for each other, spinning{lost}. \
@@ -330,7 +330,7 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     for (label, words) in [("CPU", cpu), ("memory", memory)] {
         page.line(label, &if words.is_empty() { "unknown".to_owned() } else { words.join(", ") });
     }
-    if let Some(factor) = container.waste.filter(|factor| *factor > model::WASTEFUL) {
+    if let Some(factor) = cost::waste(container) {
         page.toned(Tone::Warn, "waste", &waste(container, factor));
     }
     for (label, bytes) in io {

@@ -5,7 +5,7 @@
 use super::charts::{Drawn, gain, name, signed};
 use super::data::{Data, Series};
 use super::estimate::Range;
-use crate::history;
+use crate::{cost, history};
 use chart::escaped;
 use term::text;
 use term::when;
@@ -51,12 +51,7 @@ fn has_gpus(data: &Data) -> bool {
 
 /// Whether any job lost CPU beside others; otherwise there is no column for it.
 fn has_lost(data: &Data) -> bool {
-    data.jobs.iter().any(|job| lost_s(job).is_some())
-}
-
-/// CPU-seconds that the job lost beside others, if it is worth a number.
-fn lost_s(job: &Series) -> Option<f64> {
-    job.job.lost_cpu_s.filter(|lost| *lost >= 1.0)
+    data.jobs.iter().any(|job| cost::lost_s(job.job.lost_cpu_s).is_some())
 }
 
 fn job_row(data: &Data, place: usize, job: &Series) -> String {
@@ -89,8 +84,11 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
         None => ("–".to_owned(), "–".to_owned(), ""),
     };
     let or_dash = |known: Option<String>| known.unwrap_or_else(|| "–".to_owned());
-    let lost =
-        if has_lost(data) { format!("<td>{}</td>", or_dash(lost_s(job).map(text::duration))) } else { String::new() };
+    let lost = if has_lost(data) {
+        format!("<td>{}</td>", or_dash(cost::lost_s(job.job.lost_cpu_s).map(text::duration)))
+    } else {
+        String::new()
+    };
     let gpus = if has_gpus(data) {
         let used = or_dash(job.gpus.map(|gpus| format!("{gpus:.2}")));
         format!("<td>{used}</td><td>{}</td>", or_dash(job.gpu_memory.map(text::bytes)))

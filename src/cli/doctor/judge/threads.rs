@@ -10,10 +10,9 @@ const NAMED_AT_MOST: usize = 3;
 
 /// Names the jobs that pay much more CPU for their progress beside others; `None` without such jobs.
 pub(in super::super) fn threads(jobs: &[Container]) -> Option<Check> {
-    let wasteful = |job: &Container| job.waste.is_some_and(|factor| factor > model::WASTEFUL);
-    let mut found: Vec<&Container> = jobs.iter().filter(|job| wasteful(job)).collect();
-    found.sort_by(|one, other| other.waste.partial_cmp(&one.waste).unwrap_or(std::cmp::Ordering::Equal));
-    let named: Vec<String> = found.iter().take(NAMED_AT_MOST).map(|job| named(job)).collect();
+    let mut found: Vec<(f64, &Container)> = jobs.iter().filter_map(|job| Some((cost::waste(job)?, job))).collect();
+    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let named: Vec<String> = found.iter().take(NAMED_AT_MOST).map(|(factor, job)| named(*factor, job)).collect();
     (!found.is_empty()).then(|| {
         Check::warn(
             "threads",
@@ -27,10 +26,8 @@ pub(in super::super) fn threads(jobs: &[Container]) -> Option<Check> {
     })
 }
 
-fn named(job: &Container) -> String {
-    let factor = job.waste.unwrap_or_default();
-    let lost = job.lost_cpu_s.filter(|lost| *lost >= 1.0);
-    let lost = lost.map_or_else(String::new, |lost| format!(" ({} lost)", cost::time(lost, "CPU")));
+fn named(factor: f64, job: &Container) -> String {
+    let lost = cost::lost_in_words(job.lost_cpu_s).map_or_else(String::new, |lost| format!(" ({lost} lost)"));
     format!("{} {factor:.1} times{lost}", clean(&job.name))
 }
 
