@@ -38,7 +38,8 @@
 //! I/O, it has one thread) flows to the next.
 //!
 //! Where a job wastes CPU beside others ([`waste`]), or only a turn of the best one can show it, the exponent is 32: one job at a time gets
-//! nearly everything. Where the ranks are about equal nevertheless, jobs take [`turns`]. Where a job wastes CPU, one that has just started and printed nothing counts as a short one ([`newcomer`]).
+//! nearly everything. Where the ranks are about equal nevertheless, jobs take [`turns`]. Where a job wastes CPU, one that has just started and
+//! printed nothing counts as a short one ([`newcomer`]).
 //!
 //! Trials of one training compete by their results instead of their work ([`sweep`]).
 //!
@@ -238,7 +239,7 @@ fn offer(node: &NodeObservation, domains: &[Domain], contests: &[Contest<'_>], e
             memory.parallelism.offer(node.now, cores);
             if contest.in_turns.is_some() && plain.is_none() {
                 memory.waste.offer_in_turns(node.now, cores, most);
-                memory.turn.give(node.now, (contest.due[member], cores), contest.is_favoured(member));
+                memory.turn.give(node.now, (contest.due[member], cores, most), contest.is_favoured(member));
             } else {
                 memory.waste.offer(node.now, cores, most);
                 memory.turn = Turn::default();

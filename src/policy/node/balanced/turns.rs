@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// Turns in an interval. A turn should be long beside the kernel's balancing, about a quarter of a second.
 const TURNS_AN_INTERVAL: u64 = 4;
 
-/// No job is owed more than so many seconds of all cores that it can use: who could not take its turns for long does not get them all at once.
+/// No job is owed more, or owes more, than so many seconds of all cores that it could use alone: who could not take its turns for long does not get them all at once.
 const OWED_AT_MOST_S: f64 = 60.0;
 
 /// What one job is owed.
@@ -30,9 +30,10 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Records the cores that are due to the job and those that it is given from `now` on; `has_it`: it is its turn.
-    pub(super) fn give(&mut self, now: Millis, (due, given): (f64, f64), has_it: bool) {
-        self.owed = self.owed(now);
+    /// Records the cores that are due to the job, those that it is given from `now` on, and those that it could use alone; `has_it`: it is its
+    /// turn.
+    pub(super) fn give(&mut self, now: Millis, (due, given, most): (f64, f64, f64), has_it: bool) {
+        self.owed = self.owed(now).clamp(-OWED_AT_MOST_S * most, OWED_AT_MOST_S * most);
         self.last = Some((now, due - given));
         self.began = has_it.then(|| self.began.unwrap_or(now));
     }
@@ -100,8 +101,7 @@ pub(super) fn take<'t>(
             let (candidate, turn) = (ranked(member)?, turn(member));
             // Two reports that both come within the turn tell what a unit costs in it.
             let length = if candidate.needs_turn { interval } else { length(interval) };
-            let (goes_on, most) = (turn.goes_on(now, length), OWED_AT_MOST_S * candidate.usable);
-            let owed = turn.owed(now).clamp(-most, most);
+            let (goes_on, owed) = (turn.goes_on(now, length), turn.owed(now));
             Some(Player { member, candidate, goes_on, owed, least: least(member).min(due[member]) })
         };
         let players: Vec<Player<'_>> = group.into_iter().filter_map(player).collect();
@@ -156,7 +156,7 @@ mod tests {
             let now = Millis(number * length(INTERVAL).0);
             let given = taken(now, candidates, due, &memory).expect("turns");
             for (member, turn) in memory.iter_mut().enumerate() {
-                turn.give(now, (due[member], given[member]), given[member] >= TURN * 2.0);
+                turn.give(now, (due[member], given[member], 2.0), given[member] >= TURN * 2.0);
             }
             given
         };
@@ -179,6 +179,20 @@ mod tests {
         assert!(turns.iter().all(|given| (given.iter().sum::<f64>() - 2.0).abs() < 1e-9), "all is given, and no more");
         let turns = played(&jobs, &[1.0, 0.5, 0.3, 0.2], 1000);
         assert_eq!(means(&turns), [1.0, 0.5, 0.3, 0.2]);
+    }
+
+    #[test]
+    fn a_job_is_owed_a_minute_at_most_however_long_it_waited() {
+        let mut turn = Turn::default();
+        for minute in 0..60 {
+            turn.give(Millis::from_secs(60 * minute), (0.5, 0.0, 2.0), false);
+        }
+        turn.give(Millis::from_secs(3600), (0.5, 2.0, 2.0), true);
+        assert_eq!(
+            turn.owed(Millis::from_secs(3680)),
+            0.0,
+            "120 core-seconds are had in 80 s at 1.5 cores more than due"
+        );
     }
 
     #[test]
@@ -214,7 +228,7 @@ mod tests {
             let (now, due) = (Millis(millis), [1.0, 1.0]);
             let given = taken(now, &jobs, &due, &*memory).expect("turns");
             for (member, turn) in memory.iter_mut().enumerate() {
-                turn.give(now, (1.0, given[member]), given[member] > 1.0);
+                turn.give(now, (1.0, given[member], 2.0), given[member] > 1.0);
             }
             usize::from(given[1] > 1.0)
         };
