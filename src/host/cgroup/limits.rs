@@ -73,12 +73,13 @@ pub(super) enum IoWeightFile {
     Bfq,
     /// `blkio.bfq.weight` of version 1: 1 ..= 1000, default 100.
     LegacyBfq,
-    /// `blkio.weight` of CFQ: 10 ..= 1000, default 500.
+    /// `blkio.weight` of CFQ: 10 ..= 1000, default 500. Its 500 weights above the default stand for 900.
     Cfq,
 }
 
 /// Default of `io.weight` and of BFQ.
 const IO_WEIGHT_DEFAULT: u16 = 100;
+const CFQ_DEFAULT: u64 = 500;
 /// Number of weights above the default that are one weight of BFQ.
 const BFQ_STEP: u64 = 11;
 
@@ -105,6 +106,7 @@ impl IoWeightFile {
         let scaled = match self {
             IoWeightFile::Bfq if number > default => default + (number.min(1000) - default) * BFQ_STEP,
             IoWeightFile::Io | IoWeightFile::Bfq | IoWeightFile::LegacyBfq => number,
+            IoWeightFile::Cfq if number > CFQ_DEFAULT => default + (number.min(1000) - CFQ_DEFAULT) * 9 / 5,
             IoWeightFile::Cfq => (number + 2) / 5,
         };
         scaled.clamp(1, 10_000) as u16
@@ -117,7 +119,8 @@ impl IoWeightFile {
             IoWeightFile::Bfq if weight > default => default + (weight - default) / BFQ_STEP,
             IoWeightFile::Bfq => weight,
             IoWeightFile::LegacyBfq => weight.min(1000),
-            IoWeightFile::Cfq => (weight * 5).clamp(10, 1000),
+            IoWeightFile::Cfq if weight > default => CFQ_DEFAULT + ((weight.min(1000) - default) * 5 + 4) / 9,
+            IoWeightFile::Cfq => (weight * 5).max(10),
         }
     }
 

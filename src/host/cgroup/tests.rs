@@ -147,6 +147,29 @@ fn an_io_weight_keeps_its_ratio_to_the_default() {
     assert_eq!(cfq.write(Setting::IoWeight(40)).unwrap(), Setting::IoWeight(40));
 }
 
+/// Else it looks as if somebody else had set it. The policy asks for at most 1000.
+#[test]
+fn every_io_weight_up_to_1000_is_read_back() {
+    for (unified, file) in
+        [(true, "io.weight"), (true, "io.bfq.weight"), (false, "blkio.bfq.weight"), (false, "blkio.weight")]
+    {
+        let (_dir, cgroup) = cgroup_of_files(unified, &[(file, "100\n")]);
+        for weight in 1..=1000 {
+            let Setting::IoWeight(read) = cgroup.write(Setting::IoWeight(weight)).unwrap() else {
+                panic!("an I/O weight")
+            };
+            assert!(read.abs_diff(weight) <= 10.max(weight / 50), "{file}: {weight} is read as {read}");
+        }
+    }
+    let (dir, cfq) = cgroup_of_files(false, &[("blkio.weight", "500\n")]);
+    for number in 500..=1000 {
+        std::fs::write(dir.path().join("blkio.weight"), number.to_string()).unwrap();
+        let original = Setting::IoWeight(cfq.limits().io_weight.unwrap());
+        cfq.write(original).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("blkio.weight")).unwrap(), number.to_string());
+    }
+}
+
 #[test]
 fn with_bfq_an_io_weight_is_written_to_both_files_as_systemd_converts_it() {
     let (dir, cgroup) = cgroup_of_files(true, &[("io.weight", "default 100\n"), ("io.bfq.weight", "default 100\n")]);

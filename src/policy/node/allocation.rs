@@ -35,6 +35,10 @@ use model::{Bounds, ContainerObservation, CpuWeight, NodeObservation, RunState, 
 
 const GREATEST_WEIGHT: f64 = 10_000.0;
 
+/// The greatest I/O weight that every kernel keeps: with BFQ, version 1 writes 1000 for any greater one, and what is read back would look
+/// like somebody else's.
+const GREATEST_IO_WEIGHT: f64 = 1_000.0;
+
 /// Maximum total of the fixed shares in a control period.
 const FIXED_AT_MOST: f64 = 0.95;
 
@@ -141,7 +145,7 @@ fn allocate_inside(containers: &[&ContainerObservation], demand: Demand<'_>, par
             match part {
                 Part::Free => {
                     let (((share, wanted), weight), claim) = given.next().expect("one claim for each free container");
-                    let io_weight = (io_sum * share / budget).round().clamp(1.0, GREATEST_WEIGHT) as u16;
+                    let io_weight = (io_sum * share / budget).round().clamp(1.0, GREATEST_IO_WEIGHT) as u16;
                     let limit = if claim.limit.is_finite() { claim.limit.min(claim.most).max(share) } else { share };
                     Allocation { share, limit, wanted, weight, io_weight }
                 }

@@ -82,6 +82,15 @@ fn io_weights_keep_their_sum() {
 }
 
 #[test]
+fn no_io_weight_is_greater_than_what_every_kernel_keeps() {
+    let jobs: Vec<ContainerObservation> = (0..40).map(|number| container(&number.to_string())).collect();
+    let mut claims = vec![0.01; jobs.len()];
+    claims[0] = 100.0;
+    let io: Vec<u16> = allocated(&jobs, &claims).iter().map(|a| a.io_weight).collect();
+    assert_eq!((io[0], io[1]), (1000, 1));
+}
+
+#[test]
 fn each_parent_keeps_its_sum() {
     let mut jobs = ["a", "b", "c", "d"].map(container);
     for (job, parent) in jobs.iter_mut().zip(["/a.slice", "/b.slice", "/a.slice", "/b.slice"]) {
