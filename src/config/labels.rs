@@ -70,6 +70,11 @@ pub const LABELS: &[Label] = &[
         example: "ops,alice",
         help: "who gets messages about it: names of targets of the configuration, separated by commas, or none",
     },
+    Label {
+        name: "turns",
+        example: "false",
+        help: "whether it takes turns where threads of jobs wait for each other; not so if others wait for it, as workers of one training do",
+    },
     Label { name: "memory-floor", example: "2g", help: "under policy flowcon: never squeeze its memory below this" },
 ];
 
@@ -223,6 +228,7 @@ fn apply(parsed: &mut Directives, name: &str, value: &str) -> Result<(), String>
         "group" => parsed.group = Group::Named(word(value)?),
         "group-stop" => parsed.group_stop = Some(rung(value).ok_or("expected rung 1, rung 2 or rung 3")?),
         "notify" => parsed.notify = Some(names(value)?),
+        "turns" => parsed.takes_turns = value.trim().parse().map_err(|_| "expected true or false")?,
         "memory-floor" => parsed.memory_floor = Some(bytes(value).ok_or("expected a size such as 512m or 2g")?),
         _ => {
             let meant = nearest(name, LABELS.iter().map(|label| label.name));

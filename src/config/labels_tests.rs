@@ -18,6 +18,7 @@ fn labels_set_bounds_weight_and_reader() {
         ("flowcon.pattern", r"loss=(?P<value>\S+)"),
         ("flowcon.unit", "Epochs"),
         ("flowcon.memory-floor", "2g"),
+        ("flowcon.turns", "false"),
         ("com.example", "not ours"),
     ]);
     assert_eq!(problems, Vec::<String>::new());
@@ -25,7 +26,7 @@ fn labels_set_bounds_weight_and_reader() {
     let hints = &parsed.hints;
     assert_eq!((hints.metric.as_deref(), hints.direction), (Some("val_loss"), Some(Direction::Down)));
     assert_eq!(hints.unit, Some(ProgressUnit::Epoch));
-    assert!(hints.pattern.is_some() && parsed.memory_floor.is_some());
+    assert!(hints.pattern.is_some() && parsed.memory_floor.is_some() && !parsed.takes_turns);
 }
 
 #[test]

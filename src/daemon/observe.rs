@@ -88,6 +88,7 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         bounds: job.bounds(),
         weight: job.directives.weight,
         memory_floor: job.memory_floor(),
+        takes_turns: job.directives.takes_turns,
         memory_limit: job.ending.memory_limit(),
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,

@@ -173,6 +173,8 @@ pub struct Directives {
     pub hints: Hints,
     /// `flowcon.memory-floor`: memory is never squeezed below this.
     pub memory_floor: Option<Bytes>,
+    /// `flowcon.turns`: whether it may wait for the turns of others.
+    pub takes_turns: bool,
     /// `flowcon.user`: the user to whom the job belongs.
     pub user: Option<String>,
     /// `flowcon.notify`: names of targets of messages about it; none of them = no messages. `None` = as configured.
@@ -215,6 +217,7 @@ impl Default for Directives {
             log: None,
             hints: Hints::default(),
             memory_floor: None,
+            takes_turns: true,
             user: None,
             notify: None,
             deadline: None,

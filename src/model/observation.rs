@@ -93,6 +93,8 @@ pub struct ContainerObservation {
     pub weight: f64,
     /// Memory is never squeezed below this.
     pub memory_floor: Option<Bytes>,
+    /// Whether it may be made to wait while another job has its turn.
+    pub takes_turns: bool,
     /// Time by which it should be done, on the observer's clock: a soft hint of the owner.
     pub deadline: Option<Millis>,
     /// `memory.max`, or `memory.limit_in_bytes`; `None` = unlimited or unknown.
@@ -132,6 +134,7 @@ impl ContainerObservation {
             bounds: Bounds::default(),
             weight: 1.0,
             memory_floor: None,
+            takes_turns: true,
             deadline: None,
             memory_limit: None,
             usage: Usage::default(),

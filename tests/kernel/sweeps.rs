@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const WITHIN: Duration = Duration::from_secs(240);
 
-const EPOCHS: u32 = 40;
+const EPOCHS: u32 = 24;
 
 /// Prints a loss after each epoch of a quarter of a CPU-second or so. The larger the rate, the sooner it falls.
 const TRAIN: &str = r#"
@@ -52,7 +52,7 @@ fn the_best_trial_is_complete_first_and_the_others_keep_the_floor() {
     let prefix = format!("sweep-{}-rate", std::process::id());
     let name = |number: usize| format!("{prefix}-{number}");
     // The best one is in the middle, so that no order of starts or names finds it.
-    let rates = [0.002, 0.01, 0.05, 0.5, 0.005, 0.02];
+    let rates = [0.002, 0.01, 0.05, 0.5, 0.005, 0.02, 0.003, 0.015, 0.03, 0.007, 0.04, 0.001];
     let mut jobs: Vec<Job> = rates
         .iter()
         .enumerate()
@@ -67,15 +67,15 @@ fn the_best_trial_is_complete_first_and_the_others_keep_the_floor() {
         let is_promoted = found["rule"] == "trial" && found["why"].as_str()?.contains("promoted");
         (is_promoted && share(found) > 0.6 * jobs.iter().map(share).sum::<f64>()).then_some(())
     });
-    // On a busy machine the last of the six may print its first values later.
-    eventually("it is explained as one of six", WITHIN, || {
-        daemon.stdout_of(&["explain", &best]).contains("one of 6 trials of the same training").then_some(())
+    // On a busy machine the last of them may print its first values later.
+    eventually("it is explained as one of all", WITHIN, || {
+        daemon.stdout_of(&["explain", &best]).contains("one of 12 trials of the same training").then_some(())
     });
     let page = daemon.stdout_of(&["sweep", &name(0), "-o", "wide"]);
-    assert!(page.contains(&format!("sweep {prefix}: 6 trials")) && page.contains("loss, smaller is better"), "{page}");
+    assert!(page.contains(&format!("sweep {prefix}: 12 trials")) && page.contains("loss, smaller is better"), "{page}");
     assert!(page.contains("rate=0.5") && !page.contains("epochs="), "only what differs: {page}");
     let grouped = daemon.stdout_of(&["status", "--group", "-o", "wide"]);
-    assert!(grouped.contains(&format!("{prefix} (6 trials)")), "{grouped}");
+    assert!(grouped.contains(&format!("{prefix} (12 trials)")), "{grouped}");
 
     let trials = eventually("the best trial is complete", WITHIN, || {
         let trials = trials(&daemon, &best);
@@ -86,7 +86,9 @@ fn the_best_trial_is_complete_first_and_the_others_keep_the_floor() {
     let others = || trials.iter().filter(|trial| trial["name"] != best.as_str());
     assert!(others().all(|trial| trial["ended"].is_null()), "the others are not: {trials:#?}");
     let done: f64 = others().filter_map(|trial| trial["progress"]["fraction"].as_f64()).sum();
-    assert!(done < 0.6 * 5.0, "under plain sharing all would be: {done}");
+    assert!(done < 0.6 * 11.0, "under plain sharing all would be: {done}");
+    // One of twelve had up to twelve times its equal share, and no kernel kept another value than ours.
+    assert!(daemon.jobs().iter().all(|job| job["hold"].is_null()), "{:#?}", daemon.jobs());
     assert!(jobs.iter_mut().all(|job| job.wait().success()), "nobody is stopped");
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Candidate {
     pub(super) is_wasteful: bool,
     /// Whether a turn would show that.
     pub(super) needs_turn: bool,
+    /// Whether others may have their turns before it. Of a job that has just started too little is known.
+    pub(super) may_wait: bool,
     /// Its place in its sweep.
     pub(super) place: Option<Place>,
     /// The work after which to decide again: to the milestone, or to the next rung of its sweep.
@@ -51,6 +53,7 @@ impl Candidate {
             is_measured: false,
             is_wasteful: false,
             needs_turn: false,
+            may_wait: true,
             place: None,
         }
     }

@@ -304,7 +304,13 @@ impl Memory {
         // At least an equal share, even if the measured parallelism is wrong.
         let usable = usable.max(equal);
         let known = Candidate::new(milestone, reliability, usable).in_sweep(standing, work.per_unit);
-        Some(Ranked::OnCpu(Candidate { is_measured: work.is_measured, is_wasteful, needs_turn, ..known }))
+        Some(Ranked::OnCpu(Candidate {
+            is_measured: work.is_measured,
+            is_wasteful,
+            needs_turn,
+            may_wait: container.takes_turns,
+            ..known
+        }))
     }
 }
 

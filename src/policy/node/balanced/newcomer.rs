@@ -45,7 +45,7 @@ impl Newcomer {
             confidence: 0.0,
             to_end: Estimate::exactly(CPU_S - used),
         };
-        Some(Candidate::new(milestone, 1.0, usable))
+        Some(Candidate { may_wait: false, ..Candidate::new(milestone, 1.0, usable) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a contest means for one member: its limit, the reason for it, and the role of its memory.
 
 use super::candidate::Candidate;
-use super::{Contest, Entry, gpu, is_broken, turns};
+use super::{Contest, Entry, gpu, is_broken};
 use crate::node::decision::Decision;
 use crate::node::importance;
 use crate::node::memory::MemoryRole;
@@ -33,9 +33,8 @@ impl Contest<'_> {
 
     /// The reason for the member's cores, if they come in turns.
     fn turn(&self, member: usize, candidate: &Candidate) -> Option<Reason> {
-        let of = self.candidates.iter().flatten().filter(|candidate| turns::may_wait(candidate)).count();
-        (self.in_turns.is_some() && turns::may_wait(candidate))
-            .then(|| Reason::Turn { is_on: self.is_favoured(member), of })
+        let of = self.candidates.iter().flatten().filter(|candidate| candidate.may_wait).count();
+        (self.in_turns.is_some() && candidate.may_wait).then(|| Reason::Turn { is_on: self.is_favoured(member), of })
     }
 
     fn reason_of_rank(&self, candidate: &Candidate, entry: &Entry<'_>) -> Reason {

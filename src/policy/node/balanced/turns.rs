@@ -9,7 +9,7 @@
 
 use super::candidate::Candidate;
 use super::waste::TURN;
-use model::{FIRST_REPORTS, Millis};
+use model::Millis;
 use serde::{Deserialize, Serialize};
 
 /// Turns in an interval. A turn should be long beside the kernel's balancing, about a quarter of a second.
@@ -54,11 +54,6 @@ pub(super) fn length(interval: Millis) -> Millis {
     Millis(interval.0 / TURNS_AN_INTERVAL)
 }
 
-/// Whether a job may be made to wait: of one that has just started too little is known.
-pub(super) fn may_wait(candidate: &Candidate) -> bool {
-    candidate.milestone.name != FIRST_REPORTS
-}
-
 /// A job that takes turns.
 struct Player<'a> {
     member: usize,
@@ -96,7 +91,7 @@ pub(super) fn take<'t>(
     }
     let mut given = None;
     for group in groups() {
-        let ranked = |member: usize| candidates[member].as_ref().filter(|candidate| may_wait(candidate));
+        let ranked = |member: usize| candidates[member].as_ref().filter(|candidate| candidate.may_wait);
         let player = |member: usize| {
             let (candidate, turn) = (ranked(member)?, turn(member));
             // Two reports that both come within the turn tell what a unit costs in it.
@@ -198,6 +193,14 @@ mod tests {
     #[test]
     fn what_is_known_of_a_job_is_kept_and_so_is_the_share_of_an_unknown_one() {
         let turns = played(&[job(1.0, true), None, job(1.0, true)], &[0.5, 1.0, 0.5], 10);
+        assert!(turns.iter().all(|given| given[1] == 1.0));
+        assert_eq!(means(&turns), [0.5, 1.0, 0.5]);
+    }
+
+    #[test]
+    fn a_job_that_may_not_wait_has_what_is_due_to_it_all_the_time() {
+        let worker = job(1.0, true).map(|worker| Candidate { may_wait: false, ..worker });
+        let turns = played(&[job(1.0, true), worker, job(1.0, true)], &[0.5, 1.0, 0.5], 10);
         assert!(turns.iter().all(|given| given[1] == 1.0));
         assert_eq!(means(&turns), [0.5, 1.0, 0.5]);
     }
