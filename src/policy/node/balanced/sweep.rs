@@ -43,7 +43,7 @@ const RUNGS_WITHOUT_END: u32 = 12;
 /// 0.41 of its time under plain sharing, with it 0.39, with the whole gain 0.47.
 const PROMISE: f64 = 0.5;
 
-/// Metrics that are read with less confidence do not count.
+/// Metrics that are read with less confidence do not count, except that a trial has begun: after its first value a metric is unsure.
 const LEAST_CONFIDENCE: f64 = 0.5;
 
 /// A sweep without trials is forgotten after this time.
@@ -82,9 +82,10 @@ impl Sweeps {
         }
         self.0.retain(|in_common, sweep| groups.contains_key(in_common) || node.now.since(sweep.at) < KEPT_FOR);
         let (mut standings, mut stops) = (Vec::new(), Vec::new());
-        for (number, (in_common, trials)) in groups.into_iter().enumerate() {
+        for (number, (in_common, mut trials)) in groups.into_iter().enumerate() {
             let Some(sweep) = self.sweep(in_common, &trials) else { continue };
             sweep.at = node.now;
+            trials.retain(|(_, trial)| sweep.compares(trial));
             trials.iter().for_each(|(_, trial)| sweep.record(trial));
             if sweep.scores.len() >= TRIALS_AT_LEAST && !sweep.rungs.is_empty() {
                 let order = sweep.order(number, &trials);
@@ -112,6 +113,7 @@ struct Contender<'a> {
     container: &'a ContainerObservation,
     trial: &'a Trial,
     direction: Direction,
+    is_sure: bool,
     units: f64,
     total: Option<f64>,
 }
@@ -122,21 +124,16 @@ impl<'a> Contender<'a> {
     fn of(container: &'a ContainerObservation) -> Option<(String, Contender<'a>)> {
         let (trial, learning) = (container.trial.as_ref()?, &container.learning);
         let (metric, direction, progress) = (learning.metric.as_ref()?, learning.direction?, learning.progress?);
-        if learning.confidence < LEAST_CONFIDENCE || !progress.current.is_finite() {
+        if !progress.current.is_finite() {
             return None;
         }
+        let is_sure = learning.confidence >= LEAST_CONFIDENCE;
         let expected = learning.units_to_completion.map(|left| progress.current + left.likely);
         let total = progress.total.or(expected).filter(|total| total.is_finite() && *total > 0.0);
         let end = total.map_or(String::new(), |total| format!("{total:.0}"));
         let user = container.user.as_deref().unwrap_or_default();
         let in_common = format!("{} {user} {:?} {direction:?} {end} {metric}", trial.group, progress.unit);
-        Some((in_common, Contender { container, trial, direction, units: progress.current, total }))
-    }
-
-    /// The other container as a trial of the same group and user that cannot be compared, perhaps only not yet.
-    fn incomparable<'b>(&self, other: &'b ContainerObservation) -> Option<&'b Trial> {
-        let trial = other.trial.as_ref().filter(|trial| trial.group == self.trial.group)?;
-        (other.user == self.container.user && Contender::of(other).is_none()).then_some(trial)
+        Some((in_common, Contender { container, trial, direction, is_sure, units: progress.current, total }))
     }
 
     /// Where to compare trials first if nobody knows how long they will be.
@@ -185,6 +182,18 @@ impl Sweep {
         Some(Sweep { rungs, scores: BTreeMap::new(), verdicts: Verdicts::default(), at: Millis(0) })
     }
 
+    /// Whether it can be compared with the other trials: a metric that is unsure says only that the trial has begun.
+    fn compares(&self, contender: &Contender<'_>) -> bool {
+        contender.is_sure || self.rungs.first().is_some_and(|first| contender.units <= *first)
+    }
+
+    /// The other container as a trial of the same group and user that cannot be compared, perhaps only not yet.
+    fn incomparable<'a>(&self, one: &Contender<'_>, other: &'a ContainerObservation) -> Option<&'a Trial> {
+        let trial = other.trial.as_ref().filter(|trial| trial.group == one.trial.group)?;
+        let is_compared = Contender::of(other).is_some_and(|(_, contender)| self.compares(&contender));
+        (other.user == one.container.user && !is_compared).then_some(trial)
+    }
+
     /// Records the scores at the rungs that the trial has reached. What is recorded stays: a trial may forget the begin of its curve.
     fn record(&mut self, contender: &Contender<'_>) {
         self.verdicts.note(contender.trial.ran_before);
@@ -193,7 +202,7 @@ impl Sweep {
         }
         let scores = self.scores.entry(contender.container.id.clone()).or_insert_with(|| vec![None; self.rungs.len()]);
         for (score, rung) in scores.iter_mut().zip(&self.rungs) {
-            *score = score.or_else(|| contender.promise_at(*rung));
+            *score = score.or_else(|| contender.promise_at(*rung).filter(|_| contender.is_sure));
         }
     }
 
@@ -228,7 +237,7 @@ impl Sweep {
         let Some((_, one)) = trials.iter().find(|(_, contender)| contender.trial.stop_at.is_some()) else {
             return Vec::new();
         };
-        let silent: Vec<_> = node.containers.iter().filter_map(|other| one.incomparable(other)).collect();
+        let silent: Vec<_> = node.containers.iter().filter_map(|other| self.incomparable(one, other)).collect();
         silent.iter().for_each(|trial| self.verdicts.note(trial.ran_before));
         let mut stops = Vec::new();
         for (index, contender) in trials {

@@ -52,6 +52,17 @@ fn trials_below_the_first_rung_share_and_come_before_those_that_are_behind() {
 }
 
 #[test]
+fn a_trial_whose_metric_is_unsure_after_its_first_value_has_begun_and_one_that_stays_unsure_is_a_single_job() {
+    let mut trials: Vec<_> = (0..4).map(|n| falling_to(&format!("t{n}"), 25.0, 0.1 + 0.1 * f64::from(n))).collect();
+    trials.extend([starting("new"), falling_to("unsure", 25.0, 0.05)]);
+    trials[4..].iter_mut().for_each(|trial| trial.learning.confidence = 0.4);
+    let plan = sweep_of(trials).tick();
+    let reason = |at: usize| &plan.containers[at].reason;
+    assert!(matches!(reason(4), Reason::Trial { standing: TrialStanding::Starting, .. }), "{:?}", reason(4));
+    assert!(!matches!(reason(5), Reason::Trial { .. }), "{:?}", reason(5));
+}
+
+#[test]
 fn a_sweep_draws_what_its_trials_would_draw_as_single_jobs() {
     let with = |group: bool| {
         let mut jobs: Vec<_> = (0..3).map(|n| falling_to(&format!("t{n}"), 40.0, 0.1 + 0.1 * f64::from(n))).collect();
