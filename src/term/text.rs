@@ -57,12 +57,12 @@ pub fn fit(text: &str, columns: usize) -> String {
     fitted
 }
 
-/// Wraps the text into lines of at most `columns`, at whitespace where possible.
+/// Wraps the text into lines of at most `columns`, at whitespace where possible, and not within a command in backticks that fits on a line.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        for piece in pieces(word, columns) {
+    for word in words(text, columns) {
+        for piece in pieces(&word, columns) {
             let line = lines.last_mut().expect("there is always a line");
             if line.is_empty() {
                 line.push_str(&piece);
@@ -75,6 +75,23 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The words of a text; a command in backticks is one word, if it has at most so many columns.
+fn words(text: &str, columns: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(command) if is_open && width(command) + 1 + width(word) <= columns => {
+                command.push(' ');
+                command.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+        is_open ^= word.matches('`').count() % 2 == 1;
+    }
+    words
 }
 
 fn pieces(word: &str, columns: usize) -> Vec<String> {
@@ -235,6 +252,13 @@ mod tests {
             assert_eq!(width(&bar(f64::from(step) / 1000.0, 8)), 8);
         }
         assert_eq!(bar(0.74, 8), "█████▉░░");
+    }
+
+    #[test]
+    fn a_command_is_not_wrapped_unless_it_is_too_long() {
+        let hint = "next: run `flowctl govern lr-3`; then wait";
+        assert_eq!(wrap(hint, 24), ["next: run", "`flowctl govern lr-3`;", "then wait"]);
+        assert_eq!(wrap(hint, 16), ["next: run", "`flowctl govern", "lr-3`; then wait"]);
     }
 
     proptest! {
