@@ -71,6 +71,10 @@ fn losers_with_the_label_are_stopped_and_nobody_else() {
     start(&engine, "rate-4", 0.05, &label);
     start(&engine, "rate-5", 0.01, &label);
     eventually("all are known", WITHIN, || (daemon.jobs().len() == 6).then_some(()));
+    eventually("it is explained that it may be stopped", WITHIN, || {
+        let explained = daemon.stdout_of(&["explain", "rate-0"]).split_whitespace().collect::<Vec<_>>().join(" ");
+        explained.contains("stopped at rung 1 if it is not among the best third there").then_some(())
+    });
     // These two have their results at the rung before any other, so that none of the others is ever among the best third. They wait near their
     // end, because a loser that is the best of those that still run is left alone.
     for name in ["rate-1", "rate-4"] {

@@ -69,6 +69,9 @@ pub struct Explanation {
     pub memory_floor_bytes: Option<u64>,
     /// Seconds to its deadline (`flowcon.deadline`); zero if it has passed.
     pub deadline_in_s: Option<f64>,
+    /// Number of the rung at which it is stopped if it has lost there (`flowcon.group-stop`); omitted if it never is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_stop_rung: Option<u8>,
     /// Jobs that would not fit with it on one GPU; omitted if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub no_room: Vec<NoRoom>,
@@ -106,6 +109,7 @@ impl Explanation {
             user: User::of_job(job, status).filter(|_| status.settings.divides_between_users()),
             memory_floor_bytes: observed.memory_floor.map(|bytes| bytes.0),
             deadline_in_s: observed.deadline.map(|deadline| deadline.since(status.now).as_secs_f64()),
+            group_stop_rung: observed.trial.as_ref().and_then(|trial| trial.stop_at),
             no_room: NoRoom::of(job, status),
             used: Use::of(&observed.usage),
             interval_s: status.interval.as_secs_f64(),

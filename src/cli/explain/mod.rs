@@ -168,6 +168,9 @@ fn bounds(explanation: &Explanation) -> String {
     if let Some(left) = explanation.deadline_in_s {
         let _ = write!(words, ", deadline in {} (flowcon.deadline)", text::duration(left));
     }
+    if let Some(rung) = explanation.group_stop_rung {
+        let _ = write!(words, ", stopped at rung {rung} if it is not among the best third there (flowcon.group-stop)");
+    }
     words
 }
 
