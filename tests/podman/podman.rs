@@ -107,6 +107,27 @@ async fn lines_flushed_in_parts_arrive_complete_and_once() {
     assert_eq!(lines, ["epoch 1\n", "epoch 2\n", "epoch 3\n", "epoch 4\n"]);
 }
 
+/// Only a label asks for that: `flowcon.group-stop`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_stopped_with_time_to_save_its_state() {
+    let podman = Podman::start();
+    let engine = Engine::new(EngineAddress::parse(&podman.address()).unwrap());
+    let id = ContainerId::new(&podman.run(
+        "saves",
+        LABEL,
+        "trap 'sleep 1; exit 7' TERM; echo ready; while :; do sleep 0.1; done",
+    ));
+    eventually("it is ready", Duration::from_secs(30), || {
+        podman.podman(&["logs", "saves"]).contains("ready").then_some(())
+    });
+    engine.stop(&id).await.unwrap();
+    let ended = podman.podman(&["inspect", "--format", "{{.State.Running}} {{.State.ExitCode}}", "saves"]);
+    assert_eq!(ended.trim(), "false 7");
+    engine.stop(&id).await.expect("it has ended before");
+    podman.podman(&["rm", "saves"]);
+    assert!(engine.stop(&id).await.unwrap_err().is_gone());
+}
+
 #[test]
 fn labelled_and_adopted_containers_are_governed_in_the_same_way() {
     const SOON: Duration = Duration::from_secs(40);
