@@ -1,6 +1,6 @@
 //! Faults that are put into recorded curves at random places, and how soon each was found.
 
-use super::recorded::Series;
+use super::recorded::{REPORT_MS, Series};
 use super::{LOOK_S, Replay};
 use model::{Bytes, Condition, Hints};
 use traininglog::Direction;
@@ -9,7 +9,7 @@ use traininglog::Direction;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Nan,
-    /// Each report is further from the last good value by three times the range.
+    /// Each report is further from the last good value by three times the range, which is at least a fiftieth of the first value.
     Explodes,
     /// Each report is worse by a fiftieth of the range or half of the noise, the larger of both.
     Overfits,
@@ -85,13 +85,14 @@ impl Random {
 /// Puts a fault into each curve.
 pub(crate) fn put_into(series: &[Series], fault: Fault, seed: u64) -> Vec<Found> {
     let mut random = Random::new(seed);
+    let has_rhythm = |series: &&Series| series.reports.last().is_some_and(|(at, _)| *at >= REPORT_MS);
     let of = |series: &Series| {
         let reports = series.reports.len();
         let least = (reports / 4).max(8);
         let at = least + (random.next() * (reports - least) as f64) as usize;
         find(series, fault, at, &mut random)
     };
-    series.iter().map(of).collect()
+    series.iter().filter(has_rhythm).map(of).collect()
 }
 
 /// Replays a curve with a fault after `at` reports, and returns when it was found.
@@ -104,7 +105,6 @@ fn find(series: &Series, fault: Fault, at: usize, random: &mut Random) -> Found 
     let longest_s = intervals.iter().copied().max().unwrap_or_default() as f64 / 1000.0;
     let values = || healthy.iter().map(|(_, value)| *value).filter(|value| value.is_finite());
     let range = values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min);
-    let worse = if series.direction == Direction::Down { range } else { -range };
     let (last_ms, last) = healthy[at - 1];
     let mut replay = Replay::of(series);
     for (number, &(at_ms, value)) in healthy.iter().enumerate() {
@@ -112,7 +112,8 @@ fn find(series: &Series, fault: Fault, at: usize, random: &mut Random) -> Found 
         replay.report(number + 1, value);
     }
     replay.is_busy = fault != Fault::Sleeps;
-    let mut after = None;
+    // A curve may overfit without a fault.
+    let mut after = fault.shows(replay.condition).then_some((0, 0.0));
     let mut pass = |replay: &mut Replay, until_ms: u64, reports: usize| {
         replay.pass_until(until_ms, &mut |replay| {
             if fault.shows(replay.condition) {
@@ -121,19 +122,21 @@ fn find(series: &Series, fault: Fault, at: usize, random: &mut Random) -> Found 
         });
     };
     let noise = noise(&healthy[at.saturating_sub(RECENT)..]);
-    let slope = (0.02 * range).max(0.5 * noise) * if series.direction == Direction::Down { 1.0 } else { -1.0 };
+    let worse = if series.direction == Direction::Down { 1.0 } else { -1.0 };
+    let step = 3.0 * worse * range.max(0.02 * healthy[0].1.abs());
+    let slope = worse * (0.02 * range).max(0.5 * noise);
     for number in 1..=LASTS {
         pass(&mut replay, last_ms + number as u64 * interval_ms, number - 1);
         let steps = number as f64;
         let value = match fault {
             Fault::Nan => f64::NAN,
-            Fault::Explodes => last + 3.0 * worse * steps,
+            Fault::Explodes => last + step * steps,
             Fault::Overfits => last + slope * steps + noise * 1.7 * (2.0 * random.next() - 1.0),
             Fault::Sleeps | Fault::Spins => continue,
         };
         replay.report(at + number, value);
     }
-    let end_ms = replay.now_ms + 4000 * STALLED_WITHIN_S as u64;
+    let end_ms = replay.now_ms + (4000.0 * longest_s.max(STALLED_WITHIN_S)) as u64;
     pass(&mut replay, end_ms, LASTS);
     Found { name: series.name.clone(), at, after, longest_s }
 }

@@ -10,7 +10,7 @@ use traininglog::{Direction, Hints};
 
 /// Time between two lines of a log, and between two reports of a curve, if the recording does not say.
 const LINE_MS: u64 = 2_000;
-const REPORT_MS: u64 = 10_000;
+pub(super) const REPORT_MS: u64 = 10_000;
 /// A curve needs so many reports.
 const LEAST_REPORTS: usize = 20;
 /// Columns that name a curve, its value, and its time in seconds.

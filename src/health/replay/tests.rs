@@ -35,7 +35,7 @@ fn only_the_recorded_training_that_exploded_is_called_broken() {
 
 #[test]
 fn what_goes_wrong_at_a_random_place_is_found_in_time() {
-    let curves = recorded().curves;
+    let curves = recorded().all_curves();
     for fault in FAULTS {
         let found: Vec<Found> = put_into(&curves, fault, 52);
         let good = found.iter().filter(|found| found.is_in_time(fault)).count();
