@@ -330,6 +330,9 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     for (label, words) in [("CPU", cpu), ("memory", memory)] {
         page.line(label, &if words.is_empty() { "unknown".to_owned() } else { words.join(", ") });
     }
+    if let Some(joules) = container.energy_j {
+        page.line("energy", &format!("{} since flowcond found it", cost::energy(joules)));
+    }
     if let Some(factor) = cost::waste(container) {
         page.toned(Tone::Warn, "waste", &waste(container, factor));
     }
