@@ -165,8 +165,12 @@ fn bounds(explanation: &Explanation) -> String {
     if let Some(floor) = explanation.memory_floor_bytes {
         let _ = write!(words, ", memory never squeezed below {}", text::bytes(floor));
     }
-    if let Some(left) = explanation.deadline_in_s {
-        let _ = write!(words, ", deadline in {} (flowcon.deadline)", text::duration(left));
+    match explanation.deadline_in_s {
+        Some(left) if left > 0.0 => {
+            let _ = write!(words, ", deadline in {} (flowcon.deadline)", text::duration(left));
+        }
+        Some(_) => words.push_str(", deadline passed (flowcon.deadline)"),
+        None => {}
     }
     words
 }

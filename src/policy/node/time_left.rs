@@ -27,7 +27,7 @@ const LEAST_WEIGHT: f64 = 1e-6;
 
 impl Governor {
     /// Returns the seconds to the end of each container, in the order of the observation, for the plan that this governor made from it.
-    /// `None` where the end is unknown. The job with a GPU goes on at its present speed, because a GPU may decide about that.
+    /// `None` where the end is unknown, as of a job that is stalled. The job with a GPU goes on at its present speed, because a GPU may decide about that.
     pub fn times_left(&self, node: &NodeObservation, plan: &NodePlan) -> Vec<Option<Estimate>> {
         if node.containers.len() > JOBS_AT_MOST {
             return vec![None; node.containers.len()];
@@ -37,7 +37,8 @@ impl Governor {
         let floor = self.settings().floor.fraction();
         let ends = Fluid::new(node.cores, floor, self.settings().policy, &jobs).ends();
         let shown = |((container, planned), end): ((&ContainerObservation, &ContainerPlan), Option<f64>)| {
-            let at_this_speed = container.learning.seconds_left().filter(|_| container.state == RunState::Running)?;
+            let goes_on = container.state == RunState::Running && !container.health.condition.is_broken();
+            let at_this_speed = container.learning.seconds_left().filter(|_| goes_on)?;
             let likely = if planned.gpus.is_empty() { end? } else { at_this_speed.likely };
             Some(range(likely, node.now.since(container.started).as_secs_f64()))
         };
