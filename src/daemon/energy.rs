@@ -127,14 +127,19 @@ mod tests {
         let zone = folder.path().join("intel-rapl:0");
         fs::create_dir(&zone).unwrap();
         let set = |file: &str, text: &str| fs::write(zone.join(file), text).unwrap();
-        (set("name", "package-0"), set("max_energy_range_uj", "1000000000"), set("energy_uj", "0"));
+        set("name", "package-0");
+        set("max_energy_range_uj", "1000000000");
+        set("energy_uj", "0");
         let mut energy = Energy::at(folder.path());
         let seen = |number: u8, cpu_s: u64, share: Option<f64>| ContainerObservation {
             usage: model::Usage { cpu: Some(CpuTime(cpu_s * 1_000_000)), ..model::Usage::default() },
             gpus: share.map(|share| GpuUse { share: Some(share), ..GpuUse::default() }).into_iter().collect(),
             ..ContainerObservation::new(id(number).as_str())
         };
-        [1, 2].map(|number| daemon.add(&id(number), "job", &FakeCgroup::new(), Runtime::Docker));
+        let cgroups = [FakeCgroup::new(), FakeCgroup::new()];
+        for (cgroup, number) in cgroups.iter().zip(1..) {
+            daemon.add(&id(number), "job", cgroup, Runtime::Docker);
+        }
         let jobs = &mut daemon.governing.jobs;
         let gpu = Gpu { power: Some(300.0), busy: Some(0.6), ..Gpu::default() };
         let mut look = |now_s: u64, containers: Vec<ContainerObservation>| {
