@@ -39,8 +39,13 @@ pub(super) fn lost_in_words(seconds: Option<f64>) -> Option<String> {
 }
 
 fn spent_in_words(job: &JobRecord, samples: &[Sample], all: Spent) -> String {
-    let gpus = all.gpu_s.filter(|seconds| *seconds > 0.0).map(|seconds| format!(" and {}", time(seconds, "GPU")));
-    let cost = format!("cost {}{}", time(all.cpu_s, "CPU"), gpus.unwrap_or_default());
+    let gpus = all.gpu_s.filter(|seconds| *seconds > 0.0).map(|seconds| time(seconds, "GPU"));
+    let parts: Vec<String> =
+        [Some(time(all.cpu_s, "CPU")), gpus, energy_j(samples).map(energy)].into_iter().flatten().collect();
+    let cost = match &parts[..] {
+        [all_but_last @ .., last] if !all_but_last.is_empty() => format!("cost {} and {last}", all_but_last.join(", ")),
+        parts => format!("cost {}", parts.concat()),
+    };
     let Some((best, value, after)) = after_best(job, samples) else { return cost };
     let part = match (all.gpu_s, after.gpu_s) {
         (Some(all), Some(after)) if all > 0.0 => after / all,
@@ -79,6 +84,33 @@ fn spent_from(cpu_s: f64, samples: &[Sample]) -> Option<Spent> {
     Some(Spent { cpu_s: last - cpu_s, gpu_s: gpu.reduce(|one, other| one + other) })
 }
 
+/// The energy of a run in joules, as far as it was observed; `None` where the machine did not tell it. The counter begins again with each
+/// daemon.
+pub(super) fn energy_j(samples: &[Sample]) -> Option<f64> {
+    let mut before = 0.0;
+    let counters = samples.iter().filter_map(|sample| sample.energy_j);
+    let used = counters.map(|now| {
+        let earlier = std::mem::replace(&mut before, now);
+        if now >= earlier { now - earlier } else { now }
+    });
+    used.reduce(|one, other| one + other)
+}
+
+/// Energy in the unit that reads best, such as `12 Wh`.
+pub(super) fn energy(joules: f64) -> String {
+    let (number, unit) = match joules {
+        ..3.6e3 => (joules, "J"),
+        3.6e3..3.6e6 => (joules / 3.6e3, "Wh"),
+        _ => (joules / 3.6e6, "kWh"),
+    };
+    format!("{} {unit}", text::number_text(rounded(number)))
+}
+
+/// Two digits of a small number, and all of a large one.
+fn rounded(number: f64) -> f64 {
+    if number < 10.0 { (10.0 * number).round() / 10.0 } else { number.round() }
+}
+
 /// A time in the unit that reads best, such as `2.1 CPU-hours`.
 fn time(seconds: f64, of: &str) -> String {
     let (number, unit) = match seconds {
@@ -86,7 +118,7 @@ fn time(seconds: f64, of: &str) -> String {
         120.0..7200.0 => (seconds / 60.0, "minute"),
         _ => (seconds / 3600.0, "hour"),
     };
-    let rounded = if number < 10.0 { (10.0 * number).round() / 10.0 } else { number.round() };
+    let rounded = rounded(number);
     format!("{} {of}-{unit}{}", text::number_text(rounded), if rounded == 1.0 { "" } else { "s" })
 }
 
@@ -157,5 +189,18 @@ mod tests {
     fn times_have_the_unit_that_reads_best() {
         let shown = [9.04, 60.0, 600.0, 3600.0, 80_000.0].map(|seconds| time(seconds, "CPU"));
         assert_eq!(shown, ["9 CPU-seconds", "60 CPU-seconds", "10 CPU-minutes", "60 CPU-minutes", "22 CPU-hours"]);
+    }
+
+    #[test]
+    fn energy_is_part_of_the_cost_where_the_machine_tells_it() {
+        let (job, mut samples) = run(&[0.9, 0.5, 0.4, 0.3], Some(1.0));
+        for (sample, joules) in samples.iter_mut().skip(1).zip([500.0, 4000.0, 1400.0]) {
+            sample.energy_j = Some(joules);
+        }
+        assert_eq!(energy_j(&samples), Some(5400.0), "the daemon was restarted before the last");
+        let words = in_words(&job, &samples);
+        assert_eq!(words.as_deref(), Some("cost 2 CPU-minutes, 3 GPU-minutes and 1.5 Wh"));
+        assert_eq!(energy_j(&run(&[0.9], None).1), None);
+        assert_eq!([900.0, 3.6e5, 9e6].map(energy), ["900 J", "100 Wh", "2.5 kWh"]);
     }
 }

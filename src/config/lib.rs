@@ -16,7 +16,7 @@ pub use entry::{ConfigError, Entry, Origin};
 pub use keys::{KEYS, Key, shown};
 pub use labels::{LABEL_PREFIX, LABELS, Label, check_labels, directives, pattern};
 pub use load::{Sources, from_text, load, load_valid};
-pub use notify::{TARGET_KEYS, TargetKey, TargetSettings, Transport, default_of};
+pub use notify::{FAILED, TARGET_KEYS, TargetKey, TargetSettings, Transport, WAITING, default_of, folder_of};
 pub use settings::{EngineChoice, GpuControl, HistorySettings, OnExit, Settings};
 pub use users::{UserRule, UserSettings};
 pub use value::bytes;

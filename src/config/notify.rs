@@ -5,6 +5,16 @@ use model::{AlertKind, Millis, word};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Folders of flowcon-notify's state for messages that wait, and for those that could not be delivered, with one [`folder_of`] each target.
+pub const WAITING: &str = "spool";
+/// See [`WAITING`].
+pub const FAILED: &str = "failed";
+
+/// The folder of a target; its name may be `..`, but not that of its folder.
+pub fn folder_of(target: &str) -> String {
+    format!("to-{target}")
+}
+
 /// Targets that a job may name.
 const TARGETS_AT_MOST: usize = 8;
 

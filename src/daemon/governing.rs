@@ -5,6 +5,7 @@ use super::claims::ClaimReader;
 use super::draining::Draining;
 use super::effect::Effect;
 use super::ended::Ended;
+use super::energy::Energy;
 use super::error::DaemonError;
 use super::event::{Component, Event};
 use super::gpu_duty_state::{self as duty, Duty};
@@ -91,6 +92,7 @@ pub(super) struct Governing {
     pub(super) positions: BTreeMap<ContainerId, ReadPosition>,
     pub(super) library: Library,
     pub(super) uses: Uses,
+    pub(super) energy: Energy,
     pub(super) draining: Draining,
     pub(super) ended: Ended,
     /// Learning records of jobs that move between nodes.
@@ -163,6 +165,7 @@ impl Governing {
             positions: remembered.positions,
             library: Library::of(remembered.prior_runs),
             uses: Uses::of(remembered.uses),
+            energy: Energy::of_host(),
             draining: Draining::default(),
             ended: Ended::default(),
             carried: Carried::default(),

@@ -2,6 +2,7 @@
 
 use super::claim_schedule::ClaimSchedule;
 use super::ending::Ending;
+use super::energy::JobEnergy;
 use super::event::Output;
 use super::find::unit_of_container;
 use super::logs::feed::{LogFeed, is_closed_to_us};
@@ -85,6 +86,8 @@ pub(super) struct Job {
     pub plan: Option<ContainerPlan>,
     /// Seconds to its end as forecast with the plan, and when.
     pub time_left: Option<(Millis, Estimate)>,
+    /// The energy that it used.
+    pub energy: JobEnergy,
     /// Share of the last minute in which it was frozen.
     pub frozen: Option<f64>,
     /// What is known about its end.
@@ -197,6 +200,7 @@ impl Job {
             cores_used: None,
             plan: None,
             time_left: None,
+            energy: JobEnergy::default(),
             frozen: None,
             ending: Ending::default(),
             restarts: None,

@@ -24,6 +24,7 @@ mod ended;
 #[cfg(test)]
 mod ended_tests;
 mod ending;
+mod energy;
 mod error;
 mod event;
 mod exact;

@@ -132,6 +132,7 @@ pub(super) fn status_of(
         observed,
         plan: job.plan.clone(),
         time_left: job.time_left.map(|(at, left)| passed(left, now.since(at).as_secs_f64())),
+        energy: job.energy.joules,
         forecast: forecast.zip(used).map(|(forecast, used)| forecast.after(used)),
         cpu_used: job.cores_used.filter(|_| running).map(|used| Share::clamped(used / cores).fraction()),
         frozen: job.frozen,

@@ -30,6 +30,7 @@ impl Governing {
         self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();
+        self.energy.charge(&mut self.jobs, &observed);
         self.uses.charge(&mut self.jobs, &self.settings.users, unix_ms());
         let users = self.uses.observed(&self.jobs, &self.settings.users);
         NodeObservation { holdback, users, ..observed }

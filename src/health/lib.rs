@@ -26,6 +26,11 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod memory;
+#[cfg(test)]
+mod replay;
+#[cfg(test)]
+#[path = "replay/tests.rs"]
+mod replay_tests;
 mod rhythm;
 #[cfg(test)]
 mod tests;

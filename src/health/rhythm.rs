@@ -10,7 +10,8 @@
 //! suffice. It is *busy* if it has used the CPU of four reports without one: the time alone would accuse a job that the policy has
 //! slowed down. In between it is slow, and nothing is said; likewise if it is busy and prints lines, which are of something else.
 //!
-//! While its first passes are not over, a busy job may be in an evaluation that it has not shown yet, so more is needed.
+//! At the end of one of its first passes, or once it has printed another line when the next report was due, a busy job may be in an
+//! evaluation that it has not shown yet, so more is needed.
 
 use model::{Activity, ContainerObservation, CpuTime, GpuUse, Millis, ProgressUnit, RunState};
 use serde::{Deserialize, Serialize};
@@ -36,8 +37,11 @@ const ASLEEP_BELOW: f64 = 0.25;
 /// Cores that a sleeping process uses at most: timers, heartbeats.
 const HEARTBEAT_CORES: f64 = 0.002;
 
-/// Patience with jobs that may do something that they have not shown yet: that move data, print lines, or whose first pass is not over.
-const PATIENCE: f64 = 5.0;
+/// Patience with jobs that may do something that they have not shown yet: that move data, print lines, or are at the end of a pass.
+const PATIENCE: f64 = 6.0;
+
+/// Within this part of a pass over the data from its end, and after it, an evaluation may run.
+const END_OF_PASS: f64 = 0.1;
 
 /// Bytes per second of a job that moves data.
 const MOVES_DATA: f64 = 10_000.0;
@@ -53,8 +57,6 @@ const DISK_PRESSURE: f64 = 0.5;
 pub(super) struct Rhythm {
     last: Option<Report>,
     intervals: VecDeque<Interval>,
-    /// Looks that showed reports after the first.
-    seen: u64,
     /// Reports after the first.
     reports: u64,
     longest: Interval,
@@ -124,7 +126,6 @@ impl Rhythm {
     }
 
     fn take(&mut self, interval: Interval) {
-        self.seen += 1;
         if self.intervals.len() == INTERVALS {
             self.intervals.pop_front();
         }
@@ -150,14 +151,17 @@ impl Rhythm {
         let moves_data = moved(job).saturating_sub(last.moved) as f64 > MOVES_DATA * seconds;
         let gpu = GpuUse::sum(&job.gpus).0.is_some_and(|share| share > GPU_WORKS);
         let recently = long(usual.seconds, self.longest.seconds).max(ASLEEP_AFTER.as_secs_f64());
-        let prints = job.learning.log_grew.is_some_and(|at| at > last.at && now.since(at).as_secs_f64() < recently);
+        let printed = job.learning.log_grew.filter(|at| *at > last.at);
+        let prints = printed.is_some_and(|at| now.since(at).as_secs_f64() < recently);
+        // A line when the next report was due, such as "starting evaluation"; "checkpoint saved" comes at once.
+        let began_other = printed.is_some_and(|at| at.since(last.at).as_secs_f64() > 0.5 * usual.seconds);
         let may_work = moves_data || gpu || prints;
         let asleep_after = if may_work { PATIENCE * recently } else { recently };
         let usually = usual.cpu_seconds / usual.seconds;
         let expected = last.due.map_or(usually * seconds, |due| due.min(usually * seconds));
         let is_asleep =
             used < ASLEEP_BELOW * expected || (usually < HEARTBEAT_CORES && used < HEARTBEAT_CORES * seconds);
-        let patience = if may_work || self.is_young(job) { PATIENCE } else { 1.0 };
+        let patience = if may_work || began_other || self.may_evaluate(job) { PATIENCE } else { 1.0 };
         let is_busy = !prints
             && used >= patience * long(usual.cpu_seconds, self.longest.cpu_seconds)
             && seconds >= patience * BUSY_AFTER.as_secs_f64()
@@ -174,13 +178,13 @@ impl Rhythm {
         Some(Silence { since: last.at, quiet, usual, activity })
     }
 
-    /// Whether its first passes over the data may not be over, so that it has not shown an evaluation yet.
-    fn is_young(&self, job: &ContainerObservation) -> bool {
+    /// Whether one of its first passes over the data is at its end, so that an evaluation may run that it has not shown yet.
+    fn may_evaluate(&self, job: &ContainerObservation) -> bool {
         let of_epochs = job.learning.progress.filter(|progress| progress.unit == ProgressUnit::Epoch);
-        match of_epochs {
-            Some(progress) => progress.current < 2.0,
-            None => self.seen < 2 * INTERVALS as u64,
-        }
+        of_epochs.is_some_and(|progress| {
+            let part = progress.current.fract();
+            progress.current < 2.5 && !(END_OF_PASS..1.0 - END_OF_PASS).contains(&part)
+        })
     }
 }
 

@@ -224,7 +224,7 @@ impl Health {
             ),
             (_, Evidence::Memory { used, limit, seconds }) => format!(
                 "Its working set is {used} of {limit} and reaches the limit in about {} at the present rate; the kernel will then kill it. \
-                 Raise the limit (`docker update --memory`), or lower the batch size.",
+                 Raise the limit (of a container: `docker update --memory`), or lower the batch size.",
                 duration(seconds),
             ),
             (_, Evidence::Gpu { busy, cores }) => format!(

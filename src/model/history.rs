@@ -4,8 +4,8 @@
 //! kept as counters, so that sums over any span stay exact however few samples are kept.
 
 use super::{
-    Bytes, ContainerId, CpuTime, CpuWeight, Direction, End, Event, EventKind, GrowthEfficiency, Hold, List, Millis,
-    Parameter, PolicyName, Pressure, ProgressUnit, Reason, RunState, Runtime, Share,
+    Bytes, ContainerId, CpuTime, CpuWeight, Direction, End, Estimate, Event, EventKind, GrowthEfficiency, Hold, List,
+    Millis, Parameter, PolicyName, Pressure, ProgressUnit, Reason, RunState, Runtime, Share,
 };
 
 /// One run of one container.
@@ -92,6 +92,10 @@ pub struct Sample {
     pub progress: Option<f64>,
     /// Fraction of the final improvement reached, from the fitted curve, 0 ..= 1.
     pub quality: Option<f64>,
+    /// Seconds to its end, as people were told then.
+    pub time_left: Option<Estimate>,
+    /// Energy used since its start, in joules; `None` where the machine does not tell it.
+    pub energy: Option<f64>,
     /// The CPU weight in force.
     pub weight: Option<CpuWeight>,
     /// Whether the job's processes could run.

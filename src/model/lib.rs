@@ -42,7 +42,7 @@ pub use container::{
 };
 pub use end::{End, EndEvidence};
 pub use event::{Event, EventKind};
-pub use forecast::{WASTEFUL, WorkForecast};
+pub use forecast::{Accuracy, JudgedForecast, WASTEFUL, WorkForecast};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use gpu_memory::{NoRoom, nearly_full, no_room};
 pub use health::{Activity, Condition, Evidence, Health};

@@ -77,6 +77,8 @@ pub struct JobStatus {
     pub plan: Option<ContainerPlan>,
     /// Seconds to its end, with the range in which four of five ends are, as the plan will develop; `None` = unknown.
     pub time_left: Option<Estimate>,
+    /// Energy used since its start as far as it was observed, in joules; `None` where the machine does not tell it.
+    pub energy: Option<f64>,
     /// The work that it has left, as currently forecast by the policy.
     pub forecast: Option<WorkForecast>,
     /// Fraction of the node's CPU used over the last few seconds, 0 ..= 1.
@@ -108,13 +110,6 @@ pub struct JobStatus {
     pub expected_final: Option<Estimate>,
     /// Messages about this container, for example about invalid labels or a log that could not be opened.
     pub notices: Vec<Notice>,
-}
-
-impl JobStatus {
-    /// Returns the seconds to its end as the plan will develop or, where that does not tell, at its present speed.
-    pub fn seconds_left(&self) -> Option<Estimate> {
-        self.time_left.or_else(|| self.observed.learning.seconds_left())
-    }
 }
 
 /// A limit that was changed by someone other than flowcon.

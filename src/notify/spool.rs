@@ -3,6 +3,7 @@
 //! A file is written beside its place, flushed to the disk and renamed, so that it is either whole or not there.
 
 use crate::message::Message;
+use config::{FAILED, WAITING, folder_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
@@ -45,7 +46,7 @@ impl Spool {
 
     /// Sets a message aside that cannot be delivered.
     pub(crate) fn set_aside(&self, target: &str, name: &str) -> io::Result<()> {
-        let folder = self.directory.join("failed").join(of_target(target));
+        let folder = self.directory.join(FAILED).join(folder_of(target));
         fs::create_dir_all(&folder)?;
         gone(fs::rename(self.waiting(target).join(name), folder.join(name)))?;
         let kept = names(&folder)?;
@@ -83,16 +84,11 @@ impl Spool {
     }
 
     fn waiting(&self, target: &str) -> PathBuf {
-        self.directory.join("spool").join(of_target(target))
+        self.directory.join(WAITING).join(folder_of(target))
     }
 }
 
 const STATE: &str = "state.json";
-
-/// The folder of a target; its name may be `..`, but not that of its folder.
-fn of_target(name: &str) -> String {
-    format!("to-{name}")
-}
 
 /// Names of the messages in a folder, oldest first.
 fn names(folder: &Path) -> io::Result<Vec<String>> {

@@ -4,6 +4,7 @@ use super::compare::each_seed;
 use super::node::{Keep, simulate};
 use super::scenario::Scenario;
 use super::variant::{Decider, Variant};
+use model::JudgedForecast;
 use policy::Governor;
 use serde::Serialize;
 
@@ -20,31 +21,21 @@ pub struct Accuracy {
     pub error_at_half_by_rate: f64,
 }
 
-/// A time left as forecast, and as it was.
-struct Forecast {
-    /// Part of the job's time that had passed.
-    at: f64,
-    is_inside: bool,
-    error: f64,
-    error_by_rate: f64,
-}
-
 /// Judges the forecasts of a variant on seeds `0 .. seeds`; `None` if it makes none.
 pub fn accuracy(scenario: &Scenario, variant: &Variant, seeds: u64) -> Option<Accuracy> {
-    let all: Vec<Forecast> =
-        each_seed(seeds, |seed| forecasts(scenario, variant, seed)).into_iter().flatten().collect();
-    let at_half = || all.iter().filter(|forecast| (0.45..0.55).contains(&forecast.at));
-    let inside = all.iter().filter(|forecast| forecast.is_inside).count();
+    let all = each_seed(seeds, |seed| forecasts(scenario, variant, seed)).into_iter().flatten();
+    let (planned, by_rate): (Vec<_>, Vec<_>) = all.unzip();
+    let found = model::Accuracy::of(&planned)?;
     Some(Accuracy {
-        forecasts: all.len(),
-        inside: inside as f64 / all.len() as f64,
-        error_at_half: median(at_half().map(|forecast| forecast.error).collect())?,
-        error_at_half_by_rate: median(at_half().map(|forecast| forecast.error_by_rate).collect())?,
+        forecasts: found.forecasts,
+        inside: found.inside,
+        error_at_half: found.error_at_half?,
+        error_at_half_by_rate: model::Accuracy::of(&by_rate)?.error_at_half?,
     })
 }
 
-/// The forecasts of all jobs at all ticks. The recorded ticks are repeated with a governor, whose forecasts are not in the recording.
-fn forecasts(scenario: &Scenario, variant: &Variant, seed: u64) -> Vec<Forecast> {
+/// The forecasts of all jobs at all ticks, by the plan and by the speed of that time. The recorded ticks are repeated with a governor, whose forecasts are not in the recording.
+fn forecasts(scenario: &Scenario, variant: &Variant, seed: u64) -> Vec<(JudgedForecast, JudgedForecast)> {
     let Decider::Governor(settings) = variant.decider else { return Vec::new() };
     let outcome = simulate(&scenario.node, &scenario.draw(seed), variant, Keep { recording: true, ..Keep::default() });
     let mut governor = Governor::new(settings);
@@ -59,21 +50,12 @@ fn forecasts(scenario: &Scenario, variant: &Variant, seed: u64) -> Vec<Forecast>
             let (Some(forecast), Some(job)) = (forecast, job) else { continue };
             let (left, learning) = (job.end_s - now, &container.learning);
             let (Some(by_rate), true) = (learning.seconds_left(), left > 0.0) else { continue };
-            let error = |forecast: f64| (forecast / left - 1.0).abs();
-            found.push(Forecast {
-                at: (now - job.start_s) / job.completion_s(),
-                is_inside: (forecast.low..=forecast.high).contains(&left),
-                error: error(forecast.likely),
-                error_by_rate: error(by_rate.likely),
-            });
+            let at = (now - job.start_s) / job.completion_s();
+            let judged = |forecast| JudgedForecast { at, forecast, left_s: left };
+            found.push((judged(forecast), judged(by_rate)));
         }
     }
     found
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -89,7 +71,7 @@ mod tests {
     #[test]
     fn four_of_five_ends_are_in_the_range_and_the_rest_of_a_half_done_job_is_right_within_a_quarter() {
         let unseen = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/scenarios/unseen.toml");
-        for scenario in ["random-5", "random-10", "random-10-threads", "random-10-mixed", unseen] {
+        for scenario in ["random-5", "random-10", "random-10-threads", "random-10-mixed", "sweep-16", unseen] {
             let found = judged(scenario, 20);
             assert!((0.75..=0.89).contains(&found.inside), "{scenario}: {found:?}");
             assert!(found.error_at_half < 0.26, "{scenario}: {found:?}");

@@ -10,10 +10,11 @@ pub const OTHERS_JOBS: &str = "to see all jobs, use `sudo flowctl …`, or join 
 pub const START_DAEMON: &str = "`sudo systemctl start flowcond`";
 
 /// Commands for services under systemd, and what does the same on a machine without it.
-const WITHOUT_SYSTEMD: [(&str, &str); 11] = [
+const WITHOUT_SYSTEMD: [(&str, &str); 12] = [
     ("systemctl start flowcoord-agent", "flowcoord agent &"),
     ("systemctl start flowcoord", "flowcoord run &"),
     ("systemctl start flowcond", "flowcond &"),
+    ("systemctl enable --now flowcon-notify", "flowcon-notify &"),
     ("systemctl start docker", "dockerd &"),
     ("systemctl stop flowcond", "pkill -x flowcond"),
     ("systemctl status docker", "docker info"),

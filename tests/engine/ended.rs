@@ -2,6 +2,7 @@
 
 use crate::support::daemon::{Daemon, eventually_or, unwrapped};
 use crate::support::engine::{Engine, RunSpec};
+use crate::support::notify::{Http, Notify, wait_for};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
@@ -141,7 +142,11 @@ fn the_log_of_an_ended_container_is_read_from_any_log_driver() {
 #[test]
 fn a_job_that_its_engine_restarts_again_and_again_says_so() {
     let engine = Engine::start();
-    let daemon = Daemon::start(&engine.address(), &["policy.interval=1s"]);
+    let server = Http::start();
+    let config = format!("[notify.hook]\ntype = \"webhook\"\nurl = \"{}\"\n", server.url("/hook"));
+    let daemon = Daemon::start_configured(&engine.address(), &["policy.interval=1s"], &config);
+    let _notify = Notify::start(&daemon);
+    Notify::wait_until_connected(&daemon, 1);
     let script = "echo again; usleep 1500000; exit 2";
     let options = &["--restart=on-failure:50"];
     engine.run(RunSpec { name: "loop", labels: &["flowcon.enable=true"], options, script });
@@ -152,6 +157,7 @@ fn a_job_that_its_engine_restarts_again_and_again_says_so() {
     assert!(restarts["count"].as_u64() >= Some(3), "{job:#}");
     let words = job["notices"][0]["text"].as_str().unwrap();
     assert!(words.starts_with("restarted by its engine ") && words.contains("failed with exit code 2"), "{words}");
+    wait_for(&daemon, &server, "/hook", &["loop failed", "loop restarting"], SOON);
     engine.docker(&["rm", "-f", "loop"]);
     let end = end_of(&daemon, "loop");
     assert!(end["recent_ends"].as_u64() >= Some(3), "{end:#}");

@@ -1,5 +1,6 @@
 //! Tests of what people are told about commands of `flowctl run` that ended. Needs root.
 
+use crate::support::cgroups::cgroups_named;
 use crate::support::daemon::{Daemon, eventually_or};
 use crate::support::job::Job;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(60);
 
 /// Waits until a command is shown as ended, and returns it.
-fn ended(daemon: &Daemon, name: &str) -> Value {
+pub fn ended(daemon: &Daemon, name: &str) -> Value {
     let probe = || {
         let status: Value = serde_json::from_str(&daemon.stdout_of(&["status", "-o", "json"])).unwrap();
         status["ended"].as_array()?.iter().find(|job| job["name"] == name).cloned()
@@ -37,14 +38,14 @@ fn start(daemon: &Daemon, name: &str, go: &Path, script: &str) -> Job {
     job
 }
 
-/// The directory of a command's memory cgroup.
-fn memory_cgroup(below: &Path, name: &str, depth: usize) -> Option<PathBuf> {
-    let entries = fs::read_dir(below).ok()?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    entries.map(|entry| entry.path()).find_map(|path| match path.file_name() {
-        Some(last) if last == name => Some(path),
-        _ if depth > 0 => memory_cgroup(&path, name, depth - 1),
-        _ => None,
-    })
+/// Sets the limit of the memory of a command.
+pub fn limit_memory(name: &str, bytes: u64) {
+    let file = |cgroup: PathBuf| {
+        ["memory.limit_in_bytes", "memory.max"].map(|file| cgroup.join(file)).into_iter().find(|file| file.exists())
+    };
+    let cgroups = cgroups_named(&format!("flowcon-{name}"));
+    let file = cgroups.into_iter().find_map(file).expect("it has a memory cgroup");
+    fs::write(file, bytes.to_string()).unwrap();
 }
 
 #[test]
@@ -82,12 +83,7 @@ fn a_command_that_is_killed_for_memory_says_so() {
     let job = end(&daemon, "hog", |name| {
         let go = dir.path().join(name);
         let mut job = start(&daemon, name, &go, "exec dd if=/dev/zero of=/dev/null bs=256M count=1");
-        let (root, file) = match Path::new("/sys/fs/cgroup/memory").exists() {
-            true => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            false => ("/sys/fs/cgroup", "memory.max"),
-        };
-        let cgroup = memory_cgroup(Path::new(root), &format!("flowcon-{name}"), 6).expect("it has a memory cgroup");
-        fs::write(cgroup.join(file), "33554432").unwrap();
+        limit_memory(name, 32 << 20);
         fs::write(go, "").unwrap();
         assert_eq!(job.wait().code(), Some(137));
     });

@@ -9,6 +9,7 @@ mod exporter;
 mod flowctl;
 mod freezer;
 mod gpu;
+mod mail;
 mod notify;
 mod output;
 mod packages;

@@ -1,16 +1,15 @@
 //! Messages about real trainings at real servers: flowcond, flowcon-notify, and an HTTP and an SMTP server of this test. Needs root.
 
+use crate::ended::{ended, limit_memory};
+use crate::mail::{MailServer, Security, certificate};
+use crate::support::cgroups::cgroups_named;
 use crate::support::daemon::{Daemon, eventually, eventually_or, unwrapped};
+use crate::support::gpu::StandIn;
 use crate::support::job::Job;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::support::notify::{Http, Notify, Post, full, wait_for};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, sleep};
+use std::process::Command;
+use std::thread::sleep;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(40);
@@ -21,178 +20,6 @@ const LATER: Duration = Duration::from_secs(14);
 const ENDS: &str =
     r#"events = ["failed", "ended", "killed-for-memory", "nan", "diverging", "stalled", "late", "node"]"#;
 
-/// A request as an HTTP server got it.
-#[derive(Clone)]
-struct Post {
-    path: String,
-    authorization: String,
-    body: Value,
-}
-
-/// An HTTP server that keeps what is posted, and answers each path with 200 or the status set for it.
-#[derive(Clone)]
-struct Http {
-    port: u16,
-    posts: Arc<Mutex<Vec<Post>>>,
-    statuses: Arc<Mutex<BTreeMap<String, u16>>>,
-}
-
-impl Http {
-    fn start() -> Http {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = Http { port, posts: Arc::default(), statuses: Arc::default() };
-        let serving = server.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let serving = serving.clone();
-                thread::spawn(move || serving.answer(stream));
-            }
-        });
-        server
-    }
-
-    fn answer(&self, stream: TcpStream) -> Option<()> {
-        let mut reader = BufReader::new(stream.try_clone().ok()?);
-        let mut lines = Vec::new();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).ok()?;
-            match line.trim() {
-                "" => break,
-                line => lines.push(line.to_owned()),
-            }
-        }
-        let header = |name: &str| {
-            let found = lines.iter().find_map(|line| {
-                line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-            });
-            found.unwrap_or_default().to_owned()
-        };
-        let mut body = vec![0; header("content-length").parse().ok()?];
-        reader.read_exact(&mut body).ok()?;
-        let path = lines.first()?.split(' ').nth(1)?.to_owned();
-        let status = self.statuses.lock().unwrap().get(&path).copied().unwrap_or(200);
-        let body = serde_json::from_slice(&body).ok()?;
-        self.posts.lock().unwrap().push(Post { path, authorization: header("authorization"), body });
-        let mut stream = stream;
-        write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok").ok()
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
-    }
-
-    fn set(&self, path: &str, status: u16) {
-        self.statuses.lock().unwrap().insert(path.to_owned(), status);
-    }
-
-    fn posts(&self, path: &str) -> Vec<Post> {
-        self.posts.lock().unwrap().iter().filter(|post| post.path == path).cloned().collect()
-    }
-
-    fn clear(&self) {
-        self.posts.lock().unwrap().clear();
-    }
-
-    /// Job and kind of each message that a webhook got.
-    fn messages(&self, path: &str) -> Vec<String> {
-        let posts = self.posts(path);
-        let of = |message: &Value| {
-            let word = |key: &str| message[key].as_str().unwrap_or("-").to_owned();
-            // It is unknown if the cgroup of a command is seen empty before `flowctl` reports its end, as on a busy machine.
-            let job = word("job").replace(&full(""), "");
-            format!("{job} {}", word("kind").replace("ended", "failed"))
-        };
-        let mut all: Vec<String> =
-            posts.iter().flat_map(|post| post.body["messages"].as_array().unwrap().iter().map(of)).collect();
-        all.sort();
-        all
-    }
-}
-
-/// An SMTP server that keeps the mails.
-fn smtp() -> (u16, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (port, mails) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(Vec::new())));
-    let kept = mails.clone();
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let kept = kept.clone();
-            thread::spawn(move || talk(stream, &kept));
-        }
-    });
-    (port, mails)
-}
-
-fn talk(stream: TcpStream, kept: &Mutex<Vec<String>>) -> std::io::Result<()> {
-    let mut out = stream.try_clone()?;
-    out.write_all(b"220 test\r\n")?;
-    let (mut mail, mut is_data) = (String::new(), false);
-    for line in BufReader::new(stream).lines() {
-        let line = line?;
-        match line.as_str() {
-            "." if is_data => {
-                kept.lock().unwrap().push(std::mem::take(&mut mail));
-                is_data = false;
-                out.write_all(b"250 kept\r\n")?;
-            }
-            _ if is_data => mail.push_str(&(line + "\n")),
-            "DATA" => {
-                is_data = true;
-                out.write_all(b"354 go on\r\n")?;
-            }
-            "QUIT" => return out.write_all(b"221 bye\r\n"),
-            _ => out.write_all(b"250 ok\r\n")?,
-        }
-    }
-    Ok(())
-}
-
-/// A running flowcon-notify, killed when dropped.
-struct Notify(Child);
-
-impl Notify {
-    fn start(daemon: &Daemon) -> Notify {
-        let log = fs::File::options().create(true).append(true).open(Notify::log(daemon)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flowcon-notify"));
-        command.arg("--config").arg(daemon.config()).arg("--socket").arg(daemon.socket());
-        Notify(command.arg("--state-dir").arg(Notify::state(daemon)).stderr(log).spawn().unwrap())
-    }
-
-    fn log(daemon: &Daemon) -> PathBuf {
-        daemon.config().with_file_name("notify.log")
-    }
-
-    fn state(daemon: &Daemon) -> PathBuf {
-        daemon.config().with_file_name("notify")
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-
-    /// Waits until it reads the events of the daemon.
-    fn wait_until_connected(daemon: &Daemon, times: usize) {
-        let log = || fs::read_to_string(Notify::log(daemon)).unwrap();
-        let probe = || (log().matches("connected to flowcond").count() >= times).then_some(());
-        eventually_or("flowcon-notify is connected", SOON, probe, log);
-    }
-}
-
-impl Drop for Notify {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The name of a job, of which no other run of this test has one.
-fn full(name: &str) -> String {
-    format!("{name}-{}", std::process::id())
-}
-
 /// Prints an epoch five times a second, with a loss that falls; from epoch 21 on it prints what `$AFTER` computes, or does it.
 fn training(daemon: &Daemon, name: &str, labels: &[&str], after: &str) -> Job {
     let script = format!(
@@ -202,28 +29,43 @@ fn training(daemon: &Daemon, name: &str, labels: &[&str], after: &str) -> Job {
     Job::start(daemon, &full(name), labels, &["sh", "-c", &script])
 }
 
-/// A command that fails once it is governed.
-fn failing(daemon: &Daemon, name: &str, labels: &[&str]) -> Job {
+/// Prints an epoch five times a second, with a loss on held-out data that rises from epoch 21 on.
+const OVERFITS: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); [ $i -le 20 ] && l=$((90000-i*2000)) || l=$((l+60)); \
+                        echo \"epoch $i/100000 val_loss: 0.$l\"; sleep 0.2; done";
+
+/// Takes a megabyte each second.
+const LEAKS: &str =
+    "exec awk 'BEGIN { s = \"x\"; while (length(s) < 1e6) s = s s; for (;;) { a[i++] = s i; system(\"sleep 1\") } }'";
+
+/// A command that runs `script` once it is governed.
+fn ending(daemon: &Daemon, name: &str, labels: &[&str], script: &str) -> Job {
     let go = daemon.config().with_file_name(format!("go-{name}"));
-    let script = format!("until [ -e {} ]; do sleep 0.05; done; exit 3", go.display());
+    let script = format!("until [ -e {} ]; do sleep 0.05; done; {script}", go.display());
     let job = Job::start(daemon, &full(name), labels, &["sh", "-c", &script]);
     daemon.wait_for_job(&full(name), "is governed", SOON, |_| true);
     fs::write(go, "").unwrap();
     job
 }
 
-/// Waits until a webhook got exactly these messages; later ones are not awaited.
-fn wait_for(daemon: &Daemon, server: &Http, path: &str, expected: &[&str], within: Duration) {
-    let probe = || (server.messages(path) == expected).then_some(());
-    eventually_or(&format!("{path} gets {expected:?}"), within, probe, || {
-        let log = fs::read_to_string(Notify::log(daemon)).unwrap_or_default();
-        format!("it got {:?}\n{log}", server.messages(path))
-    });
+/// A command that fails once it is governed.
+fn failing(daemon: &Daemon, name: &str, labels: &[&str]) -> Job {
+    ending(daemon, name, labels, "exit 3")
+}
+
+/// The message about the end of a command.
+fn message_about(daemon: &Daemon, name: &str) -> String {
+    let end = ended(daemon, &full(name))["ended"]["kind"].as_str().unwrap().to_owned();
+    let kind = match end.as_str() {
+        "unknown" => "ended",
+        "signalled" => "killed",
+        kind => kind,
+    };
+    format!("{name} {kind}")
 }
 
 #[test]
 fn each_trouble_reaches_each_kind_of_target_once_and_nothing_is_told_about_a_healthy_job() {
-    let (server, (mail_port, mails)) = (Http::start(), smtp());
+    let (server, mail) = (Http::start(), MailServer::start());
     let daemon = Daemon::start("off", &["policy.interval=1s"]);
     let folder = daemon.config().parent().unwrap().to_owned();
     fs::write(folder.join("token"), "secret\n").unwrap();
@@ -232,12 +74,13 @@ fn each_trouble_reaches_each_kind_of_target_once_and_nothing_is_told_about_a_hea
         "[notify.hook]\ntype = \"webhook\"\nurl = \"{}\"\ntoken-file = \"{folder}/token\"\n{ENDS}\nper-hour = 100\n\
          [notify.chat]\ntype = \"slack\"\nurl-file = \"{folder}/url\"\n{ENDS}\n\
          [notify.phone]\ntype = \"ntfy\"\nurl = \"{}\"\n{ENDS}\n\
-         [notify.mail]\ntype = \"smtp\"\nurl = \"smtp://127.0.0.1:{mail_port}\"\nfrom = \"flowcon@test.example\"\n\
+         [notify.mail]\ntype = \"smtp\"\nurl = \"smtp://127.0.0.1:{}\"\nfrom = \"flowcon@test.example\"\n\
          to = [\"alice@test.example\"]\n{ENDS}\n\
          [notify.program]\ntype = \"command\"\ncommand = [\"sh\", \"-c\", \"cat >>{folder}/program\"]\n{ENDS}\n\
          [notify.named]\ntype = \"webhook\"\nurl = \"{}\"\nall-jobs = false\n",
         server.url("/hook"),
         server.url("/topic"),
+        mail.port,
         server.url("/named"),
         folder = folder.display(),
     );
@@ -264,7 +107,7 @@ fn each_trouble_reaches_each_kind_of_target_once_and_nothing_is_told_about_a_hea
     assert_eq!(server.messages("/hook"), expected, "each once");
     assert!(server.posts("/hook").iter().all(|post| post.authorization == "Bearer secret"));
     let program = fs::read_to_string(folder.join("program")).unwrap();
-    let mails = mails.lock().unwrap().clone();
+    let mails = mail.mails.lock().unwrap().clone();
     let texts = |posts: Vec<Post>, key: &str| -> Vec<String> {
         posts.iter().map(|post| post.body[key].as_str().unwrap().to_owned()).collect()
     };
@@ -288,6 +131,137 @@ fn each_trouble_reaches_each_kind_of_target_once_and_nothing_is_told_about_a_hea
     for other in ["healthy", "nobody", "named"] {
         let everything = format!("{chat:?}{phone:?}{mails:?}{program}{:?}", server.messages("/hook"));
         assert!(!everything.contains(other), "{other}: {everything}");
+    }
+}
+
+#[test]
+fn every_kind_of_message_is_sent() {
+    const GPUS: &str = "gpu 0 GPU-aaaa 20 1024 42949672960 55000 400000 34 210 1215 0 A100\n\
+                        gpu 1 GPU-bbbb 0 1024 42949672960 55000 400000 34 210 1215 0 A100\n";
+    let (server, gpus) = (Http::start(), StandIn::of(&[]));
+    gpus.set_script(GPUS);
+    let daemon = gpus.daemon(&["policy.interval=1s"]);
+    let kinds: Vec<String> = model::AlertKind::ALL.into_iter().map(model::word).collect();
+    let url = server.url("/hook");
+    let config = format!("[notify.hook]\ntype = \"webhook\"\nurl = \"{url}\"\nevents = {kinds:?}\nper-hour = 100\n");
+    fs::write(daemon.config(), config).unwrap();
+    daemon.stdout_of(&["reload"]);
+    let _notify = Notify::start(&daemon);
+    Notify::wait_until_connected(&daemon, 1);
+    let run =
+        |name: &str, labels: &[&str], script: &str| Job::start(&daemon, &full(name), labels, &["sh", "-c", script]);
+
+    let _steady = training(&daemon, "steady", &[], ":");
+    let _passing = training(&daemon, "passing", &[], "[ $i -gt 40 ] || value=nan");
+    let _overfit = run("overfit", &[], OVERFITS);
+    let _leak = run("leak", &[], LEAKS);
+    daemon.wait_for_job(&full("leak"), "is governed", SOON, |_| true);
+    limit_memory(&full("leak"), 80 << 20);
+    // A share so small that what it uses is all of it.
+    let pid_file = daemon.config().with_file_name("pid");
+    let burns = format!(
+        "echo $$ >{}; while :; do n=0; while [ $n -lt 9000 ]; do n=$((n+1)); done; sleep 0.1; done",
+        pid_file.display()
+    );
+    let _loads = run("loads", &["flowcon.max-share=0.01"], &burns);
+    let pid = eventually("its process", SOON, || fs::read_to_string(&pid_file).ok().filter(|pid| pid.ends_with('\n')));
+    gpus.set_script(&format!("{GPUS}process 0 {} 20 1024\n", pid.trim()));
+
+    let mut expected: Vec<String> = [
+        "passing nan",
+        "passing recovered",
+        "overfit overfitting",
+        "leak short-of-memory",
+        "loads starving-gpu",
+        "- node",
+    ]
+    .map(str::to_owned)
+    .into();
+    for (name, script) in [("good", "exit 0"), ("shot", "kill -KILL $$"), ("halted", "kill -TERM $$")] {
+        ending(&daemon, name, &[], script).wait();
+        expected.push(message_about(&daemon, name));
+    }
+    let group = format!("flowcon.group={}", full("sweep"));
+    let trials: Vec<(&str, Job)> =
+        ["trial-1", "trial-2", "trial-3"].map(|name| (name, run(name, &[&group], "exec sleep 1000"))).into();
+    daemon.wait_for_job(&full("trial-3"), "is one of a sweep", SOON, |job| !job["trial"].is_null());
+    for (name, mut job) in trials {
+        job.end("TERM");
+        expected.push(message_about(&daemon, name));
+    }
+    expected.push("trial-3 sweep".to_owned());
+    // Nobody reports the end of a command whose `flowctl` was killed.
+    let mut orphan = run("orphan", &[], &format!("echo $$ >{}; exec sleep 1000", pid_file.display()));
+    let job = daemon.wait_for_job(&full("orphan"), "is governed", SOON, |_| true);
+    let orphan_pid = eventually("its process", SOON, || {
+        fs::read_to_string(&pid_file).ok().filter(|found| found.ends_with('\n') && *found != pid)
+    });
+    orphan.end("KILL");
+    let _ = Command::new("kill").args(["-KILL", orphan_pid.trim()]).stderr(std::process::Stdio::null()).status();
+    expected.push(message_about(&daemon, "orphan"));
+    assert!(expected.contains(&"orphan ended".to_owned()), "{job:#}");
+    gpus.set_script(&format!("{GPUS}process 0 {} 20 1024\nlost 1\n", pid.trim()));
+    expected.push(message_about(&daemon, "leak"));
+    let probe = || {
+        let sent = server.kinds("/hook");
+        expected.iter().all(|message| sent.contains(message)).then_some(())
+    };
+    eventually_or(&format!("{expected:#?}"), A_SILENCE, probe, || format!("{:#?}", server.kinds("/hook")));
+    let about = |job: &str| server.kinds("/hook").into_iter().filter(|message| message.starts_with(job)).count();
+    assert_eq!((about("steady"), about("overfit "), about("leak ")), (0, 1, 2), "{:#?}", server.kinds("/hook"));
+    flowcon::host::cgroup::remove_empty(&cgroups_named(&format!("flowcon-{}", full("orphan"))));
+}
+
+#[test]
+fn mail_is_sent_over_tls_with_a_login_and_only_to_a_server_that_the_system_trusts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        fs::write(dir.path().join(name), text).unwrap();
+        dir.path().join(name)
+    };
+    let trusted = certificate(dir.path());
+    let secured = |security| MailServer::start_secured(security, &trusted);
+    let (always, on_request, open) = (secured(Security::Always), secured(Security::OnRequest), MailServer::start());
+    let (right, wrong) = (file("right", "secret\n"), file("wrong", "guessed\n"));
+    let target = |name: &str, url: String, password: &std::path::Path| {
+        format!(
+            "[notify.{name}]\ntype = \"smtp\"\nurl = \"{url}\"\nuser = \"flowcon\"\npassword-file = \"{}\"\n\
+             from = \"flowcon@test.example\"\nto = [\"alice@test.example\"]\n",
+            password.display()
+        )
+    };
+    let config = [
+        target("tls", format!("smtps://localhost:{}", always.port), &right),
+        target("starttls", format!("smtp://localhost:{}?tls=required", on_request.port), &right),
+        target("guesses", format!("smtps://localhost:{}", always.port), &wrong),
+        target("downgraded", format!("smtp://localhost:{}?tls=required", open.port), &right),
+    ];
+    let config = file("notify.toml", &config.concat());
+    let test = |name: &str, trusted: &std::path::Path| {
+        let mut flowctl = Command::new(env!("CARGO_BIN_EXE_flowctl"));
+        flowctl.args(["notify", "test", name, "--config"]).arg(&config).env("SSL_CERT_FILE", trusted);
+        let output = flowctl.output().unwrap();
+        (output.status.code(), [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat())
+    };
+    for (name, server) in [("tls", &always), ("starttls", &on_request)] {
+        let (code, text) = test(name, &trusted);
+        assert!(code == Some(0) && text.contains(&format!("{name}: delivered")), "{code:?} {text}");
+        let mail = server.mails.lock().unwrap().pop().expect("a mail");
+        assert!(mail.contains("Subject: ") && mail.contains("To: alice@test.example"), "{mail}");
+        // Another certificate, of which the system knows nothing.
+        let other = tempfile::tempdir().unwrap();
+        let (code, text) = test(name, &certificate(other.path()));
+        assert!(code == Some(1) && text.contains("certificate"), "{code:?} {text}");
+        assert!(server.mails.lock().unwrap().is_empty());
+    }
+    let (code, text) = test("guesses", &trusted);
+    assert!(code == Some(1) && text.contains("check user, password and addresses"), "{code:?} {text}");
+    let (code, text) = test("downgraded", &trusted);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(always.mails.lock().unwrap().is_empty() && open.mails.lock().unwrap().is_empty());
+    for server in [&on_request, &open] {
+        let in_clear = server.in_clear.lock().unwrap().clone();
+        assert!(!in_clear.iter().any(|line| line.starts_with("AUTH")), "a password in clear: {in_clear:?}");
     }
 }
 

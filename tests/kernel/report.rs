@@ -147,6 +147,8 @@ fn write_history(state: &Path) {
                 value: Some(0.1 + (-(n as f64) / 60.0).exp()),
                 progress: Some(n as f64 / 10.0),
                 quality: None,
+                time_left: None,
+                energy: None,
                 weight: Some(CpuWeight::DEFAULT),
                 state: RunState::Running,
                 hold: None,

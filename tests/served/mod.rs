@@ -175,6 +175,7 @@ pub fn busy_node() -> NodeStatus {
     let mut node = idle_node();
     node.interval = Millis::from_secs(40);
     node.jobs = vec![growing(), converged(), foreign(), diverging(), unread()];
+    node.jobs.iter_mut().for_each(|job| job.time_left = job.observed.learning.seconds_left());
     node.notices = vec![Notice {
         level: NoticeLevel::Warning,
         unix_ms: 1_699_999_000_000,
@@ -210,6 +211,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         observed,
         plan: None,
         time_left: None,
+        energy: None,
         forecast: None,
         cpu_used: Some(0.45),
         frozen: None,

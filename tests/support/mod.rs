@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod engine;
 pub mod gpu;
 pub mod job;
+pub mod notify;
 pub mod package;
 pub mod podman;
 pub mod program;

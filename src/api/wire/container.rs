@@ -75,6 +75,10 @@ pub struct Container {
     pub cpu_used: Option<f64>,
     /// CPU-seconds used since it started.
     pub cpu_time_s: Option<f64>,
+    /// Energy used since the daemon found it, in joules: its part of what processors, memory and GPUs used; omitted where the machine does
+    /// not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
     /// Memory charged.
     pub memory_bytes: Option<u64>,
     /// Its use of GPUs; omitted if there is none.
@@ -124,7 +128,7 @@ impl Container {
             list: plan.and_then(|plan| plan.list).map(word),
             metric: Metric::of(job),
             trial: Trial::of(job),
-            progress: Progress::of(&observed.learning, job.seconds_left()),
+            progress: Progress::of(&observed.learning, job.time_left),
             is_carried: observed.learning.is_carried,
             work_left_cpu_s: job.forecast.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
             waste: job.forecast.and_then(|forecast| finite_option(forecast.waste)),
@@ -138,6 +142,7 @@ impl Container {
             growth: plan.and_then(|plan| finite_option(plan.growth.cpu)),
             cpu_used: finite_option(job.cpu_used),
             cpu_time_s: observed.usage.cpu.map(model::CpuTime::as_secs_f64),
+            energy_j: finite_option(job.energy),
             memory_bytes: observed.usage.memory.map(|bytes| bytes.0),
             gpus: observed.gpus.iter().map(GpuUse::of).collect(),
             frozen_share: finite_option(job.frozen),

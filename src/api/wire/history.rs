@@ -1,6 +1,6 @@
 //! `/v1/history`: jobs, samples, events and control periods of the past.
 
-use super::{Decision, Event, Pressure, Trial, finite, finite_option, word};
+use super::{Decision, Estimate, Event, Pressure, Trial, finite, finite_option, word};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -125,6 +125,12 @@ pub struct Sample {
     pub progress: Option<f64>,
     /// Fraction of the final improvement reached, 0 to 1, from the fitted curve.
     pub quality: Option<f64>,
+    /// Seconds to its end, as forecast then; omitted if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_s: Option<Estimate>,
+    /// Energy used since its start, in joules; omitted where the machine does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
     /// The CPU weight.
     pub cpu_weight: Option<u32>,
     /// `running` or `paused`.
@@ -172,6 +178,8 @@ impl Sample {
             value_is_finite: sample.value.filter(|value| !value.is_finite()).map(|_| false),
             progress: finite_option(sample.progress),
             quality: finite_option(sample.quality),
+            remaining_s: sample.time_left.and_then(|left| Estimate::of(left, 1.0)),
+            energy_j: finite_option(sample.energy),
             cpu_weight: sample.weight.map(|weight| weight.number()),
             state: word(sample.state),
             hold: sample.hold.as_ref().map(ToString::to_string),
@@ -358,6 +366,8 @@ mod tests {
                 value,
                 progress: None,
                 quality: None,
+                time_left: None,
+                energy: None,
                 weight: None,
                 state: model::RunState::Running,
                 hold: None,

@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::judge::{self, Disk, Inotify, Obstacle, Socket, StateDir};
-use super::neighbours;
+use super::{messages, neighbours};
 use api::client::{Client, ClientError, segment};
 use api::wire::{Configuration, ContainerDetail, Domain, Status};
 use cgroup::{Version, node_pressure};
@@ -19,6 +19,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use term::when;
 
 /// Timeout of the GPU driver; a healthy driver responds within a second or two.
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +49,7 @@ pub(super) async fn checks(client: &Client, state_dir: Option<&Path>) -> Vec<Che
             checks.extend(judge::threads(&daemon.containers));
         }
     }
+    checks.extend(messages::check(&settings, client.socket(), Path::new("/proc"), when::now_unix_ms()));
     checks.push(judge::pressure(&node_pressure(), &settings.policy));
     checks.push(judge::inotify(&inotify()));
     checks.push(judge::permissions(&socket(&settings, &daemon)));

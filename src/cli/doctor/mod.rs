@@ -4,6 +4,7 @@
 
 mod gather;
 mod judge;
+mod messages;
 mod neighbours;
 
 use api::client::Client;

@@ -165,8 +165,12 @@ fn bounds(explanation: &Explanation) -> String {
     if let Some(floor) = explanation.memory_floor_bytes {
         let _ = write!(words, ", memory never squeezed below {}", text::bytes(floor));
     }
-    if let Some(left) = explanation.deadline_in_s {
-        let _ = write!(words, ", deadline in {} (flowcon.deadline)", text::duration(left));
+    match explanation.deadline_in_s {
+        Some(left) if left > 0.0 => {
+            let _ = write!(words, ", deadline in {} (flowcon.deadline)", text::duration(left));
+        }
+        Some(_) => words.push_str(", deadline passed (flowcon.deadline)"),
+        None => {}
     }
     if let Some(rung) = explanation.group_stop_rung {
         let _ = write!(words, ", stopped at rung {rung} if it is not among the best third there (flowcon.group-stop)");
@@ -332,6 +336,9 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     let io = [("block I/O", used.block_io_bytes), ("network", used.network_io_bytes)];
     for (label, words) in [("CPU", cpu), ("memory", memory)] {
         page.line(label, &if words.is_empty() { "unknown".to_owned() } else { words.join(", ") });
+    }
+    if let Some(joules) = container.energy_j {
+        page.line("energy", &format!("{} since flowcond found it", cost::energy(joules)));
     }
     if let Some(factor) = cost::waste(container) {
         page.toned(Tone::Warn, "waste", &waste(container, factor));

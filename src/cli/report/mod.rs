@@ -1,11 +1,12 @@
 //! `flowctl report`: the governor's effect on the jobs of a time span, as one self-contained HTML page.
 //!
-//! `data` fetches the daemon's history, `estimate` estimates completion times under plain sharing, `measure` compares with control
+//! `data` fetches the daemon's history, `estimate` estimates completion times under plain sharing, `forecasts` judges the times left, `measure` compares with control
 //! periods (`measured` is its text), `charts` and `tables` show the jobs, `sweeps` their sweeps, `page` assembles the document.
 
 mod charts;
 mod data;
 mod estimate;
+mod forecasts;
 mod measure;
 #[cfg(test)]
 mod measure_truth_tests;

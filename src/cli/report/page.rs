@@ -5,6 +5,7 @@
 use super::charts::{Drawn, PRESSURES, held};
 use super::data::{Data, Series};
 use super::estimate::Range;
+use super::forecasts;
 use super::measured;
 use super::sweeps;
 use super::tables::{INSTANTS, decisions, jobs_table, over_time, pressure, safe};
@@ -84,6 +85,13 @@ fn summary(data: &Data) -> String {
         let doubt = format!("estimated: {} to {}", text::duration(plain.low), text::duration(plain.high));
         facts += &fact("Under plain sharing", &text::duration(plain.likely), &doubt);
         story = format!("<p>{}</p>", verdict(mean, plain));
+    }
+    if let Some(found) = forecasts::accuracy(&data.jobs) {
+        let error = found
+            .error_at_half
+            .map_or_else(String::new, |error| format!("; wrong by {} at half", text::percent(error)));
+        let note = format!("of {} had the end in their 80 % range{error}", text::count(found.forecasts, "forecast"));
+        facts += &fact("Time left", &text::percent(found.inside), &note);
     }
     if let Some((name, value, note)) = measured::fact(data) {
         facts += &fact(name, &value, &note);
@@ -225,6 +233,8 @@ fn method(data: &Data) -> String {
          error and 2 % plus that average is added to both ends of its range. A gain or a cost is claimed only if the whole range \
          agrees. On simulated jobs, for which the true value is known, the range contains it for nine jobs of ten; a real machine is less \
          predictable.</p>\
+         <p>\"Time left\" judges the times to the end that <code>flowctl status</code> showed, for jobs that ran to their end: how many had the \
+         end within their range, in which four of five should be, and the median error at half of a job's time.</p>\
          <p>Not modelled: work that depends on timing, caches, memory and I/O limits, and jobs that users would have started at other \
          times. To measure instead, set <code>policy.holdback</code>, or run the same list of jobs both ways with \
          <code>flowctl bench</code>.</p>",

@@ -127,6 +127,29 @@ fn lost_cpu_has_a_column_if_a_job_lost_some() {
 }
 
 #[test]
+fn energy_has_a_column_and_the_times_left_are_judged_where_they_are_known() {
+    let with = |energy: bool, left: bool| {
+        let change = |sample: Sample| Sample {
+            energy_j: energy.then_some(50.0 * (sample.unix_ms - SINCE) as f64 / 1000.0),
+            // Twice as long as it takes, but not beyond the range.
+            remaining_s: left.then(|| {
+                let left_s = 600.0 - (sample.unix_ms - SINCE) as f64 / 1000.0;
+                api::wire::Estimate { low: 0.9 * left_s, likely: 2.0 * left_s, high: None }
+            }),
+            ..sample
+        };
+        let done = JobRecord { end: Some("done".to_owned()), ..job(1, "lgb", 0, Some(600)) };
+        html(&ten_minutes(vec![done], &samples_of(1).into_iter().map(change).collect::<Vec<_>>()))
+    };
+    let page = with(false, false);
+    assert!(!page.contains(">energy<") && !page.contains("<dt>Time left</dt>"));
+    let page = with(true, true);
+    assert!(page.contains(">energy<") && page.contains("<td>7.9 Wh</td>"), "{page}");
+    assert!(page.contains("<dt>Time left</dt><dd>100%<small>of "), "{page}");
+    assert!(page.contains("had the end in their 80 % range; wrong by 100% at half"), "{page}");
+}
+
+#[test]
 fn gpus_have_columns_if_a_job_used_one() {
     let page_of = |with: fn(Sample) -> Sample| {
         let samples: Vec<Sample> = (0..=20).map(|n| with(sample(1, n * 60, n * 60, 0.5, "why"))).collect();

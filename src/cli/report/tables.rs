@@ -25,6 +25,7 @@ pub(super) fn jobs_table(data: &Data) -> String {
     let rows: String = data.jobs.iter().enumerate().map(|(place, job)| job_row(data, place, job)).collect();
     let zone = safe(&when::zone_name());
     let lost = if has_lost(data) { "<th scope=\"col\">CPU lost</th>" } else { "" };
+    let energy = if has_energy(data) { "<th scope=\"col\">energy</th>" } else { "" };
     let gpus = if has_gpus(data) { "<th scope=\"col\">GPUs</th><th scope=\"col\">peak GPU memory</th>" } else { "" };
     let about_lost = if lost.is_empty() {
         ""
@@ -37,7 +38,7 @@ pub(super) fn jobs_table(data: &Data) -> String {
             "<table><caption>Times are {zone}. \"Plain\" and \"change\" are estimates; a coloured change exceeds their uncertainty. \
              CPU and cores count from the start of the report{about_lost}.</caption>\
              <thead><tr><th scope=\"col\">job</th><th scope=\"col\" class=\"left\">started</th><th scope=\"col\">took</th><th scope=\"col\" class=\"left\">end</th>\
-             <th scope=\"col\">CPU</th>{lost}<th scope=\"col\">cores</th>{gpus}<th scope=\"col\" class=\"left\">evaluation</th>\
+             <th scope=\"col\">CPU</th>{lost}{energy}<th scope=\"col\">cores</th>{gpus}<th scope=\"col\" class=\"left\">evaluation</th>\
              <th scope=\"col\">95 % after</th><th scope=\"col\">plain</th><th scope=\"col\">change</th></tr></thead><tbody>{rows}</tbody></table>"
         ),
         true,
@@ -47,6 +48,11 @@ pub(super) fn jobs_table(data: &Data) -> String {
 /// Whether any job used a GPU; otherwise there are no GPU columns.
 fn has_gpus(data: &Data) -> bool {
     data.jobs.iter().any(|job| job.gpus.is_some() || job.gpu_memory.is_some())
+}
+
+/// Whether the energy of any job is known.
+fn has_energy(data: &Data) -> bool {
+    data.jobs.iter().any(|job| cost::energy_j(&job.samples).is_some())
 }
 
 /// Whether any job lost CPU beside others; otherwise there is no column for it.
@@ -89,6 +95,11 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
     } else {
         String::new()
     };
+    let energy = if has_energy(data) {
+        format!("<td>{}</td>", or_dash(cost::energy_j(&job.samples).map(cost::energy)))
+    } else {
+        String::new()
+    };
     let gpus = if has_gpus(data) {
         let used = or_dash(job.gpus.map(|gpus| format!("{gpus:.2}")));
         format!("<td>{used}</td><td>{}</td>", or_dash(job.gpu_memory.map(text::bytes)))
@@ -96,7 +107,7 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
         String::new()
     };
     format!(
-        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td class=\"left\">{}</td><td>{}</td>{lost}<td>{:.2}</td>{gpus}<td class=\"left\">{evaluation}</td>\
+        "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}{open}</td><td class=\"left\">{}</td><td>{}</td>{lost}{energy}<td>{:.2}</td>{gpus}<td class=\"left\">{evaluation}</td>\
          <td>{}</td><td>{plain}</td><td class=\"{class}\">{change}</td></tr>",
         safe(&job.job.name),
         clock(data, job.job.started_unix_ms),

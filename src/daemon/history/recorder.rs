@@ -165,6 +165,7 @@ impl Recorder {
         // A cgroup that is being removed cannot be read any more; its counters never decrease.
         now.cpu = now.cpu.or(live.latest.cpu);
         now.memory = now.memory.or(live.latest.memory);
+        now.energy = now.energy.or(live.latest.energy);
         if let Some(value) = now.value.filter(|value| value.is_finite()) {
             let (low, high) = live.range.unwrap_or((value, value));
             live.range = Some((low.min(value), high.max(value)));
@@ -268,7 +269,18 @@ fn keep_first_value(batch: &mut HistoryBatch, job: &mut JobRecord, status: &JobS
     let Some((first, _)) = status.recent.split_first().filter(|(_, later)| !later.is_empty()) else { return };
     // Otherwise the list holds only the latest values.
     if usize::try_from(status.observed.learning.evaluations).is_ok_and(|all| all == status.recent.len()) {
-        keep(batch, job, Sample { value: Some(*first), progress: None, quality: None, is_turn: true, ..now.clone() });
+        keep(
+            batch,
+            job,
+            Sample {
+                value: Some(*first),
+                progress: None,
+                quality: None,
+                time_left: None,
+                is_turn: true,
+                ..now.clone()
+            },
+        );
         now.unix_ms += 1;
     }
 }
@@ -324,6 +336,8 @@ fn sample(status: &JobStatus, job: u64, unix_ms: u64) -> Sample {
         value: None,
         progress: None,
         quality: None,
+        time_left: status.time_left,
+        energy: status.energy,
         weight: observed.limits.cpu_weight,
         state: observed.state,
         hold: observed.hold.clone(),

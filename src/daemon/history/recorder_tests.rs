@@ -28,6 +28,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
             ..ContainerObservation::new(id.as_str())
         },
         time_left: None,
+        energy: None,
         plan: Some(ContainerPlan {
             id,
             list: None,

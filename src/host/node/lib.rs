@@ -1,5 +1,6 @@
 //! The machine: cores, memory, clock, boot, users, and the resources of this process.
 
+pub mod energy;
 pub mod users;
 
 use model::{Bytes, CpuTime, Millis, Numbers, Quota};

@@ -1,6 +1,7 @@
 //! The numbers of a benchmark for each policy and each job, and what disturbed the comparison; as text, a table of each.
 
 use super::summary::{Bench, PolicySummary, Summary};
+use super::variant::FAIR;
 use term::screen::{Look, Tone};
 use term::table::{Cell, Column, table};
 
@@ -25,7 +26,9 @@ impl Bench {
             let why = self.spoilt(*variant, run)?;
             Some(format!("spoilt: run {} ({}): {why}", number + 1, variant.name))
         });
-        spoilt.chain(self.idle_cores(&summary.policies[0])).collect()
+        let governed = summary.policies.iter().filter(|of| of.policy != FAIR.name);
+        let forecasts = governed.filter_map(|of| Some(format!("{}: {}", of.policy, of.forecasts?)));
+        spoilt.chain(self.idle_cores(&summary.policies[0])).chain(forecasts).collect()
     }
 
     /// A warning if cores were idle under plain sharing: the jobs hardly competed, so that no policy could help. `None` also if the use is

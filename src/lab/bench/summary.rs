@@ -4,6 +4,7 @@ use super::quality::{PARTS, time_to};
 use super::variant::{FAIR, Variant};
 use crate::trial::job::TrialJob;
 use crate::trial::outcome::RunOutcome;
+use model::Accuracy;
 use serde::Serialize;
 
 /// Fraction of foreign load or stolen time above which a run counts as spoilt. On two quiet cores 2 to 4 % are foreign already: the engine
@@ -60,6 +61,9 @@ pub(super) struct PolicySummary {
     pub foreign_load: f64,
     /// Fraction of the node's CPU taken by the hypervisor.
     pub stolen: f64,
+    /// How right its forecasts of the time left were; `None` if it made none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecasts: Option<Accuracy>,
     /// Completion time of each job in the order of the list, seconds.
     pub completion_s: Vec<f64>,
 }
@@ -140,6 +144,7 @@ impl Bench {
             cpu_used: median(runs.iter().map(|run| run.foreign.ours)).unwrap_or(0.0),
             foreign_load: median(runs.iter().map(|run| run.foreign.others)).unwrap_or(0.0),
             stolen: median(runs.iter().map(|run| run.foreign.stolen)).unwrap_or(0.0),
+            forecasts: Accuracy::of(&runs.iter().flat_map(|run| run.forecasts.clone()).collect::<Vec<_>>()),
             completion_s,
         }
     }

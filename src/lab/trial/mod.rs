@@ -27,6 +27,7 @@ pub(crate) use interruption::interrupted;
 use job::TrialJob;
 use last_lines::LastLines;
 use log_collector::LogCollector;
+use model::Estimate;
 use outcome::{Foreign, JobOutcome, RunOutcome, Sample};
 use progress_view::{ProgressView, RunProgress, View};
 use stat::{CpuParts, CpuTime};
@@ -147,7 +148,9 @@ pub(crate) async fn run(
     let unread = clock.iter().flat_map(|clock| clock.unread()).map(|job| &outcomes[job].name);
     warnings.extend(unread.map(|name| format!("the log of {name} could not be read while it ran")));
     let work = clock.map(|clock| clock.curve()).unwrap_or_default();
-    Ok(RunOutcome { curves, work, cpu_s, warnings, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
+    let judged = monitor.forecasts.iter().map(|(job, at_s, forecast)| outcomes[*job].judged(*at_s, *forecast));
+    let forecasts = judged.filter(|judged| judged.left_s > 0.0).collect();
+    Ok(RunOutcome { curves, work, forecasts, cpu_s, warnings, ..RunOutcome::new(outcomes, monitor.samples, foreign) })
 }
 
 /// Context of a job's task.
@@ -215,6 +218,8 @@ struct Monitor<'a> {
     /// CPU time of each job; `None` = not read.
     used: Vec<watch::Receiver<Option<Duration>>>,
     samples: Vec<Sample>,
+    /// The governor's forecasts of the time left: the job, the seconds since the start of the run, and the forecast.
+    forecasts: Vec<(usize, f64, Estimate)>,
     /// Time of the last sample, and CPU time of each job then.
     last: (Duration, Vec<Duration>),
 }
@@ -225,13 +230,21 @@ impl<'a> Monitor<'a> {
         let running = vec![false; jobs.len()];
         let names: Vec<String> = jobs.iter().map(|job| backend.container_name(job)).collect();
         let warnings = Warnings::new(jobs, &names);
-        Monitor { backend, names, warnings, running, used, samples: Vec::new(), last }
+        Monitor { backend, names, warnings, running, used, samples: Vec::new(), forecasts: Vec::new(), last }
     }
 
     /// Takes the governor's status, if it replied.
     fn hear(&mut self, at: Duration, status: Option<&Status>, view: &mut RunProgress<'_>) {
         let Some(status) = status else { return self.warnings.unanswered() };
         self.warnings.heard(&status.containers, &status.notices, status.node.policy.interval_s);
+        let seen = self.names.iter().enumerate().filter(|(job, _)| self.running[*job]);
+        let left = seen.filter_map(|(job, name)| {
+            let container = status.containers.iter().find(|container| container.name == *name)?;
+            let left = container.progress.as_ref()?.remaining_s?;
+            let forecast = Estimate { low: left.low, likely: left.likely, high: left.high.unwrap_or(f64::INFINITY) };
+            Some((job, at.as_secs_f64(), forecast))
+        });
+        self.forecasts.extend(left);
         self.show(at, status, view);
     }
 

@@ -1,6 +1,7 @@
 //! The outcome of one run of a schedule.
 
 use super::work_clock::WorkCurve;
+use model::{Estimate, JudgedForecast};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub(crate) struct RunOutcome {
     /// The work done by all jobs together, if their start times count it.
     #[serde(skip)]
     pub work: WorkCurve,
+    /// The governor's forecasts of the time left, with what it took.
+    #[serde(skip)]
+    pub forecasts: Vec<JudgedForecast>,
     /// CPU-seconds used by the jobs. The work is the same in each run, so more of them indicate a slower machine.
     #[serde(skip)]
     pub cpu_s: f64,
@@ -66,6 +70,14 @@ pub(crate) struct Foreign {
     pub others: f64,
 }
 
+impl JobOutcome {
+    /// Judges a forecast of its time left that was made after `at_s` of the run.
+    pub(crate) fn judged(&self, at_s: f64, forecast: Estimate) -> JudgedForecast {
+        let ran_s = at_s - self.start_s;
+        JudgedForecast { at: ran_s / self.completion_s, forecast, left_s: self.completion_s - ran_s }
+    }
+}
+
 impl RunOutcome {
     /// Creates an outcome and computes the mean and the makespan.
     pub(crate) fn new(jobs: Vec<JobOutcome>, samples: Vec<Sample>, foreign: Foreign) -> RunOutcome {
@@ -80,6 +92,7 @@ impl RunOutcome {
             samples,
             curves: Vec::new(),
             work: Vec::new(),
+            forecasts: Vec::new(),
             cpu_s: 0.0,
             foreign,
             warnings: Vec::new(),

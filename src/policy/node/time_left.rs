@@ -8,10 +8,15 @@
 use super::balanced::SHARPNESS;
 use super::governor::Governor;
 use model::sharing::{Claim, water_fill};
-use model::{ContainerObservation, ContainerPlan, CpuTime, Estimate, NodeObservation, NodePlan, PolicyName, RunState};
+use model::{
+    ContainerObservation, ContainerPlan, CpuTime, Estimate, NodeObservation, NodePlan, PolicyName, Reason, RunState,
+};
 
 /// With more jobs, no time is known.
-const JOBS_AT_MOST: usize = 128;
+const JOBS_AT_MOST: usize = 512;
+
+/// With more jobs, shares are computed again only when one ends.
+const FINE_AT_MOST: usize = 128;
 
 /// Shares are computed again after this part of the time to the next end, and a job is done once it has this part of its work left.
 const STEP: f64 = 0.7;
@@ -22,7 +27,7 @@ const LEAST_WEIGHT: f64 = 1e-6;
 
 impl Governor {
     /// Returns the seconds to the end of each container, in the order of the observation, for the plan that this governor made from it.
-    /// `None` where the end is unknown, or where a GPU may decide about it.
+    /// `None` where the end is unknown, as of a job that is stalled. The job with a GPU goes on at its present speed, because a GPU may decide about that.
     pub fn times_left(&self, node: &NodeObservation, plan: &NodePlan) -> Vec<Option<Estimate>> {
         if node.containers.len() > JOBS_AT_MOST {
             return vec![None; node.containers.len()];
@@ -32,9 +37,9 @@ impl Governor {
         let floor = self.settings().floor.fraction();
         let ends = Fluid::new(node.cores, floor, self.settings().policy, &jobs).ends();
         let shown = |((container, planned), end): ((&ContainerObservation, &ContainerPlan), Option<f64>)| {
-            let has_end =
-                container.learning.units_to_completion.is_some() && container.learning.units_per_second.is_some();
-            let likely = end.filter(|_| has_end && planned.gpus.is_empty() && container.state == RunState::Running)?;
+            let goes_on = container.state == RunState::Running && !container.health.condition.is_broken();
+            let at_this_speed = container.learning.seconds_left().filter(|_| goes_on)?;
+            let likely = if planned.gpus.is_empty() { end? } else { at_this_speed.likely };
             Some(range(likely, node.now.since(container.started).as_secs_f64()))
         };
         each().zip(ends).map(shown).collect()
@@ -55,6 +60,7 @@ impl Governor {
             usable: if runs { forecast.and_then(|forecast| forecast.usable).unwrap_or(most) } else { 0.0 },
             work: work.filter(|work| work.is_finite() && *work >= 0.0),
             is_broken: container.health.condition.is_broken(),
+            rank: if let Reason::Trial { rank, .. } = planned.reason { Some(rank) } else { None },
         }
     }
 }
@@ -77,6 +83,8 @@ struct Job {
     work: Option<f64>,
     /// Whether it gets the floor only.
     is_broken: bool,
+    /// Its place among the trials of its sweep.
+    rank: Option<usize>,
 }
 
 struct Fluid<'a> {
@@ -107,7 +115,8 @@ impl<'a> Fluid<'a> {
             let needed = |at: usize| self.left[at] / given[at];
             let known = self.running.iter().copied().filter(|&at| needed(at).is_finite());
             let Some(first) = known.min_by(|&one, &other| needed(one).total_cmp(&needed(other))) else { break };
-            let is_last = self.left[first] <= DONE * self.jobs[first].work.unwrap_or_default();
+            let is_last =
+                self.jobs.len() > FINE_AT_MOST || self.left[first] <= DONE * self.jobs[first].work.unwrap_or_default();
             let step = needed(first) * if is_last { 1.0 } else { STEP };
             now += step;
             for &at in &self.running {
@@ -153,10 +162,21 @@ impl<'a> Fluid<'a> {
             let weight = (shortest / self.left[at].max(f64::MIN_POSITIVE)).powf(SHARPNESS).max(LEAST_WEIGHT);
             Claim { weight, cap: (self.jobs[at].usable - floor).max(0.0) }
         };
-        let claims: Vec<Claim> = ranked.iter().map(claim).collect();
+        let mut claims: Vec<Claim> = ranked.iter().map(claim).collect();
+        self.by_rank(&ranked, &mut claims);
         water_fill((of_ranked - floor * ranked.len() as f64).max(0.0), &claims, &mut shares);
         ranked.iter().zip(&shares).for_each(|(&at, share)| given[at] = (floor + share).min(self.jobs[at].usable));
         given
+    }
+
+    /// Hands out what the trials of sweeps draw together by their places: the best one has the largest claim.
+    fn by_rank(&self, ranked: &[usize], claims: &mut [Claim]) {
+        let mut trials: Vec<(usize, usize)> =
+            ranked.iter().enumerate().filter_map(|(place, &at)| Some((self.jobs[at].rank?, place))).collect();
+        trials.sort_unstable();
+        let mut weights: Vec<f64> = trials.iter().map(|(_, place)| claims[*place].weight).collect();
+        weights.sort_by(|one, other| other.total_cmp(one));
+        trials.iter().zip(weights).for_each(|((_, place), weight)| claims[*place].weight = weight);
     }
 }
 
@@ -166,7 +186,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn job(work: f64, cores: f64) -> Job {
-        Job { cores, usable: 2.0, work: Some(work), is_broken: false }
+        Job { cores, usable: 2.0, work: Some(work), is_broken: false, rank: None }
     }
 
     fn ends(policy: PolicyName, jobs: &[Job]) -> Vec<Option<u64>> {
@@ -199,6 +219,25 @@ mod tests {
         assert_eq!(ends(PolicyName::Balanced, &[stopped, job(30.0, 1.0)]), [None, Some(15)]);
     }
 
+    #[test]
+    fn the_best_trial_of_a_sweep_is_first_although_another_is_shorter() {
+        let trial = |work, rank| Job { rank: Some(rank), ..job(work, 1.0) };
+        let found = ends(PolicyName::Balanced, &[trial(100.0, 2), trial(120.0, 1)]);
+        assert!(found[1] < found[0] && found[0] == Some(110), "{found:?}");
+    }
+
+    #[test]
+    fn of_many_jobs_each_end_is_known_too() {
+        let jobs: Vec<Job> = (1..=400).map(|n| job(f64::from(n), 2.0 / 400.0)).collect();
+        let ends = ends(PolicyName::Balanced, &jobs);
+        let all: u64 = (1..=400).sum();
+        assert!(
+            ends.last().is_some_and(|last| last.is_some_and(|last| last.abs_diff(all / 2) <= 1)),
+            "as long as all work"
+        );
+        assert!(ends.is_sorted() && ends[0] < Some(250), "{ends:?}");
+    }
+
     proptest! {
         #[test]
         fn no_core_is_used_twice_and_every_known_job_ends(
@@ -206,7 +245,7 @@ mod tests {
             capacity in 0.1f64..16.0,
         ) {
             let jobs: Vec<Job> = works.iter()
-                .map(|&(work, usable)| Job { cores: capacity / works.len() as f64, usable, work: Some(work), is_broken: false })
+                .map(|&(work, usable)| Job { cores: capacity / works.len() as f64, usable, work: Some(work), is_broken: false, rank: None })
                 .collect();
             let fluid = Fluid::new(capacity, 0.05, PolicyName::Balanced, &jobs);
             prop_assert!(fluid.divided().iter().sum::<f64>() <= capacity * (1.0 + 1e-6));

@@ -152,6 +152,7 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
     (Kind::Counter, "flowcon_container_cpu_seconds", "CPU time used", |job| {
         Some(job.observed.usage.cpu?.as_secs_f64())
     }),
+    (Kind::Counter, "flowcon_container_energy_joules", "Energy used, where the machine tells it", |job| job.energy),
     (Kind::Counter, "flowcon_container_cpu_throttled_seconds", "CPU time lost to a quota", |job| {
         Some(job.observed.usage.throttled?.as_secs_f64())
     }),
@@ -179,7 +180,7 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
         Some((progress.current / progress.total.filter(|total| *total > 0.0)?).clamp(0.0, 1.0))
     }),
     (Kind::Gauge, "flowcon_container_remaining_seconds", "Time to completion, as forecast", |job| {
-        Some(job.seconds_left()?.likely)
+        Some(job.time_left?.likely)
     }),
     (
         Kind::Gauge,

@@ -4,8 +4,8 @@ use super::codes::{self, unpacked};
 use super::{DATABASE, StoreError, schema};
 use crate::{database, number};
 use model::{
-    BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Event, EventKind, GrowthEfficiency,
-    JobRecord, JobSnapshot, Millis, NodeSample, Pressure, Sample, Span, TrialRecord,
+    BlockRecord, BlockWork, Bytes, ContainerId, CpuTime, CpuWeight, DecisionRecord, Estimate, Event, EventKind,
+    GrowthEfficiency, JobRecord, JobSnapshot, Millis, NodeSample, Pressure, Sample, Span, TrialRecord,
 };
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row, ToSql, params};
@@ -24,7 +24,7 @@ pub(super) fn samples_where(condition: &str) -> String {
     let from = |table: &str| {
         format!(
             "SELECT * FROM (SELECT at, cpu, memory, value, progress, quality, weight, flags, hold, share, bound, growth, rule, a, b, \
-             text, gpus, gpu_memory, growth_memory, growth_block, growth_network FROM {table} WHERE job = ?1 AND {condition})"
+             text, gpus, gpu_memory, growth_memory, growth_block, growth_network, left_low, left_likely, left_high, energy FROM {table} WHERE job = ?1 AND {condition})"
         )
     };
     format!(
@@ -315,7 +315,7 @@ fn sample_of(row: &Row<'_>, job: &JobRecord) -> Option<Sample> {
             },
             limit: field::<i64>(row, 10).map_or(share, codes::share),
             share,
-            reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 22))?,
+            reason: codes::reason(rule, field(row, 13), field(row, 14), field(row, 26))?,
         })
     });
     Some(Sample {
@@ -328,12 +328,18 @@ fn sample_of(row: &Row<'_>, job: &JobRecord) -> Option<Sample> {
         value: field::<i64>(row, 3).map(unpacked),
         progress: thousandths(row, 4),
         quality: thousandths(row, 5),
+        time_left: time_left(packed_number(21), packed_number(22), packed_number(23)),
+        energy: natural(row, 24).map(|joules| joules as f64),
         weight: weight(row, 6),
         state: codes::state(flags),
-        hold: codes::hold(flags, field(row, 21)),
+        hold: codes::hold(flags, field(row, 25)),
         decision,
         is_turn: codes::is_turn(flags),
     })
+}
+
+fn time_left(low: Option<f64>, likely: Option<f64>, high: Option<f64>) -> Option<Estimate> {
+    Some(Estimate { low: low?, likely: likely?, high: high? })
 }
 
 fn node_of(row: &Row<'_>) -> Option<NodeSample> {

@@ -1,7 +1,7 @@
 //! The tables of the history. Frequent rows contain only numbers: ids instead of names, codes instead of words.
 
 /// One step per version, applied in order; a released step must never be edited.
-pub(super) const STEPS: [&str; 11] = [
+pub(super) const STEPS: [&str; 12] = [
     "
     CREATE TABLE job (
         number    INTEGER PRIMARY KEY,
@@ -139,6 +139,17 @@ pub(super) const STEPS: [&str; 11] = [
     "
     -- CPU-seconds lost beside other jobs.
     ALTER TABLE job ADD COLUMN lost REAL;
+",
+    "
+    -- Seconds to its end as forecast, with their range, packed; and energy in joules.
+    ALTER TABLE moment ADD COLUMN left_low INTEGER;
+    ALTER TABLE moment ADD COLUMN left_likely INTEGER;
+    ALTER TABLE moment ADD COLUMN left_high INTEGER;
+    ALTER TABLE moment ADD COLUMN energy INTEGER;
+    ALTER TABLE fresh ADD COLUMN left_low INTEGER;
+    ALTER TABLE fresh ADD COLUMN left_likely INTEGER;
+    ALTER TABLE fresh ADD COLUMN left_high INTEGER;
+    ALTER TABLE fresh ADD COLUMN energy INTEGER;
 ",
 ];
 

@@ -43,6 +43,8 @@ pub(super) fn sample(job: u64, unix_ms: u64, is_turn: bool) -> Sample {
         value: Some(0.125),
         progress: Some(2.5),
         quality: Some(0.75),
+        time_left: Some(Estimate { low: 80.5, likely: 100.0, high: 150.0 }),
+        energy: Some(4321.0),
         weight: Some(CpuWeight::clamped(80.0)),
         state: RunState::Running,
         hold: None,

@@ -162,7 +162,7 @@ fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mu
     let list = decision.and_then(|decision| decision.list);
     let growth = decision.map(|decision| decision.growth).unwrap_or_default();
     let sql = "INSERT INTO fresh VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-               ?20, ?21, ?22)";
+               ?20, ?21, ?22, ?23, ?24, ?25, ?26)";
     let done = connection.prepare_cached(sql)?.execute(params![
         number(sample.job),
         (number(sample.unix_ms) - first).max(0),
@@ -186,6 +186,10 @@ fn write_sample(connection: &Connection, sample: &Sample, first: i64, words: &mu
         growth.memory.map(packed),
         growth.block_io.map(packed),
         growth.network_io.map(packed),
+        sample.time_left.map(|left| packed(left.low)),
+        sample.time_left.map(|left| packed(left.likely)),
+        sample.time_left.map(|left| packed(left.high)),
+        sample.energy.filter(|joules| joules.is_finite()).map(|joules| joules.round() as i64),
     ]);
     done.map(drop)
 }
