@@ -54,7 +54,7 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     assert!(daemon.stdout_of(&["status"]).contains("team/learns"));
     assert!(daemon.stdout_of(&["logs", "team/learns"]).starts_with("step 1/90000 loss: 8999.90\n"));
 
-    // The kubelet leaves the limits of a pod alone, and containerd sets those of its containers only.
+    // The kubelet leaves the limits of a pod alone, containerd sets those of its containers only, and systemd has those of its unit.
     let planned = flat.weight();
     for pod in all {
         containerd.keep_house(pod);
@@ -81,6 +81,8 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     assert_eq!(flat.weight(), planned);
     let restored = daemon.restore();
     assert_eq!(all.map(|pod| pod.weight()), originals, "{restored}");
+    containerd.keep_house(&flat);
+    assert_eq!(all.map(|pod| pod.weight()), originals);
 }
 
 #[test]
