@@ -223,10 +223,10 @@ impl Drop for Containerd {
             eprintln!("containerd's log:\n{}", self.log());
         }
         let cgroup = self.cgroup(&[]);
+        sweep(self.dir.path(), &cgroup);
         if is_systemds() {
             let _ = Command::new("systemctl").args(["stop", unit(&cgroup)]).status(); // with all units below it
         }
-        sweep(self.dir.path(), &cgroup);
     }
 }
 
