@@ -1,9 +1,9 @@
-//! Finds a container of the journal that no daemon governs: through its engine, or by a process in its cgroup; and a container's unit.
+//! Finds a container of the journal that no daemon governs: through its engine, or by a process in its cgroup.
 
-use super::target::{Target, unit, unit_of_cgroup};
+use super::target::{Target, unit_of_cgroup};
 use super::writer::{Writer, of_another_engine};
 use cgroup::{Cgroup, CgroupError, remove_empty};
-use docker::{EngineContainer, EngineError, EngineInfo};
+use docker::EngineError;
 use model::Runtime;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,9 @@ pub(super) async fn find(writer: &Writer, original: &Original) -> Found {
         Ok(container) => match open(original, container.pid) {
             Ok(cgroup) => {
                 let id = original.id.clone();
+                let unit = unit_of_cgroup(cgroup.path(), container.gpu_hook);
                 let mut target = Target::new(id, original.name.clone(), Runtime::Docker, cgroup);
-                target.mark = original.mark.clone();
-                target.gpu_hook = container.gpu_hook;
-                target.unit = unit_of_container(&container, &info);
+                (target.mark, target.unit, target.gpu_hook) = (original.mark.clone(), unit, container.gpu_hook);
                 Found::Running(Box::new(target))
             }
             Err(error) => Found::Unknown(error.to_string()),
@@ -70,12 +69,6 @@ fn is_of_this_boot(original: &Original) -> bool {
     node::boot_id().unwrap_or_default() == original.boot_id
 }
 
-/// Returns the systemd unit through which an engine's container is limited. With a GPU hook there is none: for each change of a limit,
-/// systemd applies its own device rules again, in which the GPUs are missing.
-pub(super) fn unit_of_container(container: &EngineContainer, info: &EngineInfo) -> Option<String> {
-    unit(&container.id, info.name, &info.cgroup_driver).filter(|_| !container.gpu_hook)
-}
-
 /// Finds the container by a process in the remembered cgroup. A path name alone is never trusted.
 pub(super) fn by_cgroup(original: &Original) -> Found {
     // Neither keeps its cgroup over a reboot.
@@ -98,7 +91,7 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
             let mut target = Target::new(original.id.clone(), original.name.clone(), original.runtime, cgroup);
             target.mark = original.mark.clone();
             // Systemd would revert a limit that was written to the file alone, because it still has ours.
-            target.unit = unit_of_cgroup(Path::new(&original.cgroup));
+            target.unit = unit_of_cgroup(Path::new(&original.cgroup), false);
             return Found::Running(Box::new(target));
         }
     }
@@ -127,41 +120,4 @@ fn left_behind(original: &Original) -> Option<String> {
 fn is_below(path: &Path, directory: &str) -> bool {
     path.ancestors()
         .any(|above| above.parent().is_some() && above.to_str().is_some_and(|above| directory.ends_with(above)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{id, info};
-    use super::*;
-    use docker::{EngineName, LogFormat, LogSource};
-    use model::{EngineLimits, TrainingId};
-    use std::collections::BTreeMap;
-
-    #[test]
-    fn a_container_with_a_gpu_hook_is_not_limited_through_systemd() {
-        let mut container = EngineContainer {
-            id: id(1),
-            name: "job".to_owned(),
-            image: "python".to_owned(),
-            labels: BTreeMap::new(),
-            pid: 1,
-            started_unix_ms: 0,
-            created_unix_ms: 0,
-            paused: false,
-            log: LogSource::None,
-            log_format: LogFormat { tty: false, engine: EngineName::Docker },
-            mounts: Vec::new(),
-            limits: EngineLimits::default(),
-            gpu_hook: false,
-            has_health_check: false,
-            training: TrainingId::of([]),
-            parameters: Vec::new(),
-            restarts: 0,
-        };
-        let info = EngineInfo { cgroup_driver: "systemd".to_owned(), ..info() };
-        let scope = format!("docker-{}.scope", id(1).as_str());
-        assert_eq!(unit_of_container(&container, &info), Some(scope));
-        container.gpu_hook = true;
-        assert_eq!(unit_of_container(&container, &info), None);
-    }
 }

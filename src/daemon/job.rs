@@ -4,7 +4,6 @@ use super::claim_schedule::ClaimSchedule;
 use super::ending::Ending;
 use super::energy::JobEnergy;
 use super::event::Output;
-use super::find::unit_of_container;
 use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::owner::Owner;
 use super::subject::Subject;
@@ -118,11 +117,10 @@ impl Job {
         adopted: Option<&Adoption>,
     ) -> Result<(Job, Option<LogFeed>), CgroupError> {
         let cgroup = Cgroup::of_container(container.pid, container.id.as_str())?;
+        let unit = unit_of_cgroup(cgroup.path(), container.gpu_hook);
         let mut target = Target::new(container.id.clone(), container.name.clone(), Runtime::Docker, cgroup);
         target.started_unix_ms = container.started_unix_ms;
-        target.mark = Some(info.mark.clone());
-        target.gpu_hook = container.gpu_hook;
-        target.unit = unit_of_container(container, info);
+        (target.mark, target.unit, target.gpu_hook) = (Some(info.mark.clone()), unit, container.gpu_hook);
         let mut labels = container.labels.clone();
         labels.extend(adopted.map(|adoption| adoption.labels.clone()).unwrap_or_default());
         let mut job = Job::new(target, Some(container.limits), &labels);
@@ -157,7 +155,7 @@ impl Job {
         let mut target = Target::new(ContainerId::new(&scope.id), scope.name.clone(), Runtime::Scope, cgroup);
         let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
         target.started_unix_ms = super::journal::unix_ms().saturating_sub(node::now().since(started).0);
-        target.unit = scope.directories.iter().find_map(|directory| unit_of_cgroup(directory));
+        target.unit = scope.directories.iter().find_map(|directory| unit_of_cgroup(directory, false));
         let mut job = Job::new(target, None, &scope.labels);
         job.started = started;
         job.owner = Owner::of_scope(scope);

@@ -72,7 +72,7 @@ impl Job {
     /// Creates the job of a pod.
     fn of_pod(pod: &Pod, mark: &EngineMark) -> Result<(Job, Option<LogFeed>), CgroupError> {
         let (container, cgroup) = (&pod.container, cgroup_of(pod)?);
-        let unit = unit_of_cgroup(cgroup.path());
+        let unit = unit_of_cgroup(cgroup.path(), false);
         let name = format!("{}/{}", pod.namespace, pod.name);
         let mut target = Target::new(ContainerId::new(&pod.uid), name, Runtime::Pod, cgroup);
         (target.started_unix_ms, target.mark, target.unit) = (container.started_unix_ms, Some(mark.clone()), unit);

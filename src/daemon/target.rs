@@ -1,7 +1,6 @@
 //! The handle on a job's limits, shared by the loop, which reads them, and the actuator, which writes them.
 
 use cgroup::{Cgroup, LimitWriter};
-use docker::EngineName;
 use model::{ContainerId, EngineMark, Runtime};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,20 +55,35 @@ impl Target {
     }
 }
 
-/// Returns the systemd unit of an engine's container, if the engine leaves cgroups to systemd.
-pub(super) fn unit(id: &ContainerId, engine: EngineName, driver: &str) -> Option<String> {
-    let prefix = match engine {
-        EngineName::Docker => "docker",
-        EngineName::Podman => "libpod",
-    };
-    (driver == "systemd").then(|| format!("{prefix}-{}.scope", id.as_str()))
+/// Returns the unit of the system manager that owns a cgroup, through which it is limited. Units of a user's manager are left out, such as
+/// those of rootless Podman: the system manager may have another unit of the same name. With a GPU hook there is none: for each change of a
+/// limit, systemd applies its own device rules again, in which the GPUs are missing.
+pub(super) fn unit_of_cgroup(cgroup: &Path, gpu_hook: bool) -> Option<String> {
+    unit(cgroup, gpu_hook).filter(|_| node::systemd_is_init())
 }
 
-/// Returns the unit of the system manager that owns the cgroup of a command or a pod. Units of a user's manager are left out: the system
-/// manager may have another unit of the same name.
-pub(super) fn unit_of_cgroup(cgroup: &Path) -> Option<String> {
+fn unit(cgroup: &Path, gpu_hook: bool) -> Option<String> {
     let name = cgroup.file_name()?.to_str()?;
+    let is_unit = name.ends_with(".scope") || name.ends_with(".slice");
     let is_users = cgroup.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"user@"));
-    (node::systemd_is_init() && (name.ends_with(".scope") || name.ends_with(".slice")) && !is_users)
-        .then(|| name.to_owned())
+    (is_unit && !is_users && !gpu_hook).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_and_slices_are_limited_through_the_system_manager() {
+        let unit = |path: &str| unit(Path::new(path), false);
+        assert_eq!(unit("/sys/fs/cgroup/system.slice/docker-1.scope").as_deref(), Some("docker-1.scope"));
+        assert_eq!(unit("/sys/fs/cgroup/kubepods.slice/kubepods-pod1.slice").as_deref(), Some("kubepods-pod1.slice"));
+        assert_eq!(unit("/sys/fs/cgroup/docker/1"), None, "a cgroup of the engine's own");
+        assert_eq!(unit("/sys/fs/cgroup/user.slice/user-7.slice/user@7.service/user.slice/libpod-1.scope"), None);
+    }
+
+    #[test]
+    fn a_container_with_a_gpu_hook_is_not_limited_through_systemd() {
+        assert_eq!(unit(Path::new("/sys/fs/cgroup/system.slice/docker-1.scope"), true), None);
+    }
 }

@@ -1,5 +1,5 @@
-//! A private containerd with its CRI plugin, and pods in it as a kubelet with the driver `cgroupfs` makes them: cgroup parents, labels, log
-//! directories. They use the host's network, for which no network plugin is needed.
+//! A private containerd with its CRI plugin, and pods in it as a kubelet makes them: cgroup parents, labels, log directories. They use the
+//! host's network, for which no network plugin is needed. The cgroup driver is `systemd` with systemd and cgroup v2, else `cgroupfs`.
 
 use crate::support::engine::{Engine, root_file_system, sweep, which};
 use flowcon::host::cri::Cri;
@@ -20,7 +20,8 @@ const NODE: i32 = 2;
 
 pub struct Containerd {
     dir: tempfile::TempDir,
-    cgroup_parent: String,
+    /// The kubelet's option `--cgroup-root`.
+    cgroup_root: String,
     cri: Cri,
     calls: Runtime,
     child: Child,
@@ -61,7 +62,10 @@ impl Containerd {
         let config = format!(
             "version = 2\nroot = \"{path}/root\"\nstate = \"{path}/state\"\n[grpc]\naddress = \"{path}/c.sock\"\n\
              [plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{IMAGE}\"\nrestrict_oom_score_adj = true\n\
-             [plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"native\"\n"
+             [plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"native\"\n\
+             [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\nruntime_type = \"io.containerd.runc.v2\"\n\
+             [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\nSystemdCgroup = {}\n",
+            is_systemds()
         );
         fs::write(dir.path().join("containerd.toml"), config).unwrap();
         let log = fs::File::create(dir.path().join("log")).unwrap();
@@ -70,7 +74,7 @@ impl Containerd {
         let child = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let unique = dir.path().file_name().unwrap().to_string_lossy().replace("flowcon-pods-", "");
         let (cri, calls) = (Cri::new(&dir.path().join("c.sock")), Runtime::new().unwrap());
-        let containerd = Containerd { dir, cgroup_parent: format!("/flowcon-test-{unique}"), cri, calls, child };
+        let containerd = Containerd { dir, cgroup_root: format!("flowcon-test-{unique}"), cri, calls, child };
         let began = Instant::now();
         while containerd.calls.block_on(containerd.cri.version()).is_err() {
             assert!(began.elapsed() < READY_WITHIN, "containerd is not ready; its log:\n{}", containerd.log());
@@ -132,7 +136,10 @@ impl Containerd {
     pub fn run(&self, spec: PodSpec<'_>) -> Pod {
         let digits: String = spec.name.bytes().map(|byte| format!("{byte:02x}")).collect();
         let uid = format!("{digits:0<8.8}-9f6b-4f0e-8a3c-2f5d1e7b9c01");
-        let cgroup = format!("{}/kubepods/burstable/pod{uid}", self.cgroup_parent);
+        let cgroup = self.cgroup(&["kubepods", "burstable", &format!("pod{uid}")]);
+        if is_systemds() {
+            start_slice(&cgroup);
+        }
         let logs = self.dir.path().join(format!("pods/team_{}_{uid}", spec.name));
         fs::create_dir_all(logs.join("train")).unwrap();
         let map = |pairs: &[(&str, &str)]| -> HashMap<String, String> {
@@ -156,7 +163,7 @@ impl Containerd {
         };
         let sandbox = self.call(&cri::RunPodSandboxRequest { config: Some(config.clone()) }).pod_sandbox_id;
         let mut pod = Pod { uid, sandbox, container: String::new(), cgroup, log: logs.join("train/0.log") };
-        fs::write(pod.weight_file(), weight(spec.shares).to_string()).unwrap();
+        set_weight(&pod.cgroup, spec.shares);
         let resources =
             Some(cri::LinuxContainerResources { cpu_shares: i64::from(spec.shares), cpuset_cpus: "0".to_owned() });
         let security_context = Some(cri::LinuxContainerSecurityContext { namespace_options: Some(namespaces) });
@@ -177,13 +184,23 @@ impl Containerd {
         pod
     }
 
-    /// Does what a kubelet does beside a running pod: sets the slices above the pods, and the cpuset of its container.
+    /// The path of a cgroup below the kubelet's root.
+    fn cgroup(&self, components: &[&str]) -> String {
+        let path: Vec<&str> = std::iter::once(self.cgroup_root.as_str()).chain(components.iter().copied()).collect();
+        cgroup_of(&path)
+    }
+
+    /// Does what a kubelet does beside a running pod: sets the slices above the pods, and the cpuset of its container. Then reloads systemd,
+    /// which sets all limits of its units again.
     pub fn keep_house(&self, pod: &Pod) {
-        for slice in ["kubepods", "kubepods/burstable"] {
-            fs::write(weight_file(&format!("{}/{slice}", self.cgroup_parent)), weight(1024).to_string()).unwrap();
+        for slice in [&["kubepods"][..], &["kubepods", "burstable"]] {
+            set_weight(&self.cgroup(slice), 1024);
         }
         let linux = Some(cri::LinuxContainerResources { cpu_shares: 0, cpuset_cpus: "0".to_owned() });
         self.call(&cri::UpdateContainerResourcesRequest { container_id: pod.container.clone(), linux });
+        if is_systemds() {
+            succeeds(Command::new("systemctl").arg("daemon-reload"));
+        }
     }
 
     /// Ends a pod with its containers.
@@ -205,7 +222,11 @@ impl Drop for Containerd {
         if std::thread::panicking() {
             eprintln!("containerd's log:\n{}", self.log());
         }
-        sweep(self.dir.path(), &self.cgroup_parent);
+        let cgroup = self.cgroup(&[]);
+        sweep(self.dir.path(), &cgroup);
+        if is_systemds() {
+            let _ = Command::new("systemctl").args(["stop", unit(&cgroup)]).status(); // with all units below it
+        }
     }
 }
 
@@ -229,6 +250,49 @@ impl Pod {
         let stat = fs::read_to_string(format!("/sys/fs/cgroup{}/cpu.stat", self.cgroup)).unwrap();
         stat.lines().find_map(|line| line.strip_prefix("usage_usec ")).unwrap().parse::<f64>().unwrap() / 1e6
     }
+}
+
+/// Whether the cgroup driver is `systemd`.
+fn is_systemds() -> bool {
+    !Engine::is_cgroup_v1() && Path::new("/run/systemd/system").exists()
+}
+
+/// The path of the kubelet's cgroup with these names: each slice of systemd is named after all those that it is in.
+fn cgroup_of(names: &[&str]) -> String {
+    if !is_systemds() {
+        return names.iter().map(|name| format!("/{name}")).collect();
+    }
+    let names: Vec<String> = names.iter().map(|name| name.replace('-', "_")).collect();
+    (1..=names.len()).map(|depth| format!("/{}.slice", names[..depth].join("-"))).collect()
+}
+
+/// The unit of a cgroup.
+fn unit(cgroup: &str) -> &str {
+    cgroup.rsplit('/').next().unwrap()
+}
+
+/// Starts the slice of a pod, as the kubelet's library does.
+fn start_slice(cgroup: &str) {
+    let manager = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"];
+    let properties = ["2", "DefaultDependencies", "b", "false", "CPUAccounting", "b", "true", "0"];
+    let mut busctl = Command::new("busctl");
+    busctl.arg("call").args(manager).args(["StartTransientUnit", "ssa(sv)a(sa(sv))", unit(cgroup), "replace"]);
+    succeeds(busctl.args(properties));
+}
+
+/// Sets the weight of a cgroup as the kubelet does, to this number of shares.
+fn set_weight(cgroup: &str, shares: u32) {
+    if is_systemds() {
+        let property = format!("CPUWeight={}", weight(shares));
+        succeeds(Command::new("systemctl").args(["set-property", "--runtime", unit(cgroup), &property]));
+    } else {
+        fs::write(weight_file(cgroup), weight(shares).to_string()).unwrap();
+    }
+}
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn weight_file(cgroup: &str) -> PathBuf {

@@ -54,17 +54,14 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     assert!(daemon.stdout_of(&["status"]).contains("team/learns"));
     assert!(daemon.stdout_of(&["logs", "team/learns"]).starts_with("step 1/90000 loss: 8999.90\n"));
 
-    // The kubelet leaves the limits of a pod alone, and containerd sets those of its containers only.
-    let planned = flat.weight();
-    for pod in all {
-        containerd.keep_house(pod);
-    }
-    assert_eq!(flat.weight(), planned);
-
-    let weights = all.map(|pod| pod.weight().parse::<f64>().unwrap());
-    let before = all.map(|pod| pod.cpu_used());
-    sleep(Duration::from_secs(15));
-    let used: Vec<f64> = all.iter().zip(before).map(|(pod, before)| pod.cpu_used() - before).collect();
+    let weights = || all.map(|pod| pod.weight().parse::<f64>().unwrap());
+    let measure = || {
+        let (weights_before, used_before) = (weights(), all.map(|pod| pod.cpu_used()));
+        sleep(Duration::from_secs(15));
+        let used: Vec<f64> = all.iter().zip(used_before).map(|(pod, before)| pod.cpu_used() - before).collect();
+        (weights() == weights_before).then_some((used, weights_before))
+    };
+    let (used, weights) = eventually("the weights stay as they are", SOON, measure);
     for (used_by, weight) in used.iter().zip(weights) {
         let (got, due) = (used_by / used.iter().sum::<f64>(), weight / weights.iter().sum::<f64>());
         assert!((got - due).abs() < 0.03, "got {got:.3}, due {due:.3}: {used:?} by {weights:?}");
@@ -78,9 +75,17 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     assert!(String::from_utf8_lossy(&adopted.stderr).contains("a pod is governed by its label"), "{adopted:?}");
 
     daemon.end("KILL");
+    let planned = flat.weight();
+    assert_ne!(planned, originals[1]);
+    // The kubelet leaves the limits of a pod alone, containerd sets those of its containers only, and systemd has those of its unit.
+    for pod in all {
+        containerd.keep_house(pod);
+    }
     assert_eq!(flat.weight(), planned);
     let restored = daemon.restore();
     assert_eq!(all.map(|pod| pod.weight()), originals, "{restored}");
+    containerd.keep_house(&flat);
+    assert_eq!(all.map(|pod| pod.weight()), originals);
 }
 
 #[test]

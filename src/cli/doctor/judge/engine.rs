@@ -98,10 +98,8 @@ pub(in crate::doctor) fn driver(info: &EngineInfo) -> Check {
 pub(in crate::doctor) fn log_driver(info: &EngineInfo) -> Check {
     const NAME: &str = "logs";
     match info.log_driver.as_str() {
-        "json-file" | "k8s-file" => {
-            Check::ok(NAME, format!("driver {}: log files are followed directly", info.log_driver))
-        }
-        "local" | "journald" => {
+        "json-file" if info.name == EngineName::Docker => Check::ok(NAME, "driver json-file: log files are followed directly"),
+        "json-file" | "k8s-file" | "local" | "journald" => {
             Check::ok(NAME, format!("driver {}: read through the engine's logs API", info.log_driver))
         }
         "none" | "passthrough" => Check::fail(
@@ -250,6 +248,8 @@ mod tests {
         assert_eq!(log_driver(&docker("28.0", "systemd", "none")).verdict, Verdict::Fail);
         assert_eq!(log_driver(&docker("28.0", "systemd", "fluentd")).verdict, Verdict::Warn);
         assert_eq!(log_driver(&docker("28.0", "systemd", "journald")).verdict, Verdict::Ok);
+        let podman = EngineInfo { name: EngineName::Podman, ..docker("5.4", "systemd", "json-file") };
+        assert!(log_driver(&podman).found.contains("API"), "it is the same as k8s-file there");
     }
 
     #[test]
