@@ -33,9 +33,8 @@ impl Gang {
         let name = submissions.first()?.labels.get(GANG)?.clone();
         let number = |label: &str| submissions[0].labels.get(label)?.parse().ok();
         let (min, max) = (number(WORKERS_MIN)?, number(WORKERS_MAX)?);
-        let is_server = |submission: &&Submission| {
-            submission.labels.get(ROLE).is_some_and(|role| &**role == PARAMETER_SERVER)
-        };
+        let is_server =
+            |submission: &&Submission| submission.labels.get(ROLE).is_some_and(|role| &**role == PARAMETER_SERVER);
         let (servers, workers): (Vec<&Submission>, Vec<&Submission>) = submissions.iter().partition(is_server);
         let names = |members: Vec<&Submission>| members.iter().map(|member| member.name.clone()).collect();
         let is_whole = workers.len() == max && submissions.iter().all(|other| other.labels.get(GANG) == Some(&name));

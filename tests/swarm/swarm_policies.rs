@@ -170,7 +170,9 @@ fn deadlines(swarm: &mut TestSwarm) {
     restart_with(swarm, &format!("queue = \"deadlines\"\nreclaim = true\nmoves = \"never\"\n{nodes}"));
     let state = |wanted: &str| {
         let what = format!("node-3 is {wanted}");
-        swarm.wait_for_nodes(&what, |nodes| nodes.iter().any(|node| node["name"] == "node-3" && node["state"] == wanted));
+        swarm.wait_for_nodes(&what, |nodes| {
+            nodes.iter().any(|node| node["name"] == "node-3" && node["state"] == wanted)
+        });
     };
     state("closed");
     let most = most(swarm);

@@ -47,17 +47,45 @@ fn a_pytorch_training_goes_on_when_its_gang_is_scaled_up_and_down() {
     urgent("first");
     let shared_volume = format!("{}:/shared", shared.display());
     swarm.stdout_of(&[
-        "submit", "--name", "torch", "--workers", "2..3", "--image", PYTORCH, "--memory", &most, "--movable", "true",
-        "--volume", "/usr:/usr:ro", "--volume", "/etc/alternatives:/etc/alternatives:ro", "--volume", &shared_volume,
+        "submit",
+        "--name",
+        "torch",
+        "--workers",
+        "2..3",
+        "--image",
+        PYTORCH,
+        "--memory",
+        &most,
+        "--movable",
+        "true",
+        "--volume",
+        "/usr:/usr:ro",
+        "--volume",
+        "/etc/alternatives:/etc/alternatives:ro",
+        "--volume",
+        &shared_volume,
         // Seconds that torchrun waits for another worker when enough have come; its default is 30.
-        "--env", "PET_RDZV_CONF=last_call_timeout=2", "--", "python3", "-m", "torch.distributed.run",
+        "--env",
+        "PET_RDZV_CONF=last_call_timeout=2",
+        // The defaults of both fail in PyTorch 1.13 on Python 3.11 or later. Standard error is printed, standard output is not.
+        "--env",
+        "PET_REDIRECTS=1",
+        "--env",
+        "PET_TEE=2",
+        "--",
+        "python3",
+        "-m",
+        "torch.distributed.run",
         "/shared/train.py",
     ]);
     let trains_with = |workers: u32, after: u32| {
         let probe = || steps(&shared).last().filter(|(step, with, _)| *step > after + 10 && *with == workers).copied();
-        let logs = || ["torch-1", "torch-2"].map(|name| swarm.flowctl(&["logs", name])).map(|output| format!("{output:?}"));
+        let logs =
+            || ["torch-1", "torch-2"].map(|name| swarm.flowctl(&["logs", name])).map(|output| format!("{output:?}"));
         let what = format!("the training goes on with {workers} workers");
-        eventually_or(&what, SOON, probe, || format!("{:?}\n{:?}\n{}", steps(&shared).last(), logs(), swarm.end_of_log()))
+        eventually_or(&what, SOON, probe, || {
+            format!("{:?}\n{:?}\n{}", steps(&shared).last(), logs(), swarm.end_of_log())
+        })
     };
     let (two, _, first_loss) = trains_with(2, 0);
     end("first");

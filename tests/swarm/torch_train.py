@@ -1,6 +1,7 @@
 """A small data-parallel training, started by torchrun: it goes on from its last step whenever the number of its workers has changed."""
 
 import os
+import sys
 import time
 
 import torch
@@ -35,7 +36,7 @@ while not is_over:
         os.replace(STATE + ".new", STATE)
         with open(LOG, "a") as log:
             log.write(f"{step} {dist.get_world_size()} {loss.item():.6f}\n")
-        print(f"step {step} loss {loss.item():.6f} workers {dist.get_world_size()}", flush=True)
+        print(f"step {step} loss {loss.item():.6f} workers {dist.get_world_size()}", file=sys.stderr)
         is_over[0] = float(os.path.exists(ENOUGH))
     dist.broadcast(is_over, 0)
     time.sleep(0.2)

@@ -28,8 +28,13 @@ impl Machine {
     /// Whether it is a parameter server all of whose workers have ended: it would wait for them for ever.
     pub(super) fn serves_nobody(&self, job: &Job) -> bool {
         let in_gang = |other: &&Arc<Job>| job.options.gang.is_some() && other.options.gang == job.options.gang;
-        let mut workers =
-            self.seen.values().filter_map(|seen| seen.job.as_ref().ok()).filter(in_gang).filter(|other| other.options.role == Role::Worker).peekable();
+        let mut workers = self
+            .seen
+            .values()
+            .filter_map(|seen| seen.job.as_ref().ok())
+            .filter(in_gang)
+            .filter(|other| other.options.role == Role::Worker)
+            .peekable();
         job.options.role == Role::ParameterServer
             && workers.peek().is_some()
             && workers.all(|worker| worker.record.phase == JobPhase::Done)

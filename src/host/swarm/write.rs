@@ -1,7 +1,7 @@
 //! Edits of a spec that leave all other fields unchanged.
 
-use super::{GANG_LABEL, QUEUE_LABEL};
 use super::read::is_pin;
+use super::{GANG_LABEL, QUEUE_LABEL};
 use model::Millis;
 use model::cluster::Submission;
 use model::swarm::{Availability, NodeChange, ServiceChange};

@@ -123,7 +123,9 @@ impl fmt::Display for ClusterReason {
                 f.write_str("makes room for a job that is more important or waited too long")
             }
             ClusterReason::Reclaimed { .. } => f.write_str("stops as a whole for a job that is more important"),
-            ClusterReason::Preempted { .. } => f.write_str("can wait: makes room for a job that would be late otherwise"),
+            ClusterReason::Preempted { .. } => {
+                f.write_str("can wait: makes room for a job that would be late otherwise")
+            }
             ClusterReason::GangIncomplete => {
                 f.write_str("too few of its workers are running, and there is no room for the others")
             }

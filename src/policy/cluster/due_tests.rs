@@ -24,8 +24,7 @@ fn busy(node: usize, ends_in: f64) -> ClusterJob {
 }
 
 fn order_and_ends(observation: &ClusterObservation) -> (Vec<&str>, Vec<(usize, Millis)>) {
-    let Forecast { order, ends } =
-        forecast(observation, &FreeCapacity::of(observation), &ClusterSettings::default());
+    let Forecast { order, ends } = forecast(observation, &FreeCapacity::of(observation), &ClusterSettings::default());
     (order.into_iter().map(|at| &*observation.jobs[at].name).collect(), ends)
 }
 

@@ -79,26 +79,10 @@ pub fn specon(seeds: u64) -> Result<Evaluation, String> {
         vec![(MEAN, Pair::mean, mean), (BEST, Pair::best, best), (MAKESPAN, Pair::makespan, makespan)]
     };
     let published = [
-        (
-            "specon-fixed",
-            "20 jobs every 50 s, 4 nodes",
-            figures("-14.7 %", "-37.6 %", "-5.6 %"),
-        ),
-        (
-            "specon-20x4",
-            "20 jobs in 300 s, 4 nodes",
-            figures("-13.6 %", "-31.6 %", "-24.7 %"),
-        ),
-        (
-            "specon-30x4",
-            "30 jobs in 600 s, 4 nodes",
-            figures("-7.6 %", "-28.8 %", "-14.8 %"),
-        ),
-        (
-            "specon-50x8",
-            "50 jobs in 1200 s, 8 nodes",
-            figures("-7.2 %", "-41.5 %", "-11.1 %"),
-        ),
+        ("specon-fixed", "20 jobs every 50 s, 4 nodes", figures("-14.7 %", "-37.6 %", "-5.6 %")),
+        ("specon-20x4", "20 jobs in 300 s, 4 nodes", figures("-13.6 %", "-31.6 %", "-24.7 %")),
+        ("specon-30x4", "30 jobs in 600 s, 4 nodes", figures("-7.6 %", "-28.8 %", "-14.8 %")),
+        ("specon-50x8", "50 jobs in 1200 s, 8 nodes", figures("-7.2 %", "-41.5 %", "-11.1 %")),
     ];
     Ok(Evaluation {
         title: "SpeCon: moving converged jobs",
