@@ -1,14 +1,16 @@
 //! Backends of the coordinator: the local engine, and the agent of each node over mutual TLS.
 
 use super::agent::{Client, ConnectionPool, Offer};
+use super::machine::labels::GANG;
 use super::machine::{Question, check_submission};
+use super::rendezvous::{ImageVariables, connect};
 use super::settings::Settings;
 use model::cluster::Submission;
 use model::swarm::{
     Attestation, Claim, ClaimOutcome, HeldLease, NodeId, NodeReport, ServiceId, Swarm, Transfer, TransferOutcome,
 };
 use model::{Millis, Refusal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use swarm::{Certificates, Engine, Identity};
@@ -29,6 +31,8 @@ pub(super) struct Backends {
     kept: Arc<ConnectionPool>,
     identity: Mutex<Option<Loaded>>,
     addresses: Mutex<BTreeMap<NodeId, Arc<str>>>,
+    /// The gangs at the last look, whose networks remain. Locked while a gang is created: its network has no user yet.
+    gangs: tokio::sync::Mutex<BTreeSet<Arc<str>>>,
 }
 
 impl Backends {
@@ -44,6 +48,7 @@ impl Backends {
             kept: Arc::default(),
             identity: Mutex::default(),
             addresses: Mutex::default(),
+            gangs: tokio::sync::Mutex::default(),
         })
     }
 
@@ -53,15 +58,38 @@ impl Backends {
             swarm.nodes.iter().map(|node| (node.id.clone(), node.address.clone())).collect();
         self.kept.retain(|node| addresses.contains_key(node));
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
+        self.remove_networks(&swarm).await;
         Ok(swarm)
     }
 
+    /// Removes the networks of gangs of which the last service was removed.
+    async fn remove_networks(&self, swarm: &Swarm) {
+        let Ok(mut known) = self.gangs.try_lock() else { return };
+        let gangs: BTreeSet<Arc<str>> =
+            swarm.services.iter().filter_map(|service| service.labels.get(GANG).cloned()).collect();
+        // If it fails, the network is removed with the next one, or reused by a gang of the same name.
+        if swarm.is_leader && !known.is_subset(&gangs) {
+            let _ = self.engine.remove_unused_networks(GANG).await;
+        }
+        *known = gangs;
+    }
+
     /// Creates the services of a job: all, or none. Returns what was done.
-    pub(super) async fn create(&self, submissions: &[Submission]) -> Result<String, Refusal> {
+    pub(super) async fn create(&self, submissions: &mut [Submission]) -> Result<String, Refusal> {
         let services = self.engine.services().await.map_err(Refusal::Failed)?;
         submissions.iter().try_for_each(|submission| check_submission(submission, &services))?;
+        let _networks_stay = self.gangs.lock().await;
+        let mut images = ImageVariables::new();
+        for image in submissions.iter().map(|submission| &submission.image) {
+            if !images.contains_key(image) {
+                images.insert(image.clone(), self.engine.variables_of(image).await.map_err(Refusal::Failed)?);
+            }
+        }
+        if let Some((gang, network)) = connect(submissions, &images) {
+            self.engine.create_network(&network, GANG, &gang).await.map_err(Refusal::Failed)?;
+        }
         let mut created = Vec::new();
-        for submission in submissions {
+        for submission in submissions.iter() {
             match self.engine.create(submission).await {
                 Ok(id) => created.push(id),
                 Err(refusal) => {

@@ -174,7 +174,7 @@ impl Runner {
         self.handle(Event::Command(command, CommandId(self.last_command)));
     }
 
-    fn create(&mut self, submissions: Vec<Submission>, reply: oneshot::Sender<Result<String, Refusal>>) {
+    fn create(&mut self, mut submissions: Vec<Submission>, reply: oneshot::Sender<Result<String, Refusal>>) {
         let checked = submissions.iter().map(|submission| self.machine.check_saved_state(submission));
         if let Err(refusal) = checked.collect::<Result<(), _>>() {
             let _ = reply.send(Err(refusal)); // fails if the client has disconnected
@@ -183,7 +183,7 @@ impl Runner {
         let backends = self.backends.clone();
         let within = self.request_within();
         self.tasks.spawn(async move {
-            let done = tokio::time::timeout(within, backends.create(&submissions)).await;
+            let done = tokio::time::timeout(within, backends.create(&mut submissions)).await;
             let done = done.unwrap_or_else(|_elapsed| {
                 Err(Refusal::Failed(
                     "Swarm did not reply in time; check with `flowctl cluster status` whether the job was created"

@@ -71,6 +71,8 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl cluster cancel JOB", Test("tests/swarm/swarm_queue.rs", "[\"cancel\", \"wide\"]")),
     ("flowctl cluster logs JOB -f", Test("tests/swarm/swarm_queue.rs", "[\"logs\", \"-f\", \"wide-1\"]")),
     ("flowctl cluster submit --name bert --workers 2..4 --image registry/train:1 --checkpoint /saved -- python train.py", Test("tests/swarm/swarm_queue.rs", "\"--workers\", \"2..3\"")),
+    ("flowctl cluster submit --name bert --workers 2..4 --image registry/train:1 -- torchrun train.py", Test("tests/swarm/swarm_torch.rs", "\"2..3\"")),
+    ("flowsim paper all --html paper.html", Test("tests/plain/flowsim.rs", "\"--html\", &page")),
     ("flowctl cluster status", Test("tests/support/swarm.rs", "[\"status\", \"--json\"]")),
     ("flowctl cluster submit --name resnet --image registry/train:1 --gpus 1 --checkpoint /saved -- python train.py", Test("tests/swarm/swarm.rs", "\"submit\", \"--name\"")),
     ("flowcond --set policy.name=fair", Test("tests/kernel/watching.rs", "[\"--set\", \"policy.name=fair\"")),

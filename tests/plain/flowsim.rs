@@ -267,6 +267,10 @@ fn published_results_are_shown_beside_simulated_ones() {
         assert_eq!(stdout(&["paper", paper, "--seeds", "2", "--html", &page]), "");
         let html = fs::read_to_string(&page).unwrap();
         assert!(html.contains("Not reproduced, and why") && !html.contains("<script"), "{html}");
+        assert!(
+            html.contains(">section 5.3: ") || html.contains(">section VI-E: ") || html.contains(">section IV-E: "),
+            "{html}"
+        );
     }
 }
 

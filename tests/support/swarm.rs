@@ -76,7 +76,7 @@ impl TestSwarm {
         let files = self.dir.join("image");
         fs::create_dir_all(files.join("bin")).expect("a folder");
         fs::copy("/bin/busybox", files.join("bin/busybox")).expect("busybox-static");
-        for name in ["sh", "sleep", "cat", "echo", "hostname", "dd"] {
+        for name in ["sh", "sleep", "cat", "echo", "hostname", "dd", "nc"] {
             let _ = std::os::unix::fs::symlink("busybox", files.join("bin").join(name)); // may exist from the previous node
         }
         self.import(node, &files, IMAGE);
@@ -262,7 +262,7 @@ impl TestSwarm {
     }
 
     /// The folder with the heartbeats of all trainings.
-    fn beats(&self) -> PathBuf {
+    pub fn beats(&self) -> PathBuf {
         let beats = self.dir.join("beats");
         fs::create_dir_all(&beats).expect("a folder");
         beats

@@ -7,5 +7,7 @@ mod cluster_demo;
 mod support;
 mod swarm;
 mod swarm_agents;
+mod swarm_policies;
 mod swarm_queue;
 mod swarm_saved_state;
+mod swarm_torch;

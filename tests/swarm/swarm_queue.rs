@@ -57,6 +57,9 @@ fn elastic_workers_are_scaled_down_for_a_gang_and_up_again() {
     swarm.wait_for_all("scaled up again", |jobs| {
         count(jobs, "two", "done") == 2 && count(jobs, "elastic", "running") == 3
     });
+    let events = swarm.stdout_of(&["events"]);
+    assert!(events.contains("stopping: makes room for a job that is more important"), "{events}");
+    assert_eq!(events.matches("no job waits for these resources: another worker").count(), 4, "{events}");
     assert_eq!(assert_all_one_writer(&two), 50);
     assert!(assert_all_one_writer(&elastic) > 0);
 }
@@ -168,6 +171,35 @@ fn a_gang_is_submitted_in_one_call_followed_and_cancelled() {
         followed.lines().map(|line| line.split(['/', ' ']).nth(1).unwrap().parse().unwrap()).collect();
     assert!(epochs.len() > 1 && epochs.windows(2).all(|pair| pair[1] == pair[0] + 1), "{epochs:?}");
     assert!(swarm.stdout_of(&["history"]).contains("cancelled"));
+    assert_workers_meet(&swarm);
+}
+
+/// Runs a gang of two workers and a parameter server on two nodes: the workers find each other by their variables alone, the server ends with
+/// them, and the network of the gang with their services.
+fn assert_workers_meet(swarm: &TestSwarm) {
+    // A program that meets as torch.distributed does: rank 0 listens at the master address, the other connects. Each exits with code 0 only if
+    // it hears the other.
+    let script = "trap 'exit 143' TERM; if [ -z \"$RANK\" ]; then \
+        case $TF_CONFIG in *'\"type\":\"ps\"'*) while :; do sleep 0.2; done;; esac; exit 1; fi; \
+        hello=\"from rank $RANK of $WORLD_SIZE\"; while [ -z \"$heard\" ]; do \
+        if [ $RANK = 0 ]; then heard=$(echo \"$hello\" | nc -l -p $MASTER_PORT); \
+        else heard=$(echo \"$hello\" | nc $MASTER_ADDR $MASTER_PORT); sleep 0.2; fi; done; \
+        [ \"$heard\" = \"from rank $((1-RANK)) of 2\" ]";
+    let memory = memory(swarm, 0.45).to_string();
+    let gang = ["--workers", "2", "--parameter-servers", "1", "--memory", &memory];
+    let submission = [&["submit", "--name", "pair", "--image", IMAGE][..], &gang, &["--", "sh", "-c", script]].concat();
+    assert!(swarm.stdout_of(&submission).contains("pair-1, pair-2, pair-ps-1 are queued"));
+    swarm.wait_for_all("the workers have met, and the server has ended with them", |jobs| {
+        count(jobs, "pair", "done") == 3
+    });
+    let ends = ["pair-1", "pair-2", "pair-ps-1"].map(|name| swarm.job(name).unwrap());
+    assert!(ends.iter().all(|job| job["exit_code"] == 0), "{ends:?}");
+    assert_ne!(ends[0]["node"], ends[1]["node"]);
+    assert!(swarm.stdout_of(&["events"]).contains("the workers that it serves have ended"));
+    let networks = || swarm.docker(1, &["network", "ls", "--format", "{{.Name}} {{.Driver}}"]);
+    assert!(networks().contains("flowcon-pair overlay"), "{}", networks());
+    swarm.docker(1, &["service", "rm", "pair-1", "pair-2", "pair-ps-1"]);
+    eventually("the network is gone", SOON, || (!networks().contains("flowcon-pair")).then_some(()));
 }
 
 #[test]

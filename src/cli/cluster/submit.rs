@@ -61,6 +61,10 @@ pub(super) struct SubmitArgs {
     /// Number of workers to start with, from MIN to MAX [default: MIN]
     #[arg(long, value_name = "N", requires = "workers")]
     workers_initial: Option<u32>,
+    /// Number of parameter servers, NAME-ps-1, …, which run as long as the workers and are not scaled
+    #[arg(long, value_name = "N", requires = "workers", conflicts_with = "gang", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=i64::from(WORKERS_MOST)))]
+    parameter_servers: u32,
     /// Submit one worker of this gang, whose size --workers says; the gang starts when enough of its workers are submitted
     #[arg(long, requires = "workers")]
     gang: Option<String>,
@@ -185,6 +189,13 @@ fn workers(text: &str) -> Result<Workers, String> {
     }
 }
 
+/// A member of a gang, with its number from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Worker(u32),
+    ParameterServer(u32),
+}
+
 /// Submits the training.
 pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) -> Result<(), Failure> {
     let container_labels: BTreeMap<String, String> = args.label.iter().cloned().collect();
@@ -193,7 +204,9 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
     }
     let done = match args.workers.filter(|_| args.gang.is_none()) {
         Some(Workers { max, .. }) => {
-            let workers = (1..=max).map(|number| args.submission(Some(number), &container_labels)).collect();
+            let servers = (1..=args.parameter_servers).map(Member::ParameterServer);
+            let members = (1..=max).map(Member::Worker).chain(servers);
+            let workers = members.map(|member| args.submission(Some(member), &container_labels)).collect();
             client.send_json(Method::POST, "/v1/cluster/gangs", &GangSubmission { workers }).await?
         }
         None => client.send_json(Method::POST, "/v1/cluster/jobs", &args.submission(None, &container_labels)).await?,
@@ -206,15 +219,20 @@ pub(super) async fn submit(client: &Client, args: &SubmitArgs, screen: &Screen) 
 }
 
 impl SubmitArgs {
-    /// The service of a job, or of the worker of a gang with this number.
-    fn submission(&self, worker: Option<u32>, container_labels: &BTreeMap<String, String>) -> Submission {
-        let name = worker.map_or_else(|| self.name.clone(), |number| format!("{}-{number}", self.name));
+    /// The service of a job, or of a member of a gang.
+    fn submission(&self, member: Option<Member>, container_labels: &BTreeMap<String, String>) -> Submission {
+        let (name, role) = match member {
+            None => (self.name.clone(), None),
+            Some(Member::Worker(number)) => (format!("{}-{number}", self.name), None),
+            Some(Member::ParameterServer(number)) => (format!("{}-ps-{number}", self.name), Some("parameter-server")),
+        };
         let checkpoint = self.checkpoint.as_ref().map(|checkpoint| (checkpoint.volume_of(&name), &checkpoint.path));
         let texts = [
             ("priority", self.priority.clone()),
             ("deadline", self.deadline.clone()),
             ("duration", self.duration.clone()),
-            ("gang", self.gang.clone().or_else(|| worker.map(|_| self.name.clone()))),
+            ("gang", self.gang.clone().or_else(|| member.map(|_| self.name.clone()))),
+            ("role", role.map(str::to_owned)),
             ("workers-min", self.workers.map(|workers| workers.min.to_string())),
             ("workers-max", self.workers.map(|workers| workers.max.to_string())),
             ("workers-initial", self.workers_initial.map(|workers| workers.to_string())),
@@ -228,14 +246,11 @@ impl SubmitArgs {
         let labels = texts.into_iter().filter_map(|(label, text)| Some((format!("flowcon.{label}"), text?)));
         let volumes = self.volume.iter().map(|mount| (mount.volume.clone(), mount.path.clone()));
         let read_only = self.volume.iter().filter(|mount| mount.is_read_only);
-        let own = worker.zip(self.workers).into_iter().flat_map(|(number, Workers { max, .. })| {
-            [format!("FLOWCON_WORKER={number}"), format!("FLOWCON_WORKERS={max}")]
-        });
         Submission {
             name,
             image: self.image.clone(),
             command: self.command.clone(),
-            environment: own.chain(self.env.iter().cloned()).collect(),
+            environment: self.env.clone(),
             cores: self.cpus,
             memory_bytes: self.memory,
             gpus: self.gpus,
@@ -301,13 +316,14 @@ mod tests {
     #[test]
     fn a_gang_is_submitted_as_workers_with_names_checkpoints_and_numbers_of_their_own() {
         let args = parsed("--workers 2..4 --workers-initial 3 --checkpoint /saved --env A=b").unwrap();
-        let worker = args.submission(Some(4), &BTreeMap::new());
-        assert_eq!(worker.name, "bert-4");
-        assert_eq!(worker.environment, ["FLOWCON_WORKER=4", "FLOWCON_WORKERS=4", "A=b"]);
+        let worker = args.submission(Some(Member::Worker(4)), &BTreeMap::new());
+        assert_eq!((worker.name.as_str(), worker.environment), ("bert-4", vec!["A=b".to_owned()]));
         let label = |name: &str| worker.labels.get(&format!("flowcon.{name}")).map(String::as_str);
         let names = ["gang", "workers-min", "workers-max", "workers-initial", "checkpoint", "movable"];
         let expected = [Some("bert"), Some("2"), Some("4"), Some("3"), Some("bert-4-checkpoint"), None];
         assert_eq!(names.map(label), expected);
+        let server = args.submission(Some(Member::ParameterServer(1)), &BTreeMap::new());
+        assert_eq!((server.name.as_str(), server.labels["flowcon.role"].as_str()), ("bert-ps-1", "parameter-server"));
     }
 
     #[test]

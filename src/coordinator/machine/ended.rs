@@ -2,9 +2,12 @@
 
 use super::event::At;
 use super::job::Job;
+use super::labels::Role;
+use super::record::JobPhase;
 use super::state::{Machine, Seen};
 use super::writes::{Spec, Write};
 use model::swarm::{EndedWorker, ServiceId};
+use std::sync::Arc;
 
 impl Machine {
     /// Records the last progress of a job that has ended, which its node may report only after the end.
@@ -20,6 +23,21 @@ impl Machine {
             let text = format!("its last progress: {:.0}{of} units", record.saved.unwrap_or_default());
             self.write(id, Write { record, spec: Spec::Keep, text }, None, at);
         }
+    }
+
+    /// Whether it is a parameter server all of whose workers have ended: it would wait for them for ever.
+    pub(super) fn serves_nobody(&self, job: &Job) -> bool {
+        let in_gang = |other: &&Arc<Job>| job.options.gang.is_some() && other.options.gang == job.options.gang;
+        let mut workers = self
+            .seen
+            .values()
+            .filter_map(|seen| seen.job.as_ref().ok())
+            .filter(in_gang)
+            .filter(|other| other.options.role == Role::Worker)
+            .peekable();
+        job.options.role == Role::ParameterServer
+            && workers.peek().is_some()
+            && workers.all(|worker| worker.record.phase == JobPhase::Done)
     }
 
     /// Returns what the job's node reports on the task with the most progress.

@@ -18,6 +18,10 @@ pub const WORKERS_MIN: &str = "flowcon.workers-min";
 pub const WORKERS_MAX: &str = "flowcon.workers-max";
 /// Number of workers with which an elastic job starts; the minimum by default.
 pub const WORKERS_INITIAL: &str = "flowcon.workers-initial";
+/// `worker` or [`PARAMETER_SERVER`]: what the service is in its gang.
+pub const ROLE: &str = "flowcon.role";
+/// Value of [`ROLE`] for a service that is not scaled with the workers, and ends with them.
+pub const PARAMETER_SERVER: &str = "parameter-server";
 /// Priority from 1 to 100, such as `50`, optionally with a decay from 0 to 1, such as `50/0.5`.
 pub const PRIORITY: &str = "flowcon.priority";
 /// Whether the job may be moved; by default only if it has a [`CHECKPOINT`].
@@ -50,12 +54,13 @@ pub const RENTED: &str = "flowcon.rented";
 pub const STAGE: &str = "flowcon.rented.stage";
 
 /// Labels that users may set on a service.
-const USER_LABELS: [&str; 14] = [
+const USER_LABELS: [&str; 15] = [
     QUEUE,
     GANG,
     WORKERS_MIN,
     WORKERS_MAX,
     WORKERS_INITIAL,
+    ROLE,
     PRIORITY,
     MOVABLE,
     STOP_GRACE,
@@ -89,6 +94,8 @@ pub struct JobOptions {
     pub workers_max: Option<u32>,
     /// Number of workers with which the gang starts; `None` = the minimum.
     pub workers_initial: Option<u32>,
+    /// What it is in its gang.
+    pub role: Role,
     /// Priority.
     pub priority: Priority,
     /// Whether it may be moved; `None` = if it saves its state.
@@ -107,6 +114,15 @@ pub struct JobOptions {
     pub deadline: Option<Deadline>,
     /// Estimated run time of the whole job.
     pub duration: Option<Millis>,
+}
+
+/// What a service is in its gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Runs as long as its workers, and is not scaled.
+    ParameterServer,
+    /// Counts for the minimum, initial and maximum number of workers.
+    Worker,
 }
 
 /// Deadline of a job.
@@ -149,6 +165,12 @@ pub fn options(labels: &Labels) -> Result<JobOptions, String> {
         workers_min: parsed(labels, WORKERS_MIN, "a number of workers from 1 to 1000", workers)?,
         workers_max: parsed(labels, WORKERS_MAX, "a number of workers from 1 to 1000", workers)?,
         workers_initial: parsed(labels, WORKERS_INITIAL, "a number of workers from 1 to 1000", workers)?,
+        role: parsed(labels, ROLE, "worker or parameter-server", |value| match value {
+            "worker" => Some(Role::Worker),
+            PARAMETER_SERVER => Some(Role::ParameterServer),
+            _ => None,
+        })?
+        .unwrap_or(Role::Worker),
         priority: parsed(
             labels,
             PRIORITY,
@@ -313,6 +335,7 @@ mod tests {
         for (label, value, expected) in [
             (QUEUE, "yes", "label flowcon.queue=yes: expected true"),
             (WORKERS_MIN, "0", "label flowcon.workers-min=0: expected a number of workers from 1 to 1000"),
+            (ROLE, "ps", "label flowcon.role=ps: expected worker or parameter-server"),
             (PRIORITY, "NaN", "label flowcon.priority=NaN: expected a number from 1 to 100"),
             (MOVABLE, "1", "label flowcon.movable=1: expected true or false"),
             (STOP_GRACE, "forever", "label flowcon.stop-grace=forever: expected a duration up to a day"),

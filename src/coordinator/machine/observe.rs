@@ -6,7 +6,7 @@
 use super::event::At;
 use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
 use super::known_work::KnownWork;
-use super::labels::{GANG, JobOptions};
+use super::labels::{GANG, JobOptions, Role};
 use super::record::{Goal, JobPhase};
 use super::state::{Machine, Memory, Seen, SeenNode};
 use model::cluster::{
@@ -33,8 +33,11 @@ pub(super) struct Observed {
 /// The services of one job.
 #[derive(Default)]
 struct Members<'a> {
-    /// Placed or startable.
+    /// Placed or startable: first the parameter servers, so that scaling starts and stops the workers after them.
     here: Vec<(&'a ServiceId, &'a Seen, &'a Job)>,
+    /// Parameter servers that have not ended.
+    servers: u32,
+    /// Workers that have ended.
     done: u32,
     /// Neither placed nor startable.
     absent: u32,
@@ -51,7 +54,12 @@ impl Members<'_> {
     /// Returns the number of workers without which the job cannot start.
     fn least(&self) -> u32 {
         let all = self.here.len() as u32 + self.absent + self.rejected;
-        self.option(|options| options.workers_min).map_or(all, |min| min.saturating_sub(self.done)).max(1)
+        self.option(|options| options.workers_min).map_or(all, |min| self.left(min)).max(1)
+    }
+
+    /// Returns the number of services that are left of a gang with this number of workers.
+    fn left(&self, workers: u32) -> u32 {
+        workers.saturating_sub(self.done) + self.servers
     }
 
     /// Returns the expected CPU-seconds to the end of all workers; `None` = unknown for one of them.
@@ -90,18 +98,20 @@ impl Machine {
             let members = gangs.entry(job.options.gang.clone().unwrap_or_else(|| id.0.clone())).or_default();
             match job.record.phase {
                 JobPhase::Done => {
-                    members.done += 1;
+                    members.done += u32::from(job.options.role == Role::Worker);
                     observation.ended.push((job.options.priority, seen.service.request));
                 }
                 JobPhase::Waiting if seen.memory.is_startable => members.here.push((id, seen, job)),
                 _ if self.placement(seen, job, &places).is_some() => members.here.push((id, seen, job)),
                 _ => members.absent += 1,
             }
+            let is_server = job.options.role == Role::ParameterServer;
+            members.servers += u32::from(is_server && job.record.phase != JobPhase::Done);
         }
         let known_work = self.known_work();
         let (mut jobs, mut short) = (Vec::new(), Vec::new());
         for mut members in gangs.into_values() {
-            members.here.sort_by(|a, b| a.1.service.name.cmp(&b.1.service.name).then_with(|| a.0.cmp(b.0)));
+            members.here.sort_by_key(|(id, seen, job)| (job.options.role, seen.service.name.clone(), *id));
             match self.job(&members, &places, &known_work, at) {
                 Some(job) => {
                     observation.jobs.push(job);
@@ -186,10 +196,11 @@ impl Machine {
         // A running gang is not stopped because one of its services was rejected.
         let min =
             if placed.is_empty() { members.least() } else { members.least().saturating_sub(members.rejected).max(1) };
-        let max = members.option(|options| options.workers_max).map_or(here, |max| max.saturating_sub(members.done));
+        let max = members.option(|options| options.workers_max).map_or(here, |max| members.left(max));
         let max = max.clamp(min.min(here), here);
         let is_elastic = members.option(|options| options.workers_min).is_some() && min < max;
-        let initial = members.option(|options| options.workers_initial).unwrap_or(min).clamp(min, max.max(min));
+        let initial = members.option(|options| options.workers_initial).map_or(min, |initial| members.left(initial));
+        let initial = initial.clamp(min, max.max(min));
         let workers = WorkerRange { min, initial: if is_elastic { initial } else { max }, max };
         let mut constraints: Vec<Constraint> = Vec::new();
         for (_, seen, job) in &members.here {

@@ -197,6 +197,8 @@ impl Machine {
         let threshold = self.settings.cluster.specon_threshold;
         for monitor in self.seen.values_mut().filter_map(|seen| seen.memory.monitor.as_mut()) {
             monitor.categorise(at.unix, threshold);
+            // It asks until the next interval ends: a later plan may be too late.
+            self.has_news |= monitor.convergence().asks;
         }
     }
 

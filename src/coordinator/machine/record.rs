@@ -44,6 +44,8 @@ pub enum Goal {
     Suspend,
     /// To end, as an operator wants. It stays in the record of the ended job.
     Cancel,
+    /// To end, because the workers that it serves have ended.
+    End,
 }
 
 /// The durable state of a job.
@@ -133,12 +135,13 @@ const PHASES: [(JobPhase, &str); 6] = [
     (JobPhase::Done, "done"),
 ];
 /// In the labels of services. A job that an earlier coordinator paused stays suspended, so `pause` and `paused` are as it wrote them.
-const GOALS: [(Goal, &str); 5] = [
+const GOALS: [(Goal, &str); 6] = [
     (Goal::Move, "move"),
     (Goal::Return, "return"),
     (Goal::Queue, "queue"),
     (Goal::Suspend, "pause"),
     (Goal::Cancel, "cancel"),
+    (Goal::End, "end"),
 ];
 const NAMES: [&str; 22] = [
     "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "total", "moves", "tries",

@@ -155,10 +155,15 @@ impl Machine {
         let stays = self.why_it_stays(id, job).map(|why| (WhyKind::NoPlace, why));
         let taken = (job.record.phase == JobPhase::Running).then(|| self.claim_of_running(id, job, at)).flatten();
         let remark = taken.map(|why| (WhyKind::VolumeTaken, why)).or(stays);
+        let serves_nobody = self.serves_nobody(job);
         let Some(seen) = self.seen.get_mut(id) else { return };
         seen.memory.down_since = None;
         let ran = at.now.since(*seen.memory.runs_since.get_or_insert(at.now));
         let is_leased = seen.memory.renewed.is_some() && seen.memory.renewed == job.record.home;
+        if job.record.phase == JobPhase::Running && serves_nobody {
+            let fence = job.fence(Goal::End, None, "the workers that it serves have ended", None);
+            return self.write(id, fence, None, at);
+        }
         if job.record.phase == JobPhase::Running {
             match remark {
                 Some((kind, why)) => self.set_why(id, kind, why),
@@ -246,6 +251,7 @@ impl Machine {
                 self.turn_back(id, job, &what, None, at);
             }
             (Some(Goal::Cancel), _) => self.write(id, job.cancelled(past.into_iter()), None, at),
+            (Some(Goal::End), _) => self.write(id, job.done(0, past.into_iter()), None, at),
             _ => self.write(id, job.wait(past.into_iter()), None, at),
         }
     }

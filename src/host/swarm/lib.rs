@@ -19,11 +19,15 @@ use model::Refusal;
 use model::cluster::Submission;
 use model::swarm::{ChangeOutcome, NodeChange, NodeId, ServiceChange, ServiceId, Swarm, SwarmService, SwarmTask};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The label that makes a service a job; services without it are not read.
 const QUEUE_LABEL: &str = "flowcon.queue";
+
+/// The label of the services of a gang.
+const GANG_LABEL: &str = "flowcon.gang";
 
 /// Number of services in one request for their tasks: with their ids, its URL has about 4 KB.
 const SERVICES_PER_REQUEST: usize = 100;
@@ -197,6 +201,35 @@ impl Engine {
         }
         let id = answer.body["ID"].as_str().map(|id| ServiceId(id.into()));
         id.ok_or_else(|| Refusal::Failed("Swarm created the service without returning its id".to_owned()))
+    }
+
+    /// Creates a network for the services of a gang, across all nodes; none if there is one with this name. It has the label `label`.
+    ///
+    /// # Errors
+    /// A message.
+    pub async fn create_network(&self, name: &str, label: &str, gang: &str) -> Result<(), String> {
+        let network = json!({"Name": name, "Driver": "overlay", "Attachable": true, "Labels": {label: gang}});
+        let answer = self.http.post("/networks/create", &network).await?;
+        if answer.status == 409 { Ok(()) } else { answer.succeeded().map(drop) }
+    }
+
+    /// Removes the networks with this label that no service uses.
+    ///
+    /// # Errors
+    /// A message.
+    pub async fn remove_unused_networks(&self, label: &str) -> Result<(), String> {
+        let filter = http::encoded(&json!({"label": [label]}).to_string());
+        self.http.post(&format!("/networks/prune?filters={filter}"), &Value::Null).await?.succeeded().map(drop)
+    }
+
+    /// Returns the names of the variables that an image sets; none if the image is not on this node.
+    ///
+    /// # Errors
+    /// A message: the engine does not respond.
+    pub async fn variables_of(&self, image: &str) -> Result<BTreeSet<String>, String> {
+        let answer = self.http.get(&format!("/images/{}/json", http::encoded(image))).await?;
+        let variables = answer.body["Config"]["Env"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        Ok(variables.filter_map(|variable| Some(variable.split_once('=')?.0.to_owned())).collect())
     }
 
     /// Removes a service.

@@ -1,7 +1,7 @@
 //! Edits of a spec that leave all other fields unchanged.
 
-use super::QUEUE_LABEL;
 use super::read::is_pin;
+use super::{GANG_LABEL, QUEUE_LABEL};
 use model::Millis;
 use model::cluster::Submission;
 use model::swarm::{Availability, NodeChange, ServiceChange};
@@ -94,6 +94,12 @@ pub(super) fn created(submission: &Submission) -> Value {
             json!({"Type": kind, "Source": name.as_ref(), "Target": target.as_ref(), "ReadOnly": is_read_only})
         })
         .collect();
+    // Other workers of a gang reach it by its name, at the address of its container.
+    let is_in_gang = submission.labels.contains_key(GANG_LABEL);
+    let (hostname, endpoint) = match is_in_gang {
+        true => (submission.name.as_ref(), json!({"Mode": "dnsrr"})),
+        false => ("", Value::Null),
+    };
     let networks: Vec<Value> = submission.networks.iter().map(|network| json!({"Target": network})).collect();
     json!({
         "Name": submission.name.as_ref(),
@@ -101,6 +107,7 @@ pub(super) fn created(submission: &Submission) -> Value {
         "TaskTemplate": {
             "ContainerSpec": {
                 "Image": submission.image.as_ref(),
+                "Hostname": hostname,
                 "Args": submission.command,
                 "Env": submission.environment,
                 "Labels": container_labels,
@@ -113,6 +120,7 @@ pub(super) fn created(submission: &Submission) -> Value {
             "Networks": networks,
         },
         "Mode": {"Replicated": {"Replicas": 0}},
+        "EndpointSpec": endpoint,
     })
 }
 

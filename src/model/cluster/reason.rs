@@ -36,6 +36,11 @@ pub enum ClusterReason {
         /// The job that gets the resources.
         waiting: usize,
     },
+    /// All workers of the job stop, with their state saved, for a job that would miss its deadline otherwise; this one can wait.
+    Preempted {
+        /// The job that gets the resources.
+        waiting: usize,
+    },
     /// Fewer workers are running than the job needs, and there is no room for the others.
     GangIncomplete,
     /// The job has converged and leaves a node on which others are growing (SpeCon).
@@ -118,6 +123,9 @@ impl fmt::Display for ClusterReason {
                 f.write_str("makes room for a job that is more important or waited too long")
             }
             ClusterReason::Reclaimed { .. } => f.write_str("stops as a whole for a job that is more important"),
+            ClusterReason::Preempted { .. } => {
+                f.write_str("can wait: makes room for a job that would be late otherwise")
+            }
             ClusterReason::GangIncomplete => {
                 f.write_str("too few of its workers are running, and there is no room for the others")
             }

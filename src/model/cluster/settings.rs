@@ -77,7 +77,7 @@ pub enum QueueRule {
     /// `dragon_idles` without an event.
     Dragon,
     /// By the latest start that meets the deadline of each job, improved by a search that makes jobs less late; on the cheapest nodes with
-    /// room. Nothing is scaled or stopped.
+    /// room. Nothing is scaled; with `reclaim`, a job that would be late preempts those that can wait.
     Deadlines,
     /// By weight, then the larger demand: workers are stopped for a more important job at once, and added as soon as no waiting job can use the room. The default.
     Weighted,

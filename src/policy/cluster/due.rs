@@ -4,7 +4,8 @@
 //! of any type and gives a job any number of GPUs. Here nodes and requests are fixed, so only the order is searched. Pressure grows equally
 //! for all jobs, so its order is that of the *latest start* d − t, no earlier than the arrival. The latest start of a job without a deadline
 //! is `overtaken_for` after its arrival. A job that arrives after the latest start of another has a later one itself, so no job starves. Jobs
-//! whose latest start was `overtaken_for` ago come first and are excluded from the search. Running jobs are never touched.
+//! whose latest start was `overtaken_for` ago come first and are excluded from the search. With `reclaim`, a job that would be late otherwise
+//! preempts running jobs that save their state and can wait: their latest start is later than its end. So it goes before them in the queue too.
 //!
 //! A job of unknown run time is ordered as if it took `unknown_takes`. Neither its end nor the ends of jobs that start after it are forecast.
 
@@ -146,6 +147,37 @@ pub(super) fn is_overdue(job: &ClusterJob, observation: &ClusterObservation, set
     observation.now >= latest_start(job, Guess::of(observation, settings), settings.overtaken_for)
 }
 
+/// Returns the seconds until a job's latest start; negative once it has passed.
+pub(super) fn slack_s(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> f64 {
+    let latest = latest_start(job, Guess::of(observation, settings), settings.overtaken_for);
+    latest.as_secs_f64() - observation.now.as_secs_f64()
+}
+
+/// Whether a waiting job, which would end at `end`, meets its deadline only if running jobs make room for it now.
+pub(super) fn needs_room(
+    job: &ClusterJob,
+    end: Option<Millis>,
+    observation: &ClusterObservation,
+    settings: &ClusterSettings,
+) -> bool {
+    job.deadline.is_some_and(|deadline| end.is_none_or(|end| end > deadline))
+        && slack_s(job, observation, settings) <= stop_and_start_s(observation)
+}
+
+/// Returns the slack that a running job needs to make room for a waiting one: it stops, and starts again when that has run.
+pub(super) fn slack_needed_s(
+    waiting: &ClusterJob,
+    observation: &ClusterObservation,
+    settings: &ClusterSettings,
+) -> f64 {
+    run_time(waiting, Guess::of(observation, settings)).seconds + stop_and_start_s(observation)
+}
+
+/// Two moves: the stop of one job with the start of the other, and back.
+fn stop_and_start_s(observation: &ClusterObservation) -> f64 {
+    2.0 * observation.jobs.iter().flat_map(|job| &job.placed).map(|worker| worker.move_s).fold(0.0, f64::max)
+}
+
 /// Returns the run time of a waiting job in seconds, if it is known.
 pub(super) fn known_run_time(job: &ClusterJob, observation: &ClusterObservation) -> Option<f64> {
     let time = run_time(job, Guess { work: observation.usual_work, seconds: 0.0 });
@@ -250,114 +282,5 @@ fn millis(seconds: f64) -> Millis {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::testing::{cluster, waiting, worker};
-    use crate::cluster::{check, plan};
-    use model::cluster::{MoveRule, QueueRule};
-
-    const OVERTAKEN_FOR: Millis = Millis::from_secs(600);
-
-    /// A waiting job that fills a node of four cores; times in seconds.
-    fn due(name: &str, arrived: u64, takes_s: f64, deadline: Option<u64>, level: f64) -> ClusterJob {
-        waiting(name, |job| {
-            (job.request.cores, job.priority.level, job.takes_s) = (4.0, level, Some(takes_s));
-            (job.arrived, job.deadline) = (Millis::from_secs(arrived), deadline.map(Millis::from_secs));
-        })
-    }
-
-    /// A running job that fills a node and ends in `ends_in` seconds.
-    fn busy(node: usize, ends_in: f64) -> ClusterJob {
-        let report = model::cluster::Report { unit_s: ends_in, units_left: 1.0 };
-        let mut job = worker(node, |worker| worker.report = Some(report));
-        job.request.cores = 4.0;
-        job
-    }
-
-    fn order_and_ends(observation: &ClusterObservation) -> (Vec<&str>, Vec<(usize, Millis)>) {
-        let Forecast { order, ends } =
-            forecast(observation, &FreeCapacity::of(observation), &ClusterSettings::default());
-        (order.into_iter().map(|at| &*observation.jobs[at].name).collect(), ends)
-    }
-
-    #[test]
-    fn jobs_start_in_order_of_their_latest_start_and_all_ends_are_forecast() {
-        let mut observation = cluster(1, 4.0);
-        observation.jobs = vec![
-            busy(0, 50.0),
-            due("whenever", 20, 100.0, None, 1.0),
-            due("later", 30, 100.0, Some(1000), 1.0),
-            due("long", 40, 600.0, Some(1100), 1.0),
-        ];
-        let (order, ends) = order_and_ends(&observation);
-        assert_eq!(order, ["long", "whenever", "later"], "latest starts at 500, 620 and 900 s");
-        let at = |job, seconds| (job, Millis::from_secs(seconds));
-        assert_eq!(ends, [at(0, 150), at(3, 750), at(1, 850), at(2, 950)]);
-        observation.jobs[0].placed[0].report = None;
-        assert_eq!(order_and_ends(&observation).1, [], "an unknown end makes all later ends unknown");
-    }
-
-    #[test]
-    fn the_search_reduces_lateness_but_does_not_postpone_a_job_that_is_long_overdue() {
-        let mut observation = cluster(1, 4.0);
-        observation.jobs =
-            vec![busy(0, 100.0), due("light", 0, 1000.0, Some(900), 1.0), due("heavy", 0, 100.0, Some(500), 100.0)];
-        let (order, ends) = order_and_ends(&observation);
-        assert_eq!(order, ["heavy", "light"], "400 s of lateness of the light one against 800 of the heavy one");
-        assert_eq!(ends[1..], [(2, Millis::from_secs(300)), (1, Millis::from_secs(1300))]);
-        assert_eq!(order_and_ends(&observation), order_and_ends(&observation), "deterministic");
-        observation.now = OVERTAKEN_FOR;
-        assert_eq!(order_and_ends(&observation).0, ["light", "heavy"]);
-    }
-
-    #[test]
-    fn jobs_with_deadlines_start_on_the_cheapest_nodes() {
-        let mut observation = cluster(3, 4.0);
-        for (node, price) in observation.nodes.iter_mut().zip(["3.5", "0.9", "2"]) {
-            node.labels.insert(crate::cluster::price::PRICE.into(), price.into());
-        }
-        let settings = ClusterSettings { queue: QueueRule::Deadlines, ..ClusterSettings::default() };
-        observation.jobs = vec![due("a", 0, 60.0, Some(900), 1.0), due("b", 1, 60.0, None, 1.0)];
-        let seats = |plan: model::cluster::ClusterPlan| -> Vec<(usize, usize)> {
-            plan.starts.iter().map(|start| (start.job, start.node)).collect()
-        };
-        assert_eq!(seats(plan(&observation, &settings)), [(1, 1), (0, 2)]);
-        let usual = seats(plan(&observation, &ClusterSettings::default()));
-        assert_ne!(usual, [(1, 1), (0, 2)], "other rules do not look at prices");
-    }
-
-    /// Returns when a job without a deadline starts on one node, while twice as many heavy jobs with deadlines arrive as the node can run.
-    fn start_of_the_patient(overtaken_for: Millis) -> Option<u64> {
-        let settings = ClusterSettings {
-            queue: QueueRule::Deadlines,
-            moves: MoveRule::Never,
-            overtaken_for,
-            ..ClusterSettings::default()
-        };
-        let mut observation = cluster(1, 4.0);
-        observation.jobs = vec![due("patient", 0, 120.0, None, 1.0)];
-        for step in 0..60 {
-            let now = step * 60;
-            observation.now = Millis::from_secs(now);
-            observation.jobs.retain(|job| job.placed.is_empty() || job.deadline.is_some_and(|_| step % 2 == 1));
-            observation.jobs.push(due(&format!("heavy-{step}"), now, 120.0, Some(now + 200), 100.0));
-            let plan = plan(&observation, &settings);
-            assert_eq!(check(&observation, &settings, &plan), []);
-            assert!(plan.stops.is_empty() && plan.moves.is_empty());
-            for start in &plan.starts {
-                if &*observation.jobs[start.job].name == "patient" {
-                    return Some(now);
-                }
-                observation.jobs[start.job].placed = worker(start.node, |_| {}).placed;
-            }
-        }
-        None
-    }
-
-    #[test]
-    fn no_job_starves() {
-        let started = start_of_the_patient(OVERTAKEN_FOR).unwrap();
-        assert!((600..=1320).contains(&started), "{started}");
-        assert_eq!(start_of_the_patient(Millis::from_secs(86_400)), None, "there is always a heavier one");
-    }
-}
+#[path = "due_tests.rs"]
+mod tests;

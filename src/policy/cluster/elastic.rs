@@ -4,6 +4,7 @@
 //! it, whole jobs are stopped for a more important one: all workers of a gang, or none.
 
 use super::capacity::{FreeCapacity, When};
+use super::due;
 use super::gang::seat;
 use super::placement::Placer;
 use super::queue::{is_urgent, weight};
@@ -44,7 +45,7 @@ pub(super) fn make_room(
     // The best node is chosen once there is room; here any node will do.
     let mut placer = Placer::new(observation, PlacementRule::Spread, settings.procon_limit);
     let workers = job.workers.min.max(1);
-    if matches!(settings.queue, QueueRule::FirstFit | QueueRule::Deadlines) {
+    if settings.queue == QueueRule::FirstFit {
         return MakingRoom::No;
     }
     if seat(job, workers, free, &mut placer, open, When::Soon).is_some() {
@@ -53,8 +54,8 @@ pub(super) fn make_room(
     let mut trial = free.clone();
     let mut leaving: Vec<Leaving> = Vec::new();
     let mut candidates = surplus_for(observation, job, settings, stopped, stops);
-    if settings.reclaim && settings.queue == QueueRule::Weighted {
-        candidates.extend(reclaimable_for(observation, job, free, stopped));
+    if settings.reclaim && matches!(settings.queue, QueueRule::Weighted | QueueRule::Deadlines) {
+        candidates.extend(reclaimable_for(observation, job, settings, free, stopped));
     }
     for candidate in candidates {
         // Some workers of a job that stops as a whole may be leaving already.
@@ -78,6 +79,7 @@ pub(super) fn make_room(
         }
         seat(job, workers, free, &mut placer, open, When::Soon);
         let reason = |job: usize| match stopped[job] as usize == observation.jobs[job].placed.len() {
+            true if settings.queue == QueueRule::Deadlines => ClusterReason::Preempted { waiting },
             true => ClusterReason::Reclaimed { waiting },
             false => ClusterReason::ScaledDown { waiting },
         };
@@ -117,13 +119,24 @@ fn needed(
     kept
 }
 
-/// Returns the jobs of less weight that save their state, each as a whole: by ascending weight, then by node, then the youngest first.
+/// Returns the jobs of less weight that save their state, each as a whole: by ascending weight, then by node, then the youngest first. With
+/// deadlines, those that can wait, the one with the most slack first.
 fn reclaimable_for(
     observation: &ClusterObservation,
     waiting: &ClusterJob,
+    settings: &ClusterSettings,
     free: &FreeCapacity<'_>,
     stopped: &[u32],
 ) -> Vec<Leaving> {
+    let is_by_deadline = settings.queue == QueueRule::Deadlines;
+    let claim = |job: &ClusterJob| match is_by_deadline {
+        true => -due::slack_s(job, observation, settings),
+        false => weight(job.priority),
+    };
+    let stronger = match is_by_deadline {
+        true => -due::slack_needed_s(waiting, observation, settings),
+        false => weight(waiting.priority),
+    };
     // An incomplete gang is completed or stopped elsewhere.
     let is_up = |job: &ClusterJob| {
         let is_whole = job.placed.len() >= job.workers.min.max(1) as usize;
@@ -131,13 +144,13 @@ fn reclaimable_for(
     };
     let helps = |job: &ClusterJob| job.placed.iter().any(|worker| free.admits(worker.node, waiting));
     let may = |(at, job): &(usize, &ClusterJob)| {
-        job.movable && stopped[*at] == 0 && weight(job.priority) < weight(waiting.priority) && is_up(job) && helps(job)
+        job.movable && stopped[*at] == 0 && claim(job) < stronger && is_up(job) && helps(job)
     };
     let mut jobs: Vec<(usize, &ClusterJob)> = observation.jobs.iter().enumerate().filter(may).collect();
     jobs.sort_by(|(_, a), (_, b)| {
         let first_node = |job: &ClusterJob| job.placed.first().map(|worker| worker.node);
-        let by_weight = weight(a.priority).total_cmp(&weight(b.priority));
-        by_weight.then_with(|| first_node(a).cmp(&first_node(b))).then_with(|| b.arrived.cmp(&a.arrived))
+        let by_claim = claim(a).total_cmp(&claim(b));
+        by_claim.then_with(|| first_node(a).cmp(&first_node(b))).then_with(|| b.arrived.cmp(&a.arrived))
     });
     let whole = |(at, job): (usize, &ClusterJob)| Leaving {
         job: at,

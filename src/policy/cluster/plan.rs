@@ -182,7 +182,12 @@ impl Planner<'_> {
             QueueRule::Deadlines => due::is_overdue(job, observation, settings),
             QueueRule::FirstFit | QueueRule::Dragon => false,
         };
-        if elastic::may_ask(observation, job, settings, is_stuck) {
+        let end = plan.ends.iter().find(|(waiting, _)| *waiting == at).map(|(_, end)| *end);
+        let asks = match settings.queue {
+            QueueRule::Deadlines => settings.reclaim && due::needs_room(job, end, observation, settings),
+            _ => elastic::may_ask(observation, job, settings, is_stuck),
+        };
+        if asks {
             let open = |node: usize| reserved[node].is_none();
             if let MakingRoom::Yes(stops) = make_room(observation, at, settings, free, stopped, &plan.stops, &open) {
                 self.plan.stops.extend(stops);

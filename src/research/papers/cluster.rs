@@ -75,31 +75,14 @@ fn variant(name: &str) -> Result<ClusterVariant, String> {
 
 /// Evaluates SpeCon over `seeds` schedules.
 pub fn specon(seeds: u64) -> Result<Evaluation, String> {
+    let figures = |mean, best, makespan| -> Vec<Figure> {
+        vec![(MEAN, Pair::mean, mean), (BEST, Pair::best, best), (MAKESPAN, Pair::makespan, makespan)]
+    };
     let published = [
-        (
-            "specon-fixed",
-            "20 jobs every 50 s, 4 nodes",
-            vec![
-                (MEAN, Pair::mean as _, "-14.7 %"),
-                (BEST, Pair::best as _, "-37.6 %"),
-                (MAKESPAN, Pair::makespan as _, "-5.6 %"),
-            ],
-        ),
-        (
-            "specon-20x4",
-            "20 jobs in 300 s, 4 nodes",
-            vec![(MEAN, Pair::mean as _, "-13.6 %"), (MAKESPAN, Pair::makespan as _, "-24.7 %")],
-        ),
-        (
-            "specon-30x4",
-            "30 jobs in 600 s, 4 nodes",
-            vec![(MEAN, Pair::mean as _, "-7.6 %"), (MAKESPAN, Pair::makespan as _, "-14.8 %")],
-        ),
-        (
-            "specon-50x8",
-            "50 jobs in 1200 s, 8 nodes",
-            vec![(MEAN, Pair::mean as _, "-7.2 %"), (MAKESPAN, Pair::makespan as _, "-11.1 %")],
-        ),
+        ("specon-fixed", "20 jobs every 50 s, 4 nodes", figures("-14.7 %", "-37.6 %", "-5.6 %")),
+        ("specon-20x4", "20 jobs in 300 s, 4 nodes", figures("-13.6 %", "-31.6 %", "-24.7 %")),
+        ("specon-30x4", "30 jobs in 600 s, 4 nodes", figures("-7.6 %", "-28.8 %", "-14.8 %")),
+        ("specon-50x8", "50 jobs in 1200 s, 8 nodes", figures("-7.2 %", "-41.5 %", "-11.1 %")),
     ];
     Ok(Evaluation {
         title: "SpeCon: moving converged jobs",
@@ -154,9 +137,9 @@ pub fn procon(seeds: u64) -> Result<Evaluation, String> {
 pub fn dragon(seeds: u64) -> Result<Evaluation, String> {
     let figures = |best| vec![(BEST, Pair::best as fn(&Pair) -> f64, best), (MEAN, Pair::mean as _, "")];
     let published = [
-        ("dragon-1", "table II, 3 nodes", figures("-5.1 %")),
-        ("dragon-2", "table III, 3 nodes", figures("-35.0 %")),
-        ("dragon-3", "table IV, 3 nodes", figures("-22.4 %")),
+        ("dragon-1", "table II, 3 nodes", figures("-5.06 %")),
+        ("dragon-2", "table III, 3 nodes", figures("-35.05 %")),
+        ("dragon-3", "table IV, 3 nodes", figures("-22.38 %")),
     ];
     let dragon = variant("dragon")?;
     let mut weighted = dragon.clone();

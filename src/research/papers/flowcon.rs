@@ -137,10 +137,10 @@ fn random(seeds: u64) -> Vec<Row> {
         makespan,
     };
     let all = [
-        published("random-5-early", 5, 0.03, 30, 4, "-42.1 %", "+0.5 %", "-1 … -5 %"),
+        published("random-5-early", 5, 0.03, 30, 4, "-42.06 %", "+0.5 %", "-1 … -5 %"),
         published("random-5-early", 5, 0.03, 60, 5, "", "", ""),
         published("random-5-early", 5, 0.05, 30, 4, "", "", ""),
-        published("random-5-early", 5, 0.05, 60, 4, "-19.0 %", "+11.8 %", ""),
+        published("random-5-early", 5, 0.05, 60, 4, "-19.00 %", "+11.80 %", ""),
         published("random-10-early", 10, 0.10, 20, 9, "-41.2 %", "+1.1 %", "-2.5 %"),
         published("random-15-early", 15, 0.10, 20, 11, "-11.9 %", "+5.7 %", "-1.5 %"),
     ];

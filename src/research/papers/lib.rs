@@ -8,6 +8,7 @@ mod cluster;
 mod flowcon;
 mod page;
 mod pollux;
+mod published;
 mod testbed;
 mod thesis;
 

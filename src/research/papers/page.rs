@@ -1,5 +1,6 @@
 //! The HTML page with one table per paper.
 
+use super::published::place;
 use super::{Evaluation, Row};
 use chart::{document, escaped};
 
@@ -8,7 +9,8 @@ pub fn html(evaluations: &[Evaluation], seeds: u64) -> String {
     let introduction = format!(
         "<header><h1>Published and simulated figures</h1><p>Each figure is simulated over {seeds} random schedules: the \
          published policy under the assumptions of its paper (<b>assumed</b>), the same under neutral assumptions \
-         (<b>honest</b>), and flowcon's default policy under those (<b>default</b>). Each published figure is a single run.</p></header>"
+         (<b>honest</b>), and flowcon's default policy under those (<b>default</b>). The last column says where the paper has \
+         the published figure, and in which words.</p></header>"
     );
     let sections: String = evaluations.iter().map(section).collect();
     let footer =
@@ -26,7 +28,7 @@ fn section(evaluation: &Evaluation) -> String {
     format!(
         "<section><h2>{}</h2><p>Changes against {}; means over {schedules} schedules; {columns}.</p>\
          <div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>schedule</th><th class=\"left\">figure</th><th>published</th><th>assumed</th>\
-         <th>honest</th><th>default</th></tr></thead><tbody>{rows}</tbody></table></div>\
+         <th>honest</th><th>default</th><th class=\"left\">in the paper</th></tr></thead><tbody>{rows}</tbody></table></div>\
          <h3>Not reproduced, and why</h3><ul>{notes}</ul></section>",
         escaped(title),
         escaped(base),
@@ -38,5 +40,7 @@ fn row(row: &Row) -> String {
         .iter()
         .map(|cell| format!("<td>{}</td>", escaped(cell)))
         .collect();
-    format!("<tr><th>{}</th><td class=\"left\">{}</td>{cells}</tr>", escaped(&row.source), escaped(row.what))
+    let place = place(row).map_or_else(String::new, |[place, words]| format!("{place}: {words}"));
+    let [source, what, place] = [&row.source, row.what, &place].map(escaped);
+    format!("<tr><th>{source}</th><td class=\"left\">{what}</td>{cells}<td class=\"left\">{place}</td></tr>")
 }

@@ -37,6 +37,36 @@ fn an_incomplete_gang_does_not_start() {
     assert_eq!(bench.did.iter().filter(|did| did.starts_with("starting")).count(), 5);
 }
 
+#[test]
+fn a_parameter_server_is_not_scaled_and_ends_with_its_workers() {
+    let member = |name: &str, role: &str| {
+        let labels = [(QUEUE, "true"), (labels::GANG, "gang"), (labels::ROLE, role), (CHECKPOINT, OWN)];
+        service(name, &[&labels[..], &[(labels::WORKERS_MIN, "1"), (labels::WORKERS_MAX, "3")]].concat())
+    };
+    let workers = ["w1", "w2", "w3"].map(|name| member(name, "worker"));
+    let mut bench = Bench::with([&workers[..], &[member("z-ps", "parameter-server")]].concat());
+    let states = |bench: &Bench| ["z-ps", "w1", "w2", "w3"].map(|name| bench.state(name));
+    bench.passes(60);
+    assert_eq!(bench.did[..2], ["starting 1@a", "starting 1@a"], "the minimum: the server and one worker");
+    assert_eq!(states(&bench), [JobState::Running; 4], "four cores are free");
+    let mut urgent = service("urgent", &[(QUEUE, "true"), (labels::PRIORITY, "90")]);
+    urgent.request.cores = 2.0;
+    bench.swarm.services.push(urgent);
+    bench.passes(60);
+    assert_eq!(bench.state("urgent"), JobState::Running);
+    assert_eq!(states(&bench)[..2], [JobState::Running; 2], "only the workers above the minimum make room");
+    for service in ["w1", "w2", "w3"] {
+        let task = bench.swarm.tasks.iter_mut().find(|task| &*task.service.0 == service && task.is_wanted);
+        if let Some(task) = task {
+            (task.state, task.is_wanted, task.exit_code) = (TaskState::Complete, false, Some(0));
+        }
+        bench.handle(Event::Command(Command::Cancel(service.to_owned()), CommandId(1)));
+    }
+    bench.passes(60);
+    assert_eq!(bench.state("z-ps"), JobState::Done);
+    assert!(bench.emitted.iter().any(|event| event.contains("the workers that it serves have ended")));
+}
+
 /// A machine that opens and closes rented nodes.
 pub(super) fn renting() -> Machine {
     let command = |word: &str| vec![word.to_owned()];

@@ -1,0 +1,203 @@
+//! The published policies on one real Swarm: each does what its paper says, by the events of the coordinator.
+
+use crate::support::daemon::eventually_or;
+use crate::support::swarm::{IMAGE, RESTARTS, TestSwarm, assert_one_writer, has_progress};
+use std::time::Duration;
+
+const LONG: u32 = 100_000;
+const SOON: Duration = Duration::from_secs(60);
+
+/// Waits for an event of a job with this text.
+fn await_event(swarm: &TestSwarm, job: &str, text: &str) -> String {
+    let events = || swarm.stdout_of(&["events"]);
+    let found = || events().lines().find(|line| line.contains(job) && line.contains(text)).map(str::to_owned);
+    eventually_or(&format!("{job}: {text}"), SOON, found, || format!("{}\n{}", events(), swarm.end_of_log()))
+}
+
+/// Restarts the coordinator with a policy, on a Swarm without jobs.
+fn restart_with(swarm: &mut TestSwarm, policy: &str) {
+    swarm.kill_coordinator();
+    let services = swarm.docker(1, &["service", "ls", "--quiet"]);
+    if !services.is_empty() {
+        swarm.docker(1, &[&["service", "rm"][..], &services.lines().collect::<Vec<_>>()].concat());
+    }
+    swarm.coordinate_with(&format!("[cluster]\n{policy}\n"));
+    swarm.wait_for_nodes("three ready ones", |nodes| nodes.iter().filter(|node| node["state"] == "ready").count() == 3);
+}
+
+/// The memory that a job reserves if a node is to hold only one of them.
+fn most(swarm: &TestSwarm) -> String {
+    let whole: u64 = swarm.docker(1, &["info", "--format", "{{.MemTotal}}"]).parse().unwrap();
+    (whole * 6 / 10).to_string()
+}
+
+/// Submits a training whose metric grows by an eighth per unit while the file NAME.grows exists, and then settles; it saves its state.
+fn submit_growing(swarm: &TestSwarm, name: &str) {
+    let beats = swarm.beats();
+    std::fs::write(beats.join(format!("{name}.grows")), "").unwrap();
+    let script = format!(
+        "set -- $(cat /saved/i 2>/dev/null || echo 0 1000000 125000); i=$1; v=$2; d=$3; \
+         trap 'echo $i $v $d >/saved/i; exit 143' TERM; \
+         while :; do i=$((i+1)); v=$((v+d)); if [ -e /beats/{name}.grows ]; then d=$((v/8)); else d=$((d*7/8)); fi; \
+         echo \"$(hostname) $i\" >>/beats/{name}; echo \"epoch $i/{LONG} loss $v\"; sleep 0.2; done"
+    );
+    let checkpoint = format!("flowcon.checkpoint={name}");
+    let saved = format!("type=volume,source={name},target=/saved");
+    let shared = format!("type=bind,source={},target=/beats", beats.display());
+    let mut arguments = vec!["service", "create", "--detach", "--no-resolve-image", "--name", name, "--replicas", "0"];
+    arguments.extend(RESTARTS);
+    arguments.extend(["--label", "flowcon.queue=true", "--label", &checkpoint]);
+    arguments.extend(["--container-label", "flowcon.enable=true", "--mount", &saved, "--mount", &shared]);
+    arguments.extend([IMAGE, "sh", "-c", &script]);
+    swarm.docker(1, &arguments);
+}
+
+#[test]
+fn the_published_policies_do_on_a_real_swarm_what_their_papers_say() {
+    let mut swarm = TestSwarm::start(3);
+    for (policy, run) in [
+        ("SpeCon", specon as fn(&mut TestSwarm)),
+        ("ProCon", procon),
+        ("DRAGON", dragon),
+        ("OASIS", oasis),
+        ("deadlines", deadlines),
+    ] {
+        let began = std::time::Instant::now();
+        run(&mut swarm);
+        println!("{policy}: {:.0} s", began.elapsed().as_secs_f64());
+    }
+}
+
+/// Algorithms 1 to 3: a converged training leaves a node where others still grow, and once all have converged, an idle node takes one.
+fn specon(swarm: &mut TestSwarm) {
+    let policy = "placement = \"spread\"\nmoves = \"specon\"\nspecon-threshold = 0.05\nspecon-interval = \"2s\"";
+    restart_with(swarm, policy);
+    ["node-2", "node-3"].iter().for_each(|node| drop(swarm.stdout_of(&["drain", node])));
+    let names = ["spe-a", "spe-b", "spe-c"];
+    names.iter().for_each(|name| submit_growing(swarm, name));
+    swarm.wait_for_all("all run on one node, with progress", |jobs| {
+        jobs.len() == 3 && jobs.iter().all(|job| has_progress(job) && job["node"] == "node-1")
+    });
+    swarm.stdout_of(&["undrain", "node-2"]);
+    let settle = |name: &str| std::fs::remove_file(swarm.beats().join(format!("{name}.grows"))).unwrap();
+    settle("spe-a");
+    // Weights of a converged training and of two that grow; nothing is there.
+    await_event(swarm, "spe-a", "stopping, then to node-2: converged; score 5.0 here, 0.0 there");
+    swarm.running_on("spe-a", "node-2");
+    settle("spe-b");
+    settle("spe-c");
+    let units = || ["spe-b", "spe-c"].map(|name| assert_one_writer(&swarm.beats().join(name)));
+    let before = units();
+    let settled = || units().iter().zip(before).all(|(now, before)| *now > before + 60).then_some(());
+    eventually_or("both have converged", SOON, settled, || format!("{:?}", units()));
+    swarm.stdout_of(&["undrain", "node-3"]);
+    swarm.wait_for_all("an idle node takes a training", |jobs| {
+        jobs.iter().any(|job| job["node"] == "node-3" && job["state"] == "running")
+    });
+    await_event(swarm, "spe-", "stopping, then to node-3: fewer jobs there");
+    for name in names {
+        assert_one_writer(&swarm.beats().join(name));
+    }
+}
+
+/// Equations 1 to 4: of a node with few long trainings and one with more short ones, a new job goes to that with the lower contention rate.
+fn procon(swarm: &mut TestSwarm) {
+    restart_with(swarm, "placement = \"procon\"\nmoves = \"never\"");
+    swarm.stdout_of(&["drain", "node-3"]);
+    for (name, units, node) in
+        [("pro-1", 600, 1), ("pro-2", 600, 1), ("pro-3", 600, 1), ("pro-4", LONG, 2), ("pro-5", LONG, 2)]
+    {
+        swarm.submit_with(name, units, &[], &["--constraint", &format!("node.hostname==node-{node}")]);
+    }
+    swarm.wait_for_all("all have reported", |jobs| {
+        jobs.len() == 5 && jobs.iter().all(|job| has_progress(job) && job["units"].as_f64() >= Some(5.0))
+    });
+    swarm.submit("pro-new", LONG, &[]);
+    await_event(swarm, "pro-new", "starting on node-1: least contention there");
+    swarm.stdout_of(&["undrain", "node-3"]);
+}
+
+/// Workers are added when nothing has happened for a time, and taken from a job for one that has waited for a time.
+fn dragon(swarm: &mut TestSwarm) {
+    restart_with(swarm, "queue = \"dragon\"\ndragon-waits = \"3s\"\ndragon-idles = \"4s\"");
+    let most = most(swarm);
+    let elastic = ["flowcon.gang=dra", "flowcon.workers-min=1", "flowcon.workers-max=3"];
+    for worker in ["dra-1", "dra-2", "dra-3"] {
+        swarm.submit_with(worker, LONG, &elastic, &["--reserve-memory", &most]);
+    }
+    await_event(swarm, "dra-1", "starting on");
+    swarm.wait_for_all("scaled up when idle", |jobs| jobs.iter().all(has_progress));
+    await_event(swarm, "dra-3", "no job waits for these resources: another worker");
+    // An important job is not preferred: it waits as long as any other.
+    swarm.submit_with("dra-new", 10, &["flowcon.priority=100"], &["--reserve-memory", &most]);
+    await_event(swarm, "dra-", "stopping: makes room for a job that is more important or waited too long");
+    swarm.wait("dra-new", "done", |job| job["state"] == "done");
+    swarm.wait_for_all("scaled up again", |jobs| {
+        jobs.iter().filter(|job| job["gang"] == "dra" && job["state"] == "running").count() == 3
+    });
+}
+
+/// A job is refused while its resources cost more than it is worth, and admitted when the price has fallen.
+fn oasis(swarm: &mut TestSwarm) {
+    restart_with(swarm, "admission = \"prices\"\nprice-lowest = 0.5\nprice-highest = 500.0");
+    let most = most(swarm);
+    let submit = |name: &str, priority: u32| {
+        let priority = format!("flowcon.priority={priority}");
+        swarm.submit_with(name, LONG, &[&priority], &["--reserve-memory", &most]);
+    };
+    ["oas-1", "oas-2"].iter().for_each(|name| submit(name, 100));
+    swarm.wait_for_all("two run", |jobs| jobs.len() == 2 && jobs.iter().all(has_progress));
+    submit("oas-poor", 1);
+    // A fifth of the cluster, of which two fifths are in use: 0.2 · 0.5 · (500 / 0.5)^0.4.
+    let refused = swarm.wait("oas-poor", "refused by its price", |job| {
+        let why = job["why"]["text"].as_str().unwrap_or_default();
+        why.contains("its utility is 0.50, but its resources currently cost 1.58")
+    });
+    assert_eq!(refused["state"], "waiting", "although the third node is free");
+    swarm.stdout_of(&["cancel", "oas-1"]);
+    await_event(swarm, "oas-poor", "starting on");
+    swarm.wait("oas-poor", "running", |job| job["state"] == "running");
+}
+
+/// A job that would be late opens a node; another that would be late, when all nodes are open, preempts a job that can wait, which goes on
+/// later; and the idle node is closed.
+fn deadlines(swarm: &mut TestSwarm) {
+    for node in ["node-2", "node-3"] {
+        swarm.docker(1, &["node", "update", "--label-add", "flowcon.price=1", node]);
+    }
+    swarm.docker(1, &["node", "update", "--label-add", "flowcon.rented=true", "node-3"]);
+    let nodes = "[nodes]\nclose-after = \"4s\"\ncommand-within = \"1s\"";
+    restart_with(swarm, &format!("queue = \"deadlines\"\nreclaim = true\nmoves = \"never\"\n{nodes}"));
+    let state = |wanted: &str| {
+        let what = format!("node-3 is {wanted}");
+        swarm.wait_for_nodes(&what, |nodes| {
+            nodes.iter().any(|node| node["name"] == "node-3" && node["state"] == wanted)
+        });
+    };
+    state("closed");
+    let most = most(swarm);
+    let submit = |name: &str, units: u32, takes: &str, deadline: &str| {
+        let labels = [format!("flowcon.duration={takes}"), format!("flowcon.deadline={deadline}")];
+        swarm.submit_with(name, units, &labels.each_ref().map(String::as_str), &["--reserve-memory", &most])
+    };
+    let long = ["due-1", "due-2"].map(|name| submit(name, LONG, "10m", "10h"));
+    swarm.wait_for_all("both nodes are full", |jobs| jobs.len() == 2 && jobs.iter().all(has_progress));
+    let release = swarm.hold(&["due-soon"]);
+    submit("due-soon", 20, "10m", "20m");
+    state("ready");
+    swarm.running_on("due-soon", "node-3");
+    let urgent = submit("due-now", 10, "10m", "10m");
+    await_event(swarm, "due-", "stopping: can wait: makes room for a job that would be late otherwise");
+    swarm.wait("due-now", "done", |job| job["state"] == "done");
+    release();
+    swarm.wait_for_all("the job that was preempted goes on, and the other has ended", |jobs| {
+        let is = |name: &str, state: &str| jobs.iter().any(|job| job["name"] == name && job["state"] == state);
+        is("due-1", "running") && is("due-2", "running") && is("due-soon", "done")
+    });
+    assert_eq!(assert_one_writer(&urgent), 10);
+    long.iter().for_each(|beats| assert!(assert_one_writer(beats) > 0));
+    // If the preempted job goes on there, it holds the node open.
+    ["due-1", "due-2"].iter().for_each(|name| drop(swarm.stdout_of(&["cancel", name])));
+    state("closed");
+    await_event(swarm, "node-3", "closing: idle for 4 s");
+}
