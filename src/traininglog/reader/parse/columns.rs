@@ -32,7 +32,8 @@ pub(super) fn plain(line: &[u8]) -> String {
         }
         chunk.invalid().iter().for_each(|_| text.push('_'));
     }
-    unframed(text)
+    // `||dx||` is a norm, not two bars.
+    unframed(text.replace("||", "  "))
 }
 
 /// Removes a frame around columns that are separated by blanks: `│ iter  loss │`.

@@ -314,7 +314,7 @@ impl<'a> LineReader<'a> {
             return;
         }
         match total {
-            Some(total) if self.awaits_a_stop("", total) => {}
+            Some(total) if self.awaits_a_stop("", total) || opened && self.is_ratio_of(number) => {}
             Some(_) => {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count, "")
@@ -367,10 +367,12 @@ impl<'a> LineReader<'a> {
             && let Some(key) = gap::key_before(&self.line[..self.start(number)])
             && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&key)
         {
+            self.path.clear(); // the keys around the pair are not its name
             return self.series(number, &key, direction, weight, split);
         }
         let split = if split == Split::Unsaid { self.split } else { split };
-        let mut path: Vec<&str> = self.path.iter().map(String::as_str).filter(|key| !key.is_empty()).collect();
+        let mut path: Vec<&str> =
+            self.path.iter().map(String::as_str).filter(|key| !key.is_empty() && *key != "data").collect();
         if path.is_empty() || !matches!(name, "value" | "Value" | "mean") {
             path.push(name);
         }

@@ -341,14 +341,15 @@ pub(crate) fn scale(text: &[u8]) -> f64 {
     }
 }
 
-/// Returns the string under `key`, `name`, `metric` or `tag` in the open object at the end of `before`.
+/// Returns the string under `key`, `name`, `metric` or `tag` in an object that is open at the end of `before`.
 pub(super) fn key_before(before: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(before);
-    let object = &text[text.rfind('{')?..];
-    ["\"key\": \"", "\"name\": \"", "\"metric\": \"", "\"tag\": \""].iter().find_map(|key| {
-        let begin = object.find(key)? + key.len();
-        let end = object[begin..].find('"')?;
-        (end <= NAME_MAX).then(|| object[begin..begin + end].to_owned())
+    let is_open = |after: &str| after.matches('}').count() <= after.matches('{').count();
+    ["\"key\":", "\"name\":", "\"metric\":", "\"tag\":"].iter().find_map(|key| {
+        let begin = text.rfind(key)? + key.len();
+        let value = text[begin..].trim_start().strip_prefix('"')?;
+        let end = value.find('"')?;
+        (end <= NAME_MAX && is_open(&value[end..])).then(|| value[..end].to_owned())
     })
 }
 

@@ -16,6 +16,9 @@ const ENDING_MIN: usize = 4;
 /// Maximum bytes of a pair of words that is looked up as one.
 const PAIR_MAX: usize = 40;
 
+/// Words behind the name of a counter that say that its units are in the past.
+const DONE: [&str; 6] = ["seen", "done", "completed", "processed", "finished", "trained"];
+
 /// Direction, weight, and the words of the name that decide them.
 type Decided = (Direction, f32, Range<usize>);
 
@@ -139,6 +142,13 @@ fn counted(word: &str) -> Option<Count> {
 
 fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let last = words.last()?;
+    // `Epochs seen: 30`, `steps_done=100`
+    if let [counted @ .., last] = words
+        && DONE.contains(&&**last)
+        && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(counted)
+    {
+        return Some(Meaning::Counter(count));
+    }
     // `epoch_num` is the number of the epoch; `num_epochs` and `epoch_count` are totals.
     let declares = match &**last {
         "id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i" => Some(false),
@@ -194,6 +204,7 @@ fn metric(name: &str, words: &[Cow<'_, str>], meanings: &[Word]) -> Meaning {
         |word: &Cow<'_, str>| word == "deviance" || word.ends_with("loglik") || word.ends_with("likelihood");
     let is_other = |(word, entry): (&Cow<'_, str>, &Word)| {
         let excused = || match &**word {
+            "kl" if words.len() == 2 => part_of_loss || has("divergence"), // the objective of t-SNE
             "box" | "entropy" | "kl" | "p" | "layer" => crossed || part_of_loss,
             "gamma" => words.iter().any(is_likelihood),
             _ => false,
