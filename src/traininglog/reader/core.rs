@@ -335,7 +335,6 @@ impl Core {
                     if series.is_redrawn(value, rendering.line, pace) || series.is_repeated(value, form) {
                         continue;
                     }
-                    series.form = form;
                     let fell = self.counters.fell() & beside;
                     if fell != 0
                         && self.chooser.chosen() == Some(SeriesKey { slot, generation })
@@ -345,7 +344,7 @@ impl Core {
                     }
                     series.beside = beside;
                     series.paces = Some((series.paces.map_or(pace, |(first, _)| first), pace));
-                    series.take(value, rendering.line);
+                    series.take_printed(value, rendering.line, form);
                 }
                 None => {
                     fresh = false;

@@ -219,8 +219,8 @@ impl<'a> LineReader<'a> {
                 self.bar_of = Some(count).filter(|count| *count != Count::Percent);
                 self.count(number, None, Count::Percent, "");
             }
-            // `Training: 22%|███ |`: a percentage before a bar is no evaluation.
-            _ if percent && self.right(number).starts_with(b"|") => {
+            // `Training: 22%|███ |`, `training 22% complete`: no evaluation.
+            _ if percent && gap::is_of_progress(self.right(number)) => {
                 self.note_context(name);
                 self.count(number, None, Count::Percent, "");
             }
@@ -306,9 +306,9 @@ impl<'a> LineReader<'a> {
         }
         if !unit.is_empty() || !self.is_whole(number) {
             let named = self.named_on_right(number, unit);
-            // The whole line is `Epoch 10: 0.693`.
-            let alone = after_counter && separated && unit.is_empty() && self.right(number).trim_ascii().is_empty();
-            if !named && alone {
+            // The whole line is `Epoch 10: 0.693`, or ends like `(500 5%) 0.693`.
+            let alone = after_counter && unit.is_empty() && self.right(number).trim_ascii().is_empty();
+            if !named && alone && (separated || text == b") ") {
                 self.series(number, "value", None, 0.4, Split::Unsaid);
             }
             return;
@@ -325,7 +325,8 @@ impl<'a> LineReader<'a> {
             None if first
                 && (gap::leads(text, self.right(number))
                     || self.heads_a_metric(number)
-                    || text.is_empty() && self.is_share(number + 1)) =>
+                    || text.is_empty() && self.is_share(number + 1))
+                || opened && self.is_share(number + 1) =>
             {
                 self.count(number, None, Count::Lead, "")
             }

@@ -27,7 +27,8 @@ pub(super) fn unit(text: &[u8]) -> &[u8] {
     let mut end = 0;
     while let Some(byte) = text.get(end) {
         let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
-        if text[end..].starts_with("±".as_bytes()) {
+        // Wide punctuation ends a unit: `第3轮，损失：0.5`.
+        if ["±", "，", "：", "；", "。"].iter().any(|mark| text[end..].starts_with(mark.as_bytes())) {
             break;
         }
         let word = byte.is_ascii_alphabetic()
@@ -79,6 +80,8 @@ pub(super) fn divides(gap: &[u8]) -> bool {
     {
         return true;
     }
+    // `3 completed out of 10`
+    let gap = [&b"completed "[..], b"done "].iter().find_map(|done| gap.strip_prefix(*done)).unwrap_or(gap);
     // `iteration: 1 of max_iter: 25` names its total.
     OF.contains(&gap) || (gap.starts_with(b"of ") && gap.len() < 24 && gap.ends_with(b":") && !gap.contains(&b','))
 }
@@ -86,7 +89,8 @@ pub(super) fn divides(gap: &[u8]) -> bool {
 /// Returns the name of a number from the text before it.
 pub(super) fn left(gap: &[u8]) -> Left {
     let lossy = String::from_utf8_lossy(gap);
-    let text = if gap.contains(&0xE2) { Cow::Owned(lossy.replace(['│', '┃', '║'], "|")) } else { lossy };
+    let is_wide = gap.iter().any(|byte| matches!(byte, 0xE2 | 0xE3 | 0xEF));
+    let text = if is_wide { Cow::Owned(lossy.replace(['│', '┃', '║', '，', '；', '。'], "|")) } else { lossy };
     let mut rest = text.trim_end();
     if ["±", "+/-", "+-", "(+/-"].iter().any(|spread| rest.ends_with(spread)) {
         return Left::Spread;
@@ -262,6 +266,11 @@ fn cleaned(text: &str) -> String {
         };
     let kept = if counted { &words[words.len().saturating_sub(6)..] } else { kept };
     kept.join(" ").chars().take(NAME_MAX).collect()
+}
+
+/// Whether a percentage before this text is that of a bar, or is done.
+pub(super) fn is_of_progress(right: &[u8]) -> bool {
+    right.starts_with(b"|") || matches!(first_word(right).as_deref(), Some("complete" | "completed" | "done"))
 }
 
 /// Whether the words after a number make it a time, a size or a speed.

@@ -75,26 +75,11 @@ pub(crate) fn meaning(name: &str) -> Meaning {
 /// Returns a hash of the name of a counter: equal for names of the same counter (`Train Epoch`, `cur_epoch`), different for `global step`
 /// and `step`.
 pub(crate) fn label_of(name: &str) -> u16 {
-    const OTHERS: [&str; 16] = [
-        "global",
-        "valid",
-        "val",
-        "validation",
-        "eval",
-        "evaluation",
-        "test",
-        "testing",
-        "dev",
-        "total",
-        "load",
-        "learner",
-        "actor",
-        "agent",
-        "env",
-        "environment",
-    ];
+    const OTHERS: &str =
+        "global valid val validation eval evaluation test testing dev total load learner actor agent env environment";
     let words = words(name);
-    let is_significant = |word: &&Cow<'_, str>| OTHERS.contains(&&***word) || !known(word).before_counter;
+    let is_significant =
+        |word: &&Cow<'_, str>| OTHERS.split(' ').any(|other| other == **word) || !known(word).before_counter;
     let mut hash = FNV_OFFSET;
     for word in words.iter().filter(is_significant) {
         let word =
@@ -207,6 +192,7 @@ fn metric(name: &str, words: &[Cow<'_, str>], meanings: &[Word]) -> Meaning {
             "kl" if words.len() == 2 => part_of_loss || has("divergence"), // the objective of t-SNE
             "box" | "entropy" | "kl" | "p" | "layer" => crossed || part_of_loss,
             "gamma" => words.iter().any(is_likelihood),
+            "data" => split != Split::Unsaid, // `cost on training data`
             _ => false,
         };
         entry.other && !excused()

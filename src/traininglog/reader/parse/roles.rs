@@ -72,12 +72,13 @@ impl LineReader<'_> {
         }
     }
 
-    /// Whether a number is a percentage alone in brackets, directly behind another number: `4310 (86.18%)`.
+    /// Whether a number is the percentage of the one directly before it: `4310 (86.18%)`, `(4310 86%)`.
     pub(crate) fn is_share(&self, number: usize) -> bool {
-        number < self.numbers.len()
-            && self.unit(number) == b"%"
-            && self.gap(number).trim_ascii() == b"("
-            && self.right(number).first() == Some(&b')')
+        let is_beside = || match self.gap(number).trim_ascii() {
+            b"(" => self.right(number).first() == Some(&b')'),
+            before => before.is_empty() && self.gap(number - 1).ends_with(b"("),
+        };
+        number > 0 && number < self.numbers.len() && self.unit(number) == b"%" && is_beside()
     }
 
     /// Whether the words of a bar, or behind the first count of a line, name a preparation or an evaluation: `Downloading: 12%|`,

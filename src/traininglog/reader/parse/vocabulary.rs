@@ -34,7 +34,6 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 0.75, "bwer epe"),
     (Down, 0.7, "divergence stress risk ter rel functionvalue"),
     (Down, 0.55, "energy obj"),
-    (Down, 0.5, "residual"), // also of solvers
     (Up, 1.1, "reward rew return ret eprewmean epretmean epr"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
     (Up, 0.85, "elbo likelihood loglik loglikelihood llf logposterior"),

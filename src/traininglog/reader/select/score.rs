@@ -88,6 +88,9 @@ impl Series {
         if self.contradicts() {
             score *= 0.7;
         }
+        if self.listed * 2 >= self.count {
+            score *= 0.75;
+        }
         if self.count == 1 {
             // A single value is a setting, a final average, or the first of many: only a typical name counts.
             score *= if self.whole || self.weight < 0.7 { 0.0 } else { 0.3 };
