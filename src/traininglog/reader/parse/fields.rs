@@ -319,9 +319,6 @@ impl<'a> LineReader<'a> {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count, "")
             }
-            None if first && gap::is_ruled_off(text, self.right(number)) => {
-                self.count(number, None, Count::Iteration, "")
-            }
             None if first
                 && (gap::leads(text, self.right(number))
                     || self.heads_a_metric(number)

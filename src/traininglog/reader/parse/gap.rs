@@ -129,11 +129,7 @@ pub(super) fn left(gap: &[u8]) -> Left {
     let name = cleaned(tail);
     // A bracket belongs to the name directly before it: `Epoch [3`, `lr=[1e-4`.
     if name.is_empty() {
-        let cell = first_cell(rest);
-        return match cell {
-            Some(name) => Left::Named { name, context: String::new() },
-            None => Left::Bare { opened, separated },
-        };
+        return Left::Bare { opened, separated };
     }
     // `Epoch(train) [3`: the brackets are context; the argument of `f(x)` is ignored.
     if !in_brackets.is_empty() && matches!(lexicon::meaning(&name), Meaning::Counter(_)) {
@@ -204,14 +200,6 @@ fn abbreviates(text: &str) -> bool {
     (1..=4).contains(&letters)
 }
 
-/// Returns the first cell of a row, which names a cell without words: `| loss | 0.42`.
-fn first_cell(text: &str) -> Option<String> {
-    let mut cells = text.split('|').map(str::trim).filter(|cell| !cell.is_empty());
-    let first = cells.next()?;
-    let named = text.contains('|') && first.chars().any(char::is_alphabetic) && first.len() <= NAME_MAX;
-    named.then(|| cleaned(first))
-}
-
 /// Removes decoration and a leading phrase from a name: `finished with value` becomes `value`.
 fn cleaned(text: &str) -> String {
     const LEADS_TO: [&str; 10] = ["with", "after", "at", "for", "and", "has", "got", "reached", "the", "by"];
@@ -245,12 +233,6 @@ fn cleaned(text: &str) -> String {
     if words.is_empty() || !trimmed.chars().any(char::is_alphabetic) {
         return String::new();
     }
-    // An identifier in a phrase names something else: `Trial PPO_8f3e5_00000 finished iteration`.
-    let identifies = |word: &&str| word.contains('_') && word.chars().filter(char::is_ascii_digit).count() >= 4;
-    let words = match words.iter().rposition(identifies) {
-        Some(at) if at + 1 < words.len() => words[at + 1..].to_vec(),
-        _ => words,
-    };
     let cut = match words.len() {
         0..=2 => words.iter().position(|word| matches!(*word, "and" | "with" | "the" | "has")).map_or(0, |at| at + 1),
         _ => words.iter().rposition(|word| LEADS_TO.contains(word)).map_or(0, |at| at + 1),
@@ -314,17 +296,6 @@ pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
     let spaced = after.len() - trimmed.len() >= 2;
     let marked = matches!(trimmed.first(), Some(b':' | b']' | b')' | b'|' | b',' | b'-' | b'=' | b'>'));
     opens && (marked || spaced || after.first() == Some(&b'\t'))
-}
-
-/// Whether a number is alone in a drawn rule: `-----3------`, `=== 3 ===`.
-pub(super) fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
-    let is_drawn = |text: &[u8]| {
-        let marks = text.trim_ascii();
-        marks.len() >= 3
-            && matches!(marks[0], b'-' | b'=' | b'*' | b'#' | b'~' | b'_')
-            && marks.iter().all(|byte| *byte == marks[0])
-    };
-    is_drawn(before) && is_drawn(after)
 }
 
 /// Whether the next number is in the same or a following bracket: `[1,  2000]`, `[0][20]`, `(3) [40]`.

@@ -33,7 +33,6 @@ pub(super) struct Place {
     pub beside: bool,
     /// First line of the evaluation.
     pub since: u64,
-    pub is_over: bool,
 }
 
 /// One counter.
@@ -83,9 +82,6 @@ pub(crate) struct Counter {
     /// Number of advances since the latest one of an outer counter, until it reached [`ADVANCES_INSIDE`].
     #[serde(default)]
     pub advances_inside: u32,
-    /// Number of updates of all counters until its last one.
-    #[serde(skip)]
-    pub turn: u64,
 }
 
 impl Counter {
@@ -114,7 +110,6 @@ impl Counter {
             regular: 0,
             irregular: 0,
             advances_inside: 0,
-            turn: 0,
         }
     }
 
@@ -230,12 +225,6 @@ impl Counter {
         self.totals >= TOTALS && self.totals * 2 > self.updates
     }
 
-    /// Whether it is a full progress bar, and a longer one has moved since: a check before the training, drawn on the same line.
-    pub(crate) fn is_followed_by(&self, other: &Counter) -> bool {
-        let is_full = self.count == Count::Pair && self.total.is_some_and(|total| self.current >= total);
-        is_full && other.count == Count::Pair && other.turn > self.turn && other.total > self.total && other.moves()
-    }
-
     /// Whether it restarts about whenever `other` advances, and `other` restarts far less often: `iteration:3 step:40/100`.
     pub(crate) fn restarts_with(&self, other: &Counter) -> bool {
         let counts =
@@ -269,7 +258,7 @@ impl Counter {
     }
 
     pub(super) fn rank(&self, place: Place) -> f64 {
-        let Place { has_total, has_outer, is_idle, beside, since, is_over } = place;
+        let Place { has_total, has_outer, is_idle, beside, since } = place;
         let kind = match self.count {
             Count::Fold => 1.1,
             Count::Epoch => 1.0,
@@ -298,7 +287,7 @@ impl Counter {
             (_, true) => 0.6,
         };
         let aside = if self.label & ASIDE == 0 || self.count == Count::Fold { 0.0 } else { 0.1 };
-        let ended = if self.last_line < since && !self.is_unfinished() || is_over { 1.2 } else { 0.0 };
+        let ended = if self.last_line < since && !self.is_unfinished() { 1.2 } else { 0.0 };
         // Among equals the one with more values wins: training has a longer bar than evaluation.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         let context = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };
