@@ -5,10 +5,9 @@
 //! its right, or the rest of an earlier counter's phrase. This is slow; the result is cached for all lines of the same shape.
 
 use super::gap::{self, Left};
-use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
 use super::number::Span;
-use super::phrases;
+use super::{lexicon, phrases};
 use crate::Direction;
 
 /// The finding for one number of a line.
@@ -64,9 +63,6 @@ pub(crate) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool)
 
 /// Maximum bytes of a name with the keys of its braces.
 const PATH_MAX: usize = 96;
-
-/// Weight factor of a numbered part.
-const OF_A_PART: f32 = 0.75;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Role {
@@ -203,7 +199,9 @@ impl<'a> LineReader<'a> {
             self.pending_name = Some(head);
             return;
         }
-        if let Some((head, count)) = phrases::counter_with_rest(name) {
+        if let Some((head, count)) = phrases::counter_with_rest(name)
+            && self.may_count(number, count)
+        {
             let label = name.strip_prefix(head.as_str()).unwrap_or(name);
             self.count(number, total, count, label);
             self.pending_name = Some(head);
@@ -231,7 +229,6 @@ impl<'a> LineReader<'a> {
                 self.note_context(name);
                 self.count(number, total, count, name)
             }
-            // A number with a total is no total: `epochs 3/40`.
             Meaning::Declared(count) if total.is_some() => {
                 self.note_context(name);
                 self.count(number, total, count, name)
@@ -254,7 +251,7 @@ impl<'a> LineReader<'a> {
                 }
                 let number = percent.or_else(|| self.value_after_count(number, total, name)).unwrap_or(number);
                 match self.numbered(number, name) {
-                    Some(part) => self.series(number, &part, direction, weight * OF_A_PART, split),
+                    Some(part) => self.series(number, &part, direction, 0.75 * weight, split),
                     None => self.series(number, name, direction, weight, split),
                 }
             }
@@ -318,6 +315,9 @@ impl<'a> LineReader<'a> {
             Some(_) => {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count, "")
+            }
+            None if first && gap::is_ruled_off(text, self.right(number)) => {
+                self.count(number, None, Count::Iteration, "")
             }
             None if first
                 && (gap::leads(text, self.right(number))

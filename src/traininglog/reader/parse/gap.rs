@@ -295,7 +295,16 @@ pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
     let trimmed = after.trim_ascii_start();
     let spaced = after.len() - trimmed.len() >= 2;
     let marked = matches!(trimmed.first(), Some(b':' | b']' | b')' | b'|' | b',' | b'-' | b'=' | b'>'));
-    opens && (marked || spaced || after.first() == Some(&b'\t'))
+    opens && (marked || spaced || before.ends_with(b"#") || after.first() == Some(&b'\t'))
+}
+
+/// Whether a number is alone in a drawn rule: `-----3------`, `=== 3 ===`.
+pub(super) fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
+    let is_drawn = |text: &[u8]| {
+        let marks = text.trim_ascii();
+        marks.len() >= 3 && b"-=*#~_".contains(&marks[0]) && marks.iter().all(|byte| *byte == marks[0])
+    };
+    is_drawn(before) && is_drawn(after)
 }
 
 /// Whether the next number is in the same or a following bracket: `[1,  2000]`, `[0][20]`, `(3) [40]`.

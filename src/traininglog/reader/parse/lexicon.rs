@@ -61,6 +61,9 @@ pub(crate) fn meaning(name: &str) -> Meaning {
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
     }
+    if name.trim() == "E" {
+        return Meaning::Counter(Count::Epoch);
+    }
     // A command line or a path is no name.
     if name.contains(" /") || name.contains("../") {
         return Meaning::Other;

@@ -8,8 +8,7 @@ use super::columns::{Ruled, cells, indented, is_name, looks_like_row, plain, rul
 use super::fields::{Found, What};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
-use super::number::Span;
-use super::numeral::is_not_finite;
+use super::{number::Span, numeral::is_not_finite};
 
 /// Maximum bytes of a header.
 const HEADER_MAX: usize = 1024;
@@ -293,8 +292,7 @@ pub(crate) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec
 
 fn column(name: &str) -> Meaning {
     match name.trim() {
-        // In spaCy's table, E and # are epoch and step.
-        "E" => Meaning::Counter(Count::Epoch),
+        // In spaCy's table, # is the step.
         "#" | "" => Meaning::Counter(Count::Lead),
         name => lexicon::meaning(name),
     }
