@@ -17,6 +17,9 @@ const ROUNDS: u32 = 2;
 /// Number of changes of a total that show that it is none.
 const TOTALS: u32 = 3;
 
+/// Number of small falls that a count does not have.
+const SLIPS: u32 = 3;
+
 /// Number of steps of equal size that make a counter of a number with an unknown name.
 const REGULAR: u32 = 4;
 
@@ -70,6 +73,9 @@ pub(crate) struct Counter {
     /// Whether it continued when an outer counter advanced.
     #[serde(default)]
     pub outlives: bool,
+    /// Number of small falls, as of a score: `Epoch 3: 9492 / 10000`.
+    #[serde(default)]
+    pub slips: u32,
     /// The latest increase.
     #[serde(default)]
     pub stride: f64,
@@ -106,6 +112,7 @@ impl Counter {
             fallen: None,
             outer_advances,
             outlives: false,
+            slips: 0,
             stride: 0.0,
             regular: 0,
             irregular: 0,
@@ -127,6 +134,7 @@ impl Counter {
             self.regular,
             self.irregular,
             self.advances_inside,
+            self.slips,
         ];
         counts.into_iter().all(plausible::small_count)
             && [self.first_line, self.last_line, self.last_advance].into_iter().all(plausible::count)
@@ -163,6 +171,7 @@ impl Counter {
             return true;
         }
         if value < self.current {
+            self.slips = self.slips.saturating_add(u32::from(value * 2.0 > self.current));
             // A single fall may be noise, a summary or an evaluation labelled "epoch 0"; a new phase continues from there.
             let repeats = match self.fallen {
                 Some((fallen, repeats)) if fallen == value => repeats + 1,
@@ -239,13 +248,18 @@ impl Counter {
             self.exceeded > 0,
             self.total.is_some(),
             self.inside * 2 > self.updates,
-            self.outlives,
+            self.goes_on(),
             self.is_regular(),
             self.is_unfinished(),
             self.has_moving_total(),
         ];
         let bits = flags.iter().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
         bits << 8 | self.restarts.min(DISTINCT_MAX) << 4 | self.distinct.min(DISTINCT_MAX)
+    }
+
+    /// Whether it goes on when an outer counter advances, as a count of the whole job does. A run may be resumed once or twice.
+    fn goes_on(&self) -> bool {
+        self.outlives && self.slips < SLIPS
     }
 
     /// Whether it has had more than one value.
@@ -280,7 +294,7 @@ impl Counter {
             1 => 0.2,
             _ => 0.6,
         };
-        let nested = has_outer && !self.count.is_outer() && !self.outlives;
+        let nested = has_outer && !self.count.is_outer() && !self.goes_on();
         let constant = match (self.moves(), is_idle) {
             (true, _) => 0.0,
             (_, false) => 0.2,
