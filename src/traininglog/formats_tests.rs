@@ -418,6 +418,36 @@ const CASES: &[Case] = &[
         Some((20.0, None)),
     ),
     ("", "\r{n}/20 - loss: {L}WARNING:root:skipped", "loss", DOWN, Some((20.0, Some(20.0)))),
+    // A process between a time and a level, counts that are done, and counts of which a score is the ratio.
+    (
+        "",
+        "2021-01-25 07:46:{A},137 P8266 INFO Train loss: {L}\n2021-01-25 07:46:{A},138 P8266 INFO *** Epoch={n} end ***",
+        "Train loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    (
+        "",
+        "Monitoring:\n\tEpochs seen: {n}\n\tBatches seen: {s}\n\tobjective: {L}",
+        "objective",
+        DOWN,
+        Some((20.0, None)),
+    ),
+    ("", "training {n}% complete, current error {L}", "current error", DOWN, Some((20.0, Some(100.0)))),
+    ("", "Epoch {n} completed out of 50 loss: {L}", "loss", DOWN, Some((20.0, Some(50.0)))),
+    ("", "Epoch: {n}\nLoss: {L} | Acc: 90.0% (9{A}/1000)", "Loss", DOWN, Some((20.0, None))),
+    ("", "Train: {n}/80 (  {n}%) [ 50/464 ( 11%)]  Loss: {L}", "Loss", DOWN, Some((20.0, Some(80.0)))),
+    ("", "0m {n}s (- 1m 3s) ({s} {n}%) {L}", "value", DOWN, Some((1900.0, None))),
+    // The name of a value in an outer object, wide punctuation, and an evaluation below a decorated heading.
+    ("", "{\"name\": \"loss\", \"data\": {\"epoch\": {n}, \"value\": {L}}}", "loss", DOWN, Some((20.0, None))),
+    ("", "第{n}轮训练结束，训练集平均损失为：{L}，用时12.3秒", "训练集平均损失为", DOWN, Some((20.0, None))),
+    (
+        "",
+        "==> Start Training Epoch {n}, lr=0.01 ...\nloss={L} (2.{A})\n++> Evaluate at epoch {n} ...\nloss=5.{A} (5.1)",
+        "loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
     // Bars of a preparation and of an evaluation.
     (
         "\rDownloading: 100%|███| 900/900 [00:01<00:00, 9.1MB/s]\n",
@@ -537,13 +567,6 @@ fn the_log_of_a_program_that_does_not_train_has_no_evaluation_function() {
         let read = reading(&log("", template));
         assert_eq!(read.metric, None, "{template}");
     }
-}
-
-#[test]
-fn a_whole_run_on_one_line_is_read_record_by_record() {
-    let read = reading(&log("", "epoch {n}/20 loss {L};").replace('\n', " "));
-    assert_eq!((read.metric.as_deref(), read.observations.len()), (Some("loss"), STEPS));
-    assert_eq!(read.progress.map(|p| (p.current, p.total)), Some((20.0, Some(20.0))));
 }
 
 #[test]

@@ -48,7 +48,8 @@
 //! - The words of the name are looked up: `val_acc`, `TrainDeviance` and `ep_rew_mean` measure learning; a time, a size, a setting or a
 //!   spread does not. The words also give the [`Direction`].
 //! - A frequent series outranks a rare one, and a series that is printed with a counter outranks one that is not.
-//! - A constant is a setting, and a "loss" that only grows is probably a sum: both score less.
+//! - A constant is a setting, and a "loss" that only grows is probably a sum: both score less. So does a column of a list, such as the
+//!   members of a population.
 //! - The validation of a quantity outranks its training value, if it is printed at least half as often and has improved.
 //! - A series with an unknown name counts only if it is nearly alone, frequent, and moves in one direction.
 //!

@@ -5,7 +5,8 @@
 use super::Counted;
 use super::layout::Cell;
 use super::names::one;
-use super::program::Program;
+use super::program::{Program, metric};
+use flowcon::model::Direction;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -143,6 +144,73 @@ impl Program {
             ends.push(Counted { current: (203_800 + (stop - 1) * 1000) as f64, total: None, only_declared: false });
         }
         ends
+    }
+}
+
+/// Reports with something beside them that has the same form.
+impl Program {
+    /// An evaluation under a decorated heading, with lines like those of the training.
+    pub fn sections(&mut self, rng: &mut ChaCha8Rng, stop: usize) -> Vec<Counted> {
+        let (of, form) = (self.epochs, rng.random_range(0..4));
+        self.metrics.truncate(1);
+        let (name, falls) = (self.metrics[0].name.clone(), self.metrics[0].direction == Direction::Down);
+        let held_out = metric(rng, &name, falls, &mut self.log.series);
+        for at in 0..stop {
+            let epoch = self.first + at;
+            self.log.line(&format!("==> Epoch {epoch}/{of}"));
+            for batch in 1..=3 {
+                self.done = (at as f64 + f64::from(batch) / 3.0) / of as f64;
+                let report = self.report(rng, true);
+                self.log.line(&format!("batch {}/30 {report}", batch * 10));
+            }
+            self.log.line(&match form {
+                0 => format!("++> Evaluate at epoch {epoch} ..."),
+                1 => "***** Running Evaluation *****".to_owned(),
+                2 => format!("=== Validation epoch {epoch} ==="),
+                _ => "--> Start evaluation on dev set:".to_owned(),
+            });
+            let trained = std::mem::replace(&mut self.metrics[0], held_out.clone());
+            let report = self.report(rng, true);
+            self.metrics[0] = trained;
+            self.log.line(&format!("batch 5/5 {report}"));
+        }
+        self.end(stop - 1, of, true)
+    }
+
+    /// Scores with the counts that they are the ratio of.
+    pub fn ratios(&mut self, rng: &mut ChaCha8Rng, stop: usize) -> Vec<Counted> {
+        let (of, form, all) = (self.epochs, rng.random_range(0..3), rng.random_range(900..9000));
+        let score = metric(rng, "acc", false, &mut self.log.series);
+        for at in 0..stop {
+            self.done = at as f64 / of as f64;
+            let (epoch, report, right) = (self.first + at, self.report(rng, true), all * (at + 1) / (of + 1));
+            let (share, percent) = (right as f64 / all as f64, 100.0 * right as f64 / all as f64);
+            let (text, shown) = match form {
+                0 => (format!("{percent:.2}"), format!("acc: {percent:.2}% ({right}/{all})")),
+                1 => (format!("{share:.4}"), format!("acc {share:.4} ({right} / {all})")),
+                _ => (format!("{percent:.1}"), format!("acc = {percent:.1}% ({right}/{all})")),
+            };
+            self.log.note(score.series, &text, true);
+            self.log.line(&format!("Epoch: {epoch}\n{report} | {shown}"));
+            self.chatter(rng, at);
+        }
+        self.end(stop - 1, of, false)
+    }
+
+    /// A list of items with names of metrics after each report.
+    pub fn lists(&mut self, rng: &mut ChaCha8Rng, stop: usize) -> Vec<Counted> {
+        let (of, items) = (self.epochs, rng.random_range(2..5));
+        for at in 0..stop {
+            self.done = at as f64 / of as f64;
+            let (epoch, report) = (self.first + at, self.report(rng, true));
+            self.log.line(&format!("Epoch {epoch}/{of} {report}"));
+            self.log.line("   ID   age  size  fitness  adj fit");
+            for item in 1..=items {
+                let (size, fitness) = (rng.random_range(5..30), rng.random_range(2.0..20.0));
+                self.log.line(&format!("{item:5}{at:6}{size:6}{fitness:9.3}{:9.3}", fitness / 30.0));
+            }
+        }
+        self.end(stop - 1, of, true)
     }
 }
 

@@ -64,9 +64,15 @@ pub enum Kind {
     WrongPairs,
     /// Loops of another kind with the output of the six kinds above before and after them.
     Mixed,
+    /// An evaluation under a decorated heading, with lines like those of the training.
+    Sections,
+    /// Scores with the counts that they are the ratio of.
+    Ratios,
+    /// A list of items with names of metrics after each report.
+    Lists,
 }
 
-pub const KINDS: [Kind; 22] = [
+pub const KINDS: [Kind; 25] = [
     Kind::Plain,
     Kind::Steps,
     Kind::UnderHeading,
@@ -88,6 +94,9 @@ pub const KINDS: [Kind; 22] = [
     Kind::Settings,
     Kind::WrongPairs,
     Kind::Mixed,
+    Kind::Sections,
+    Kind::Ratios,
+    Kind::Lists,
     Kind::Nothing,
 ];
 

@@ -10,6 +10,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// A metric that improves.
+#[derive(Clone)]
 pub struct Metric {
     pub name: String,
     pub direction: Direction,
@@ -117,6 +118,9 @@ pub fn run(kind: Kind, rng: &mut ChaCha8Rng) -> Invented {
             4 => program.wrong_pairs(rng, stop),
             _ => program.totals(rng, stop),
         },
+        Kind::Sections => program.sections(rng, stop),
+        Kind::Ratios => program.ratios(rng, stop),
+        Kind::Lists => program.lists(rng, stop),
         Kind::Nothing => Vec::new(),
     };
     if matches!(kind, Kind::AfterEnd | Kind::Mixed) {
@@ -176,8 +180,8 @@ impl Program {
                 Kind::Unknown => one(rng, names::UNKNOWN),
                 Kind::Foreign => words[if falls { 2 } else { 3 }],
                 // `valid: train_loss=0.5` would be contradictory.
-                Kind::TwoSeries if falls => one(rng, &names::LOSSES[..6]),
-                Kind::TwoSeries => one(rng, &names::SCORES[..10]),
+                Kind::TwoSeries | Kind::Sections if falls => one(rng, &names::LOSSES[..6]),
+                Kind::TwoSeries | Kind::Sections => one(rng, &names::SCORES[..10]),
                 _ if falls => one(rng, names::LOSSES),
                 _ => one(rng, names::SCORES),
             };

@@ -6,7 +6,7 @@ use super::parse::line_tags::LineTags;
 use super::parse::number::{self, Span};
 use super::parse::scan::Scan;
 use super::parse::table::Header;
-use super::parse::{gap, notation, pattern, records};
+use super::parse::{gap, notation, pattern};
 use super::select::{
     allowance::{Allowance, SETTLED},
     candidates::Candidates,
@@ -140,14 +140,6 @@ impl Core {
         let line = rendering.text;
         if let Some(matched) = self.chooser.pattern().and_then(|pattern| pattern::matched(pattern, line)) {
             return self.take_matched(matched, rendering, each);
-        }
-        if let Some(begins) = records::beginnings(line, 0) {
-            let ends = begins.iter().skip(1).copied().chain([line.len()]);
-            for (begin, end) in begins.iter().zip(ends) {
-                let text = &line[*begin..end];
-                self.read_record(Rendering { text, printed: text, ..rendering }, each);
-            }
-            return;
         }
         self.read_record(rendering, each);
     }
@@ -335,7 +327,6 @@ impl Core {
                     if series.is_redrawn(value, rendering.line, pace) || series.is_repeated(value, form) {
                         continue;
                     }
-                    series.form = form;
                     let fell = self.counters.fell() & beside;
                     if fell != 0
                         && self.chooser.chosen() == Some(SeriesKey { slot, generation })
@@ -345,7 +336,7 @@ impl Core {
                     }
                     series.beside = beside;
                     series.paces = Some((series.paces.map_or(pace, |(first, _)| first), pace));
-                    series.take(value, rendering.line);
+                    series.take_printed(value, rendering.line, form);
                 }
                 None => {
                     fresh = false;

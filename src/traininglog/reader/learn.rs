@@ -166,31 +166,35 @@ impl Core {
     }
 }
 
-/// Returns whether a line without numbers is the heading of an evaluation ("Eval begin...", `true`) or of training (`false`); `None` for
-/// other lines.
+/// Words before the one that says what begins, and words behind it.
+const BEFORE: [&str; 7] = ["start", "starting", "begin", "beginning", "run", "running", "now"];
+const BEHIND: [&str; 6] = ["at", "on", "of", "epoch", "step", "iteration"];
+
+/// Returns whether a line is the heading of an evaluation ("Eval begin...", "++> Evaluate at epoch 4", `true`) or of training (`false`);
+/// `None` for other lines.
 fn heading(message: &[u8], has_no_numbers: bool) -> Option<bool> {
-    let begins = message.first().is_some_and(|byte| matches!(byte.to_ascii_lowercase(), b'e' | b'v' | b't'));
-    // `train epoch  loss` and `train epoch,loss` are headers of columns.
-    let divided = message.windows(2).any(|pair| pair == b"  " || matches!(pair[0], b'\t' | b'|' | b','));
-    // `EVAL: False`, `TEST:`: keys of a configuration.
-    let is_key = message.windows(2).any(|pair| pair == b": ")
-        || message.ends_with(b":") && !message.iter().any(u8::is_ascii_lowercase);
-    if !has_no_numbers || !begins || divided || is_key || message.len() > 48 {
+    // `TEST:`, `EVAL: False`: keys of a configuration.
+    let is_title = message.iter().any(u8::is_ascii_lowercase) || !message.ends_with(b":");
+    if message.len() > 64 || !is_title {
         return None;
     }
     let text = String::from_utf8_lossy(message);
-    let words = lexicon::words(&text);
-    let first = &**words.first()?;
-    let is_short = words.len() <= 4;
-    match first {
-        "eval" | "evaluating" | "evaluation" | "validating" | "validation" | "testing" | "test" | "valid"
-            if is_short =>
-        {
-            Some(true)
-        }
-        "train" | "training" if is_short => Some(false),
-        _ => None,
+    let title = text.trim_matches(|c: char| !c.is_alphanumeric());
+    // `train epoch  loss` and `train epoch,loss` are headings of columns, and `eval 3/40` counts.
+    if title.contains("  ") || title.contains(": ") || title.contains(['\t', '|', ',', '=', '/', '%', '.']) {
+        return None;
     }
+    let words = lexicon::words(title);
+    let mut said = words.iter().map(|word| &**word).skip_while(|word| BEFORE.contains(word));
+    let evaluates = match said.next()? {
+        "evaluate" | "evaluating" | "evaluation" | "validate" | "validating" | "validation" => true,
+        "eval" | "valid" | "testing" | "test" if has_no_numbers => true,
+        "train" | "training" if has_no_numbers => false,
+        _ => return None,
+    };
+    let is_count = |word: &str| BEHIND.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = words.len() <= 6 && (has_no_numbers || said.all(|word| is_count(word) || lexicon::names_a_split(word)));
+    fits.then_some(evaluates)
 }
 
 /// Whether a line with a count of epochs says nothing else: `Epoch 3/40`, `--- Starting epoch 3 of 40 ---`.

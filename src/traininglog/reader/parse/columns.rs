@@ -32,7 +32,9 @@ pub(super) fn plain(line: &[u8]) -> String {
         }
         chunk.invalid().iter().for_each(|_| text.push('_'));
     }
-    unframed(text)
+    // `||dx||` is a norm, not two bars.
+    let text = text.replace("||", "  ");
+    unframed(if text.contains([' ', '|', '\t']) { text } else { text.replace(';', "|") })
 }
 
 /// Removes a frame around columns that are separated by blanks: `│ iter  loss │`.

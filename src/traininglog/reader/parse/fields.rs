@@ -5,10 +5,9 @@
 //! its right, or the rest of an earlier counter's phrase. This is slow; the result is cached for all lines of the same shape.
 
 use super::gap::{self, Left};
-use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
 use super::number::Span;
-use super::phrases;
+use super::{lexicon, phrases};
 use crate::Direction;
 
 /// The finding for one number of a line.
@@ -64,9 +63,6 @@ pub(crate) fn fields(line: &[u8], from: usize, numbers: &[Span], counting: bool)
 
 /// Maximum bytes of a name with the keys of its braces.
 const PATH_MAX: usize = 96;
-
-/// Weight factor of a numbered part.
-const OF_A_PART: f32 = 0.75;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Role {
@@ -203,7 +199,9 @@ impl<'a> LineReader<'a> {
             self.pending_name = Some(head);
             return;
         }
-        if let Some((head, count)) = phrases::counter_with_rest(name) {
+        if let Some((head, count)) = phrases::counter_with_rest(name)
+            && self.may_count(number, count)
+        {
             let label = name.strip_prefix(head.as_str()).unwrap_or(name);
             self.count(number, total, count, label);
             self.pending_name = Some(head);
@@ -219,8 +217,8 @@ impl<'a> LineReader<'a> {
                 self.bar_of = Some(count).filter(|count| *count != Count::Percent);
                 self.count(number, None, Count::Percent, "");
             }
-            // `Training: 22%|███ |`: a percentage before a bar is no evaluation.
-            _ if percent && self.right(number).starts_with(b"|") => {
+            // `Training: 22%|███ |`, `training 22% complete`: no evaluation.
+            _ if percent && gap::is_of_progress(self.right(number)) => {
                 self.note_context(name);
                 self.count(number, None, Count::Percent, "");
             }
@@ -231,7 +229,6 @@ impl<'a> LineReader<'a> {
                 self.note_context(name);
                 self.count(number, total, count, name)
             }
-            // A number with a total is no total: `epochs 3/40`.
             Meaning::Declared(count) if total.is_some() => {
                 self.note_context(name);
                 self.count(number, total, count, name)
@@ -254,7 +251,7 @@ impl<'a> LineReader<'a> {
                 }
                 let number = percent.or_else(|| self.value_after_count(number, total, name)).unwrap_or(number);
                 match self.numbered(number, name) {
-                    Some(part) => self.series(number, &part, direction, weight * OF_A_PART, split),
+                    Some(part) => self.series(number, &part, direction, 0.75 * weight, split),
                     None => self.series(number, name, direction, weight, split),
                 }
             }
@@ -306,15 +303,15 @@ impl<'a> LineReader<'a> {
         }
         if !unit.is_empty() || !self.is_whole(number) {
             let named = self.named_on_right(number, unit);
-            // The whole line is `Epoch 10: 0.693`.
-            let alone = after_counter && separated && unit.is_empty() && self.right(number).trim_ascii().is_empty();
-            if !named && alone {
+            // The whole line is `Epoch 10: 0.693`, or ends like `(500 5%) 0.693`.
+            let alone = after_counter && unit.is_empty() && self.right(number).trim_ascii().is_empty();
+            if !named && alone && (separated || text == b") ") {
                 self.series(number, "value", None, 0.4, Split::Unsaid);
             }
             return;
         }
         match total {
-            Some(total) if self.awaits_a_stop("", total) => {}
+            Some(total) if self.awaits_a_stop("", total) || opened && self.is_ratio_of(number) => {}
             Some(_) => {
                 let count = self.counter_on_right(number + 1).or(self.bar_of.take()).unwrap_or(Count::Pair);
                 self.count(number, total, count, "")
@@ -325,7 +322,8 @@ impl<'a> LineReader<'a> {
             None if first
                 && (gap::leads(text, self.right(number))
                     || self.heads_a_metric(number)
-                    || text.is_empty() && self.is_share(number + 1)) =>
+                    || text.is_empty() && self.is_share(number + 1))
+                || opened && self.is_share(number + 1) =>
             {
                 self.count(number, None, Count::Lead, "")
             }
@@ -367,10 +365,12 @@ impl<'a> LineReader<'a> {
             && let Some(key) = gap::key_before(&self.line[..self.start(number)])
             && let Meaning::Metric { direction, weight, split } = lexicon::meaning(&key)
         {
+            self.path.clear(); // the keys around the pair are not its name
             return self.series(number, &key, direction, weight, split);
         }
         let split = if split == Split::Unsaid { self.split } else { split };
-        let mut path: Vec<&str> = self.path.iter().map(String::as_str).filter(|key| !key.is_empty()).collect();
+        let mut path: Vec<&str> =
+            self.path.iter().map(String::as_str).filter(|key| !key.is_empty() && *key != "data").collect();
         if path.is_empty() || !matches!(name, "value" | "Value" | "mean") {
             path.push(name);
         }

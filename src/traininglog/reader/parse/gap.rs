@@ -27,7 +27,8 @@ pub(super) fn unit(text: &[u8]) -> &[u8] {
     let mut end = 0;
     while let Some(byte) = text.get(end) {
         let joins = *byte == b'/' && text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) && end > 0;
-        if text[end..].starts_with("±".as_bytes()) {
+        // Wide punctuation ends a unit: `第3轮，损失：0.5`.
+        if ["±", "，", "：", "；", "。"].iter().any(|mark| text[end..].starts_with(mark.as_bytes())) {
             break;
         }
         let word = byte.is_ascii_alphabetic()
@@ -79,6 +80,8 @@ pub(super) fn divides(gap: &[u8]) -> bool {
     {
         return true;
     }
+    // `3 completed out of 10`
+    let gap = [&b"completed "[..], b"done "].iter().find_map(|done| gap.strip_prefix(*done)).unwrap_or(gap);
     // `iteration: 1 of max_iter: 25` names its total.
     OF.contains(&gap) || (gap.starts_with(b"of ") && gap.len() < 24 && gap.ends_with(b":") && !gap.contains(&b','))
 }
@@ -86,7 +89,8 @@ pub(super) fn divides(gap: &[u8]) -> bool {
 /// Returns the name of a number from the text before it.
 pub(super) fn left(gap: &[u8]) -> Left {
     let lossy = String::from_utf8_lossy(gap);
-    let text = if gap.contains(&0xE2) { Cow::Owned(lossy.replace(['│', '┃', '║'], "|")) } else { lossy };
+    let is_wide = gap.iter().any(|byte| matches!(byte, 0xE2 | 0xE3 | 0xEF));
+    let text = if is_wide { Cow::Owned(lossy.replace(['│', '┃', '║', '，', '；', '。'], "|")) } else { lossy };
     let mut rest = text.trim_end();
     if ["±", "+/-", "+-", "(+/-"].iter().any(|spread| rest.ends_with(spread)) {
         return Left::Spread;
@@ -125,11 +129,7 @@ pub(super) fn left(gap: &[u8]) -> Left {
     let name = cleaned(tail);
     // A bracket belongs to the name directly before it: `Epoch [3`, `lr=[1e-4`.
     if name.is_empty() {
-        let cell = first_cell(rest);
-        return match cell {
-            Some(name) => Left::Named { name, context: String::new() },
-            None => Left::Bare { opened, separated },
-        };
+        return Left::Bare { opened, separated };
     }
     // `Epoch(train) [3`: the brackets are context; the argument of `f(x)` is ignored.
     if !in_brackets.is_empty() && matches!(lexicon::meaning(&name), Meaning::Counter(_)) {
@@ -200,14 +200,6 @@ fn abbreviates(text: &str) -> bool {
     (1..=4).contains(&letters)
 }
 
-/// Returns the first cell of a row, which names a cell without words: `| loss | 0.42`.
-fn first_cell(text: &str) -> Option<String> {
-    let mut cells = text.split('|').map(str::trim).filter(|cell| !cell.is_empty());
-    let first = cells.next()?;
-    let named = text.contains('|') && first.chars().any(char::is_alphabetic) && first.len() <= NAME_MAX;
-    named.then(|| cleaned(first))
-}
-
 /// Removes decoration and a leading phrase from a name: `finished with value` becomes `value`.
 fn cleaned(text: &str) -> String {
     const LEADS_TO: [&str; 10] = ["with", "after", "at", "for", "and", "has", "got", "reached", "the", "by"];
@@ -241,12 +233,6 @@ fn cleaned(text: &str) -> String {
     if words.is_empty() || !trimmed.chars().any(char::is_alphabetic) {
         return String::new();
     }
-    // An identifier in a phrase names something else: `Trial PPO_8f3e5_00000 finished iteration`.
-    let identifies = |word: &&str| word.contains('_') && word.chars().filter(char::is_ascii_digit).count() >= 4;
-    let words = match words.iter().rposition(identifies) {
-        Some(at) if at + 1 < words.len() => words[at + 1..].to_vec(),
-        _ => words,
-    };
     let cut = match words.len() {
         0..=2 => words.iter().position(|word| matches!(*word, "and" | "with" | "the" | "has")).map_or(0, |at| at + 1),
         _ => words.iter().rposition(|word| LEADS_TO.contains(word)).map_or(0, |at| at + 1),
@@ -262,6 +248,11 @@ fn cleaned(text: &str) -> String {
         };
     let kept = if counted { &words[words.len().saturating_sub(6)..] } else { kept };
     kept.join(" ").chars().take(NAME_MAX).collect()
+}
+
+/// Whether a percentage before this text is that of a bar, or is done.
+pub(super) fn is_of_progress(right: &[u8]) -> bool {
+    right.starts_with(b"|") || matches!(first_word(right).as_deref(), Some("complete" | "completed" | "done"))
 }
 
 /// Whether the words after a number make it a time, a size or a speed.
@@ -304,16 +295,14 @@ pub(super) fn leads(before: &[u8], after: &[u8]) -> bool {
     let trimmed = after.trim_ascii_start();
     let spaced = after.len() - trimmed.len() >= 2;
     let marked = matches!(trimmed.first(), Some(b':' | b']' | b')' | b'|' | b',' | b'-' | b'=' | b'>'));
-    opens && (marked || spaced || after.first() == Some(&b'\t'))
+    opens && (marked || spaced || before.ends_with(b"#") || after.first() == Some(&b'\t'))
 }
 
 /// Whether a number is alone in a drawn rule: `-----3------`, `=== 3 ===`.
 pub(super) fn is_ruled_off(before: &[u8], after: &[u8]) -> bool {
     let is_drawn = |text: &[u8]| {
         let marks = text.trim_ascii();
-        marks.len() >= 3
-            && matches!(marks[0], b'-' | b'=' | b'*' | b'#' | b'~' | b'_')
-            && marks.iter().all(|byte| *byte == marks[0])
+        marks.len() >= 3 && b"-=*#~_".contains(&marks[0]) && marks.iter().all(|byte| *byte == marks[0])
     };
     is_drawn(before) && is_drawn(after)
 }
@@ -341,14 +330,15 @@ pub(crate) fn scale(text: &[u8]) -> f64 {
     }
 }
 
-/// Returns the string under `key`, `name`, `metric` or `tag` in the open object at the end of `before`.
+/// Returns the string under `key`, `name`, `metric` or `tag` in an object that is open at the end of `before`.
 pub(super) fn key_before(before: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(before);
-    let object = &text[text.rfind('{')?..];
-    ["\"key\": \"", "\"name\": \"", "\"metric\": \"", "\"tag\": \""].iter().find_map(|key| {
-        let begin = object.find(key)? + key.len();
-        let end = object[begin..].find('"')?;
-        (end <= NAME_MAX).then(|| object[begin..begin + end].to_owned())
+    let is_open = |after: &str| after.matches('}').count() <= after.matches('{').count();
+    ["\"key\":", "\"name\":", "\"metric\":", "\"tag\":"].iter().find_map(|key| {
+        let begin = text.rfind(key)? + key.len();
+        let value = text[begin..].trim_start().strip_prefix('"')?;
+        let end = value.find('"')?;
+        (end <= NAME_MAX && is_open(&value[end..])).then(|| value[..end].to_owned())
     })
 }
 

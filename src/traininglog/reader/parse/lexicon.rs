@@ -16,6 +16,9 @@ const ENDING_MIN: usize = 4;
 /// Maximum bytes of a pair of words that is looked up as one.
 const PAIR_MAX: usize = 40;
 
+/// Words behind the name of a counter that say that its units are in the past.
+const DONE: [&str; 6] = ["seen", "done", "completed", "processed", "finished", "trained"];
+
 /// Direction, weight, and the words of the name that decide them.
 type Decided = (Direction, f32, Range<usize>);
 
@@ -58,6 +61,9 @@ pub(crate) fn meaning(name: &str) -> Meaning {
     if words.is_empty() || words.len() > 12 {
         return Meaning::Unknown;
     }
+    if name.trim() == "E" {
+        return Meaning::Counter(Count::Epoch);
+    }
     // A command line or a path is no name.
     if name.contains(" /") || name.contains("../") {
         return Meaning::Other;
@@ -72,26 +78,11 @@ pub(crate) fn meaning(name: &str) -> Meaning {
 /// Returns a hash of the name of a counter: equal for names of the same counter (`Train Epoch`, `cur_epoch`), different for `global step`
 /// and `step`.
 pub(crate) fn label_of(name: &str) -> u16 {
-    const OTHERS: [&str; 16] = [
-        "global",
-        "valid",
-        "val",
-        "validation",
-        "eval",
-        "evaluation",
-        "test",
-        "testing",
-        "dev",
-        "total",
-        "load",
-        "learner",
-        "actor",
-        "agent",
-        "env",
-        "environment",
-    ];
+    const OTHERS: &str =
+        "global valid val validation eval evaluation test testing dev total load learner actor agent env environment";
     let words = words(name);
-    let is_significant = |word: &&Cow<'_, str>| OTHERS.contains(&&***word) || !known(word).before_counter;
+    let is_significant =
+        |word: &&Cow<'_, str>| OTHERS.split(' ').any(|other| other == **word) || !known(word).before_counter;
     let mut hash = FNV_OFFSET;
     for word in words.iter().filter(is_significant) {
         let word =
@@ -139,6 +130,13 @@ fn counted(word: &str) -> Option<Count> {
 
 fn counter(words: &[Cow<'_, str>]) -> Option<Meaning> {
     let last = words.last()?;
+    // `Epochs seen: 30`, `steps_done=100`
+    if let [counted @ .., last] = words
+        && DONE.contains(&&**last)
+        && let Some(Meaning::Counter(count) | Meaning::Declared(count)) = counter(counted)
+    {
+        return Some(Meaning::Counter(count));
+    }
     // `epoch_num` is the number of the epoch; `num_epochs` and `epoch_count` are totals.
     let declares = match &**last {
         "id" | "idx" | "no" | "nr" | "num" | "number" | "numero" | "número" | "nummer" | "i" => Some(false),
@@ -194,8 +192,10 @@ fn metric(name: &str, words: &[Cow<'_, str>], meanings: &[Word]) -> Meaning {
         |word: &Cow<'_, str>| word == "deviance" || word.ends_with("loglik") || word.ends_with("likelihood");
     let is_other = |(word, entry): (&Cow<'_, str>, &Word)| {
         let excused = || match &**word {
+            "kl" if words.len() == 2 => part_of_loss || has("divergence"), // the objective of t-SNE
             "box" | "entropy" | "kl" | "p" | "layer" => crossed || part_of_loss,
             "gamma" => words.iter().any(is_likelihood),
+            "data" => split != Split::Unsaid, // `cost on training data`
             _ => false,
         };
         entry.other && !excused()

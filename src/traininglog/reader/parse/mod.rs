@@ -20,7 +20,6 @@ mod numeral;
 pub(super) mod pattern;
 mod phrases;
 pub(super) mod prefix;
-pub(super) mod records;
 mod roles;
 pub(super) mod scan;
 pub(super) mod table;

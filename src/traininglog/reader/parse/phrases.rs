@@ -53,10 +53,13 @@ pub(super) fn indexes(name: &str) -> bool {
 /// Returns the counter that is attached to its number as a unit: `3epoch`, `第3轮`.
 pub(super) fn counter_unit(unit: &[u8]) -> Option<Count> {
     if unit.first().is_some_and(|byte| !byte.is_ascii()) {
-        return match lexicon::meaning(&String::from_utf8_lossy(unit)) {
+        // The unit is the first character of `轮训练结束`.
+        let text = String::from_utf8_lossy(unit);
+        let first = text.chars().next().map(String::from);
+        return [Some(text.into_owned()), first].into_iter().flatten().find_map(|unit| match lexicon::meaning(&unit) {
             Meaning::Counter(count) => Some(count),
             _ => None,
-        };
+        });
     }
     match unit {
         b"epoch" => Some(Count::Epoch),

@@ -9,6 +9,9 @@ use super::meaning::{Meaning, Split};
 /// Maximum number of stripped atoms.
 const ATOMS_MAX: usize = 12;
 
+/// Maximum number of words between a time and a level.
+const NAMES_BEFORE_LEVEL: usize = 2;
+
 /// Returns the offset of the message.
 pub(crate) fn end(line: &[u8]) -> usize {
     let mut at = skip(line, 0, b" \t");
@@ -24,7 +27,9 @@ pub(crate) fn end(line: &[u8]) -> usize {
             .or_else(|| if stripped && line[at - 1] == b']' { process(rest) } else { None })
             .or_else(|| worker(rest))
             .or_else(|| logger(rest))
-            .or_else(|| if stripped { levelled(rest).or_else(|| separator(rest)) } else { None });
+            .or_else(|| {
+                if stripped { levelled(rest).or_else(|| before_level(rest)).or_else(|| separator(rest)) } else { None }
+            });
         let Some(length) = length else { break };
         stripped = true;
         at = skip(line, at + length, b" \t");
@@ -209,6 +214,18 @@ fn open_bracket(text: &[u8]) -> Option<usize> {
     (time(rest).is_some() && !closed).then_some(1)
 }
 
+/// The process, host or module between a time and a level: `P8266 INFO`, `node-3:0 lib.train:908 INFO`.
+fn before_level(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for _ in 0..NAMES_BEFORE_LEVEL {
+        at = skip(text, at + word_end(&text[at..]), b" \t");
+        if level(&text[at..]).is_some() {
+            return Some(at);
+        }
+    }
+    None
+}
+
 /// `PM-train.py-INFO:` after a time: a token that ends in a level.
 fn levelled(text: &[u8]) -> Option<usize> {
     let token = &text[..word_end(text).min(80)];
@@ -308,6 +325,7 @@ mod tests {
             ("[2023-07-06 05:22:23 PM-train_kd.py-INFO:epoch: 1, dice: 0.64]", "epoch: 1, dice: 0.64]"),
             ("[2023-07-06 05:22:23 PM-train_kd.py-INFO:epoch: 1, dice: 0.64", "epoch: 1, dice: 0.64"),
             ("INFO:epoch: 3", "epoch: 3"),
+            ("2021-01-25 07:46:56,137 P8266 INFO Train loss: 3", "Train loss: 3"),
             ("[2023-02-01 10:00:00,123][12345] frames: 3", "frames: 3"),
             ("[2023-02-01 10:00:00,123] [12345] loss: 3", "[12345] loss: 3"),
             ("1.0,990.7049,-22.6574,-2.8545,52.7", "1.0,990.7049,-22.6574,-2.8545,52.7"),

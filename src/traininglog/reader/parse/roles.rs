@@ -5,6 +5,7 @@ use super::gap::{self, Left};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, OF_COUNTER};
 use super::phrases;
+use crate::Direction;
 use memchr::memmem;
 
 impl LineReader<'_> {
@@ -46,9 +47,11 @@ impl LineReader<'_> {
     /// Whether a number is named only by a data split, and a count in brackets follows: `Train: 0 [ 100/1251`, `Train: [0/300][100/1251]`.
     pub(crate) fn is_around_a_count(&self, number: usize, total: Option<usize>, name: &str) -> bool {
         let last = total.unwrap_or(number);
+        // `6/80 (  7%) [ 450/464`
+        let last = if total.is_some() && self.is_share(last + 1) { last + 1 } else { last };
         let inner = last + 1;
         let is_followed = match self.right(last).trim_ascii() {
-            b"[" => true,
+            b"[" | b") [" => true,
             b"][" | b"] [" => total.is_some(), // `[0][870/3416]`: the number may be of anything
             _ => false,
         };
@@ -69,12 +72,13 @@ impl LineReader<'_> {
         }
     }
 
-    /// Whether a number is a percentage alone in brackets, directly behind another number: `4310 (86.18%)`.
+    /// Whether a number is the percentage of the one directly before it: `4310 (86.18%)`, `(4310 86%)`.
     pub(crate) fn is_share(&self, number: usize) -> bool {
-        number < self.numbers.len()
-            && self.unit(number) == b"%"
-            && self.gap(number).trim_ascii() == b"("
-            && self.right(number).first() == Some(&b')')
+        let is_beside = || match self.gap(number).trim_ascii() {
+            b"(" => self.right(number).first() == Some(&b')'),
+            before => before.is_empty() && self.gap(number - 1).ends_with(b"("),
+        };
+        number > 0 && number < self.numbers.len() && self.unit(number) == b"%" && is_beside()
     }
 
     /// Whether the words of a bar, or behind the first count of a line, name a preparation or an evaluation: `Downloading: 12%|`,
@@ -88,6 +92,12 @@ impl LineReader<'_> {
             gap::first_word(text.strip_prefix(b"]").unwrap_or(text)).is_some_and(|word| names(word.as_bytes()))
         };
         is_bar && (names(self.gap(number)) || is_first && (behind() || memmem::find(self.line, b"B/s").is_some()))
+    }
+
+    /// Whether a pair in brackets is the ratio of the score before it: `Acc: 45.1% (1234/2735)`.
+    pub(crate) fn is_ratio_of(&self, number: usize) -> bool {
+        let is_score = |found: &Found| matches!(found.what, What::Series { direction: Some(Direction::Up), .. });
+        self.found.last().is_some_and(|found| found.number + 1 == number && is_score(found))
     }
 
     /// Returns the kind of counter that the word after a number names.

@@ -8,7 +8,7 @@ use super::columns::{Ruled, cells, indented, is_name, looks_like_row, plain, rul
 use super::fields::{Found, What};
 use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
-use super::number::Span;
+use super::{number::Span, numeral::is_not_finite};
 
 /// Maximum bytes of a header.
 const HEADER_MAX: usize = 1024;
@@ -267,7 +267,11 @@ pub(crate) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec
     };
     let first = numbers.iter().position(|number| usize::from(number.start) >= from)?;
     let cells = numbers.len() - first;
-    if text.contains(other) || !(2..=HEADLESS_MAX).contains(&cells) {
+    if words(&text)
+        .iter()
+        .any(|(_, word)| word.contains(other) && !is_not_finite(word.trim_start_matches('+').as_bytes()))
+        || !(2..=HEADLESS_MAX).contains(&cells)
+    {
         return None;
     }
     let whole = |number: &usize| numbers[*number].of(line).iter().all(u8::is_ascii_digit);
@@ -288,8 +292,7 @@ pub(crate) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec
 
 fn column(name: &str) -> Meaning {
     match name.trim() {
-        // In spaCy's table, E and # are epoch and step.
-        "E" => Meaning::Counter(Count::Epoch),
+        // In spaCy's table, # is the step.
         "#" | "" => Meaning::Counter(Count::Lead),
         name => lexicon::meaning(name),
     }

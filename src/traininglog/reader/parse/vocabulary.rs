@@ -34,10 +34,9 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (Down, 0.75, "bwer epe"),
     (Down, 0.7, "divergence stress risk ter rel functionvalue"),
     (Down, 0.55, "energy obj"),
-    (Down, 0.5, "residual"), // also of solvers
     (Up, 1.1, "reward rew return ret eprewmean epretmean epr"),
     (Up, 0.9, "rewards returns belohnung récompense recompensa ricompensa награда"),
-    (Up, 0.85, "elbo likelihood loglik loglikelihood llf"),
+    (Up, 0.85, "elbo likelihood loglik loglikelihood llf logposterior"),
     (Up, 0.8, "objf llh score fitness puntuación puntuacion pontuação pontuacao punteggio punktzahl"),
     (
         Up,
@@ -54,7 +53,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
     ),
     (Up, 0.65, "correct kappa meteor cider chrf top5 prec5 correlation pearson spearman pearsonr"),
     (Up, 0.6, "precision recall ap iou corr wins win winrate utility"),
-    (Up, 0.5, "em"),
+    (Up, 0.5, "em logprob"), // some print the negative logprob
 ];
 
 /// Words of evaluations in languages without blanks between words: searched anywhere in a name.
@@ -120,7 +119,7 @@ const OTHER: &str = "lr time times eta sec secs seconds ms msec min mins minutes
     interval frequency freq limit maximum minimum margin delta smoothing weight weights coef coeff coefficient \
     lambda factor penalty bias id index idx offset level width height length len layer layers hidden vocab \
     vocabulary maxlen window buffer cache load usage util percent ratio fraction frac year month day hour \
-    saving saved save loading loaded improved improve  timing latency_ms  higher lower than available used \
+    loading loaded improved improve timing latency_ms  higher lower than available used \
     free total_time stepsize update_rate warmup finished_in took cost_time lrate lr0 lr1 lr2 trainable features \
     bins leaves leaf depth iou_t iou_thr explained entropy kl support positive negative_count change p \
     port_number nan success_count data reader batch_cost bandwidth hz nnz nnzs maintenance speedup capability \
@@ -133,7 +132,7 @@ const NEUTRAL: &str = "total all overall mean average avg running current cur ma
     holdout cv test testing evaluation set";
 
 /// Words that mark a value as a repetition or a summary of others.
-const SECONDARY: &str = "best max highest lowest previous prev old top worst initial reg aux";
+const SECONDARY: &str = "saving saved save best max highest lowest previous prev old top worst initial reg aux";
 
 /// Terms of a sum, such as the position of a box or the smoothness of a mask. The classification or the total is more informative.
 const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux regression commitment";

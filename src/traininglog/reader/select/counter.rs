@@ -17,6 +17,9 @@ const ROUNDS: u32 = 2;
 /// Number of changes of a total that show that it is none.
 const TOTALS: u32 = 3;
 
+/// Number of small falls that a count does not have.
+const SLIPS: u32 = 3;
+
 /// Number of steps of equal size that make a counter of a number with an unknown name.
 const REGULAR: u32 = 4;
 
@@ -33,7 +36,6 @@ pub(super) struct Place {
     pub beside: bool,
     /// First line of the evaluation.
     pub since: u64,
-    pub is_over: bool,
 }
 
 /// One counter.
@@ -71,6 +73,9 @@ pub(crate) struct Counter {
     /// Whether it continued when an outer counter advanced.
     #[serde(default)]
     pub outlives: bool,
+    /// Number of small falls, as of a score: `Epoch 3: 9492 / 10000`.
+    #[serde(default)]
+    pub slips: u32,
     /// The latest increase.
     #[serde(default)]
     pub stride: f64,
@@ -83,9 +88,6 @@ pub(crate) struct Counter {
     /// Number of advances since the latest one of an outer counter, until it reached [`ADVANCES_INSIDE`].
     #[serde(default)]
     pub advances_inside: u32,
-    /// Number of updates of all counters until its last one.
-    #[serde(skip)]
-    pub turn: u64,
 }
 
 impl Counter {
@@ -110,11 +112,11 @@ impl Counter {
             fallen: None,
             outer_advances,
             outlives: false,
+            slips: 0,
             stride: 0.0,
             regular: 0,
             irregular: 0,
             advances_inside: 0,
-            turn: 0,
         }
     }
 
@@ -132,6 +134,7 @@ impl Counter {
             self.regular,
             self.irregular,
             self.advances_inside,
+            self.slips,
         ];
         counts.into_iter().all(plausible::small_count)
             && [self.first_line, self.last_line, self.last_advance].into_iter().all(plausible::count)
@@ -168,6 +171,7 @@ impl Counter {
             return true;
         }
         if value < self.current {
+            self.slips = self.slips.saturating_add(u32::from(value * 2.0 > self.current));
             // A single fall may be noise, a summary or an evaluation labelled "epoch 0"; a new phase continues from there.
             let repeats = match self.fallen {
                 Some((fallen, repeats)) if fallen == value => repeats + 1,
@@ -230,12 +234,6 @@ impl Counter {
         self.totals >= TOTALS && self.totals * 2 > self.updates
     }
 
-    /// Whether it is a full progress bar, and a longer one has moved since: a check before the training, drawn on the same line.
-    pub(crate) fn is_followed_by(&self, other: &Counter) -> bool {
-        let is_full = self.count == Count::Pair && self.total.is_some_and(|total| self.current >= total);
-        is_full && other.count == Count::Pair && other.turn > self.turn && other.total > self.total && other.moves()
-    }
-
     /// Whether it restarts about whenever `other` advances, and `other` restarts far less often: `iteration:3 step:40/100`.
     pub(crate) fn restarts_with(&self, other: &Counter) -> bool {
         let counts =
@@ -250,13 +248,18 @@ impl Counter {
             self.exceeded > 0,
             self.total.is_some(),
             self.inside * 2 > self.updates,
-            self.outlives,
+            self.goes_on(),
             self.is_regular(),
             self.is_unfinished(),
             self.has_moving_total(),
         ];
         let bits = flags.iter().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
         bits << 8 | self.restarts.min(DISTINCT_MAX) << 4 | self.distinct.min(DISTINCT_MAX)
+    }
+
+    /// Whether it goes on when an outer counter advances, as a count of the whole job does. A run may be resumed once or twice.
+    fn goes_on(&self) -> bool {
+        self.outlives && self.slips < SLIPS
     }
 
     /// Whether it has had more than one value.
@@ -269,7 +272,7 @@ impl Counter {
     }
 
     pub(super) fn rank(&self, place: Place) -> f64 {
-        let Place { has_total, has_outer, is_idle, beside, since, is_over } = place;
+        let Place { has_total, has_outer, is_idle, beside, since } = place;
         let kind = match self.count {
             Count::Fold => 1.1,
             Count::Epoch => 1.0,
@@ -291,14 +294,14 @@ impl Counter {
             1 => 0.2,
             _ => 0.6,
         };
-        let nested = has_outer && !self.count.is_outer() && !self.outlives;
+        let nested = has_outer && !self.count.is_outer() && !self.goes_on();
         let constant = match (self.moves(), is_idle) {
             (true, _) => 0.0,
             (_, false) => 0.2,
             (_, true) => 0.6,
         };
         let aside = if self.label & ASIDE == 0 || self.count == Count::Fold { 0.0 } else { 0.1 };
-        let ended = if self.last_line < since && !self.is_unfinished() || is_over { 1.2 } else { 0.0 };
+        let ended = if self.last_line < since && !self.is_unfinished() { 1.2 } else { 0.0 };
         // Among equals the one with more values wins: training has a longer bar than evaluation.
         let moved = 0.04 * (1.0 - 1.0 / f64::from(self.distinct.min(DISTINCT_MAX)));
         let context = if has_total { 0.45 } else { 0.0 } + if beside { 0.2 } else { 0.0 };

@@ -41,9 +41,6 @@ pub(crate) struct Counters {
     /// Cached outermost counter; cleared when the result may change.
     #[serde(skip)]
     outer: Cell<Option<(Beside, usize)>>,
-    /// Number of updates of all counters.
-    #[serde(skip)]
-    turns: u64,
     /// Index after the counter that was printed last.
     #[serde(skip)]
     latest: usize,
@@ -83,8 +80,6 @@ impl Counters {
         let counter = &mut self.counters[slot];
         let before = counter.rank_inputs();
         counter.updates += 1;
-        self.turns += 1;
-        counter.turn = self.turns;
         counter.last_line = line;
         counter.inside += u32::from(beside_epoch && !counted.count.is_outer());
         counter.totals += u32::from(total.is_some_and(|total| counter.total.is_some_and(|known| known != total)));
@@ -227,11 +222,10 @@ impl Counters {
             };
             let has_outer = self.counters.iter().enumerate().any(outer);
             let is_beside = beside.counters >> slot & 1 == 1;
-            let is_over = self.counters.iter().any(|other| counter.is_followed_by(other));
             // A declared single epoch may be the rounded number of steps (`max_steps` of Hugging Face): a bar is more exact.
             let has_total = totals[slot].is_some_and(|total| total > 1.0 || counter.total.is_some());
             let is_idle = idle >> slot & 1 == 1;
-            counter.rank(Place { has_total, has_outer, is_idle, beside: is_beside, since: beside.first_line, is_over })
+            counter.rank(Place { has_total, has_outer, is_idle, beside: is_beside, since: beside.first_line })
         };
         let ranked = (0..self.counters.len()).map(|slot| (rank(slot), self.counters[slot].updates, slot));
         let best = ranked.max_by(|(a, often, _), (b, more_often, _)| a.total_cmp(b).then(often.cmp(more_often)));

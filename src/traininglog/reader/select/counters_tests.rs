@@ -160,3 +160,14 @@ fn a_number_with_an_unknown_name_is_a_counter_if_it_grows_evenly_beside_the_eval
     counters.advance(plain(Count::Tally), 99.0, None, 1, false);
     assert_eq!(counters.outermost(beside), None);
 }
+
+#[test]
+fn a_score_of_n_of_m_is_no_progress() {
+    let mut counters = Counters::default();
+    for (epoch, right) in (0u32..).zip([9100, 9250, 9240, 9310, 9300, 9350, 9320, 9400]) {
+        counters.advance(plain(Count::Epoch), f64::from(epoch), None, u64::from(epoch), false);
+        counters.advance(plain(Count::Pair), f64::from(right), Some(10_000.0), u64::from(epoch), true);
+    }
+    let outer = counters.outermost(Beside::default()).expect("epochs advance");
+    assert_eq!(outer.count, Count::Epoch);
+}

@@ -4,7 +4,6 @@
 //! trend. A constant is a setting, and a "loss" that only grows is probably a sum.
 
 use super::series::{Series, recurrence};
-use crate::Direction;
 
 /// Maximum number of unknown names among which one may be the evaluation.
 const UNKNOWN_MAX: usize = 4;
@@ -71,22 +70,16 @@ impl Series {
         if constant {
             score *= if self.whole { 0.05 } else { 0.3 };
         }
-        // Rewards are often whole.
-        let is_reward = self.weight >= 0.9 && self.named_direction == Some(Direction::Up);
         let is_number_of_an_error =
             self.expected_sign() < 0.0 && self.weight < SURELY_A_LOSS && !self.is_printed_with_progress();
         if self.whole && self.signature == 0 && (self.low >= self.high || is_number_of_an_error) {
             score = 0.0; // or a setting
         }
-        let counts = self.falls == 0 && self.high - self.low == f64::from(self.rises) && self.rises + 1 == self.count;
-        if self.whole && self.count >= 3 && counts && self.weight < 0.55 {
-            score = 0.0; // `Train 3`, `Train 4`: a numbered heading
-        }
-        if self.whole && self.count >= 3 && !is_reward {
-            score *= 0.8;
-        }
         if self.contradicts() {
             score *= 0.7;
+        }
+        if self.listed * 2 >= self.count {
+            score *= 0.75;
         }
         if self.count == 1 {
             // A single value is a setting, a final average, or the first of many: only a typical name counts.

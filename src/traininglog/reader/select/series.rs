@@ -63,7 +63,7 @@ pub(crate) struct Series {
     first: f64,
     /// Advances of outer counters at the first and at the latest value.
     pub paces: Option<(u32, u32)>,
-    pub form: Form,
+    form: Form,
     pub(super) whole: bool,
     /// Whether the name is ambiguous about the direction.
     soft: bool,
@@ -71,6 +71,8 @@ pub(crate) struct Series {
     pub quantity: u64,
     /// Whether it ever improved in the direction of its name.
     pub improved: bool,
+    /// Number of values on lines like the one before, since which nothing was counted: the items of a list.
+    pub listed: u32,
 }
 
 /// How and when a value was printed.
@@ -196,6 +198,7 @@ impl Series {
             soft: is_soft(named.name, named.weight),
             quantity: quantity(named.name),
             improved: false,
+            listed: 0,
         }
     }
 
@@ -247,6 +250,14 @@ impl Series {
                 Ordering::Equal => false,
                 Ordering::Greater => rounds(value, self.last),
             }
+    }
+
+    /// Adds a value that was printed in this form.
+    pub(crate) fn take_printed(&mut self, value: f64, line: u64, form: Form) {
+        let is_next = self.count > 0 && line == self.last_line + 1;
+        self.listed += u32::from(is_next && (form.shape, form.at) == (self.form.shape, self.form.at));
+        self.form = form;
+        self.take(value, line);
     }
 
     /// Adds a value.
