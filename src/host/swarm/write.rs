@@ -85,6 +85,10 @@ pub(super) fn created(submission: &Submission) -> Value {
     labels.insert(QUEUE_LABEL.to_owned(), "true".into());
     let mut container_labels = map(&submission.container_labels);
     container_labels.entry("flowcon.enable").or_insert_with(|| "true".into());
+    // The workers of a gang wait for each other, and the turns of two nodes would rarely come at the same time.
+    if submission.labels.contains_key("flowcon.gang") {
+        container_labels.entry("flowcon.turns").or_insert_with(|| "false".into());
+    }
     let mounts: Vec<Value> = submission
         .volumes
         .iter()
@@ -180,6 +184,17 @@ mod tests {
         node(&mut spec, &NodeChange { node: NodeId("n".into()), version: 1, labels, availability });
         let labels = json!({"gpu": "a100", "flowcon.rented.stage": "closing"});
         assert_eq!(spec, json!({"Role": "worker", "Availability": "drain", "Labels": labels}));
+    }
+
+    #[test]
+    fn a_worker_of_a_gang_takes_no_turns() {
+        let turns = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            let spec = created(&Submission { labels, ..Submission::default() });
+            spec["TaskTemplate"]["ContainerSpec"]["Labels"]["flowcon.turns"].as_str().map(str::to_owned)
+        };
+        assert_eq!(turns(&[("flowcon.gang", "bert")]).as_deref(), Some("false"));
+        assert_eq!(turns(&[("flowcon.priority", "2")]), None);
     }
 
     #[test]
