@@ -98,7 +98,9 @@ pub(in crate::doctor) fn driver(info: &EngineInfo) -> Check {
 pub(in crate::doctor) fn log_driver(info: &EngineInfo) -> Check {
     const NAME: &str = "logs";
     match info.log_driver.as_str() {
-        "json-file" if info.name == EngineName::Docker => Check::ok(NAME, "driver json-file: log files are followed directly"),
+        "json-file" if info.name == EngineName::Docker => {
+            Check::ok(NAME, "driver json-file: log files are followed directly")
+        }
         "json-file" | "k8s-file" | "local" | "journald" => {
             Check::ok(NAME, format!("driver {}: read through the engine's logs API", info.log_driver))
         }
