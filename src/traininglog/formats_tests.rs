@@ -407,6 +407,14 @@ const CASES: &[Case] = &[
         DOWN,
         Some((20.0, None)),
     ),
+    // The rows of a table are those of data splits.
+    (
+        "",
+        "Epoch {n}\n│ rating │ loss  │ acc   │\n│ train  │ {L} │ 0.{A} │\n│ vali   │ 5.{A}00 │ 0.4 │\n│ test   │ 6.{A}00 │ 0.3 │",
+        "loss",
+        DOWN,
+        Some((20.0, None)),
+    ),
     // A byte order mark, a header with commas and blanks, a count in the first cell, and a message without a newline.
     ("\u{feff}", "epoch {n} loss {L}", "loss", DOWN, Some((20.0, None))),
     ("epoch, wall, LR, loss\n", "   {n},   8.{A},  0.005,   {L},", "loss", DOWN, Some((20.0, None))),

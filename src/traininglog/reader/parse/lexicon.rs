@@ -97,7 +97,7 @@ pub(crate) fn label_of(name: &str) -> u16 {
 pub(crate) fn split_of(words: &[Cow<'_, str>]) -> Split {
     let found = words.iter().rev().find_map(|word| match &**word {
         "trn" | "learn" => Some(Split::Train),
-        "val" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
+        "val" | "vali" | "valid" | "validation" | "dev" | "eval" | "evaluation" | "holdout" | "cv" | "evaluating"
         | "validating" => Some(Split::Valid),
         "验证" | "検証" | "검증" => Some(Split::Valid),
         "训练" | "訓練" | "学習" | "훈련" => Some(Split::Train),

@@ -6,9 +6,8 @@
 
 use super::columns::{Ruled, cells, indented, is_name, looks_like_row, plain, ruled, words};
 use super::fields::{Found, What};
-use super::lexicon;
 use super::meaning::{Count, Counted, Meaning, Split};
-use super::{number::Span, numeral::is_not_finite};
+use super::{lexicon, number::Span, numeral::is_not_finite};
 
 /// Maximum bytes of a header.
 const HEADER_MAX: usize = 1024;
@@ -162,6 +161,7 @@ impl Header {
             return None;
         }
         let names = self.columns_for(&row)?;
+        let of_row = if is_name(row[0].1) { lexicon::split_of(&lexicon::words(row[0].1)) } else { Split::Unsaid };
         let mut found = Vec::new();
         for ((at, cell), name) in row.iter().zip(names) {
             let begin = from + at;
@@ -184,7 +184,8 @@ impl Header {
                 true => of_a_split(row[0].1, name, number).unwrap_or_else(|| named(name, number, total, cell)),
                 false => named(name, number, total, cell),
             };
-            if let Some(Found { what: What::Series { name, .. }, .. }) = &mut column {
+            if let Some(Found { what: What::Series { name, split, .. }, .. }) = &mut column {
+                *split = if *split == Split::Unsaid { of_row } else { *split };
                 let again = |found: &&Found| matches!(&found.what, What::Series { name: other, .. } if other == name);
                 let repeats = found.iter().filter(again).count();
                 if repeats > 0 {
@@ -292,8 +293,7 @@ pub(crate) fn headless(line: &[u8], from: usize, numbers: &[Span]) -> Option<Vec
 
 fn column(name: &str) -> Meaning {
     match name.trim() {
-        // In spaCy's table, # is the step.
-        "#" | "" => Meaning::Counter(Count::Lead),
+        "#" | "" => Meaning::Counter(Count::Lead), // as in spaCy's table
         name => lexicon::meaning(name),
     }
 }
