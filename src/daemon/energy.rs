@@ -17,15 +17,6 @@ pub(super) struct Energy {
     idle: Vec<CpuTime>,
 }
 
-/// The energy of one job.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct JobEnergy {
-    /// Joules since it was found; `None` where no meter tells.
-    pub joules: Option<f64>,
-    /// Its CPU time when it was last charged.
-    cpu: Option<CpuTime>,
-}
-
 impl Energy {
     pub(crate) fn of_host() -> Energy {
         Energy::at(Path::new(POWERCAP))

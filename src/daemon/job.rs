@@ -2,7 +2,6 @@
 
 use super::claim_schedule::ClaimSchedule;
 use super::ending::Ending;
-use super::energy::JobEnergy;
 use super::event::Output;
 use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::owner::Owner;
@@ -28,6 +27,15 @@ use traininglog::{LearningRecord, LogFile, Tracker};
 const FRESH: Millis = Millis(50);
 /// All counters are read this often, even between ticks.
 const WHOLE_AT_LATEST: Millis = Millis::from_secs(20);
+
+/// The energy of one job.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct JobEnergy {
+    /// Joules since it was found; `None` where no meter tells.
+    pub joules: Option<f64>,
+    /// Its CPU time when it was last charged.
+    pub cpu: Option<CpuTime>,
+}
 
 /// All governed jobs. Boxed, because a map's nodes are half empty and a job is large.
 pub(super) type Jobs = BTreeMap<ContainerId, Box<Job>>;

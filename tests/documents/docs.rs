@@ -85,7 +85,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl notify test", Test(NOTIFY_TEST, "test(&[])")),
     ("flowctl notify test phone", Test(NOTIFY_TEST, "test(&[\"hook\"])")),
     ("flowctl run --notify NAMES", Test(NOTIFY_TEST, "\"--notify\", \"gone\"")),
-    ("flowcon-notify --config notify.toml --state-dir notify-state", Test(NOTIFY_TEST, "CARGO_BIN_EXE_flowcon-notify")),
+    ("flowcon-notify --config notify.toml --state-dir notify-state", Test("tests/support/notify.rs", "CARGO_BIN_EXE_flowcon-notify")),
     ("systemctl enable --now flowcon-notify", VM_ACCESS),
     ("systemctl status flowcon-notify", VM_ACCESS),
     ("flowctl demo", Test("tests/trials/demo.rs", "demo(&[")),

@@ -30,7 +30,7 @@ fn training(daemon: &Daemon, name: &str, labels: &[&str], after: &str) -> Job {
 }
 
 /// Prints an epoch five times a second, with a loss on held-out data that rises from epoch 21 on.
-const OVERFITS: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); [ $i -le 20 ] && l=$((90000-i*2000)) || l=$((l+60)); \
+const OVERFITS: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); [ $i -le 20 ] && l=$((90000-i*2000)) || l=$((l<90000?l+60:l)); \
                         echo \"epoch $i/100000 val_loss: 0.$l\"; sleep 0.2; done";
 
 /// Takes a megabyte each second.

@@ -2,7 +2,6 @@
 
 use super::*;
 use model::*;
-use std::fs;
 
 pub(super) fn job(number: u64, name: &str, first: u64) -> JobRecord {
     JobRecord {
@@ -248,7 +247,7 @@ fn the_file_shrinks_below_its_limit_and_the_newest_jobs_are_kept() {
         assert!(steps < 500, "no end");
     }
     assert!(before > limits.max_bytes && store.bytes().unwrap() <= limits.max_bytes, "{before}");
-    let file = fs::metadata(directory.path().join(DATABASE)).unwrap().len();
+    let file = std::fs::metadata(directory.path().join(DATABASE)).unwrap().len();
     assert!(file <= limits.max_bytes, "{file}");
     let left = reader(&directory).jobs(ALWAYS, None, 0, 100).unwrap();
     assert!(left.len() > 5 && left.last().unwrap().0.number == 60, "{}", left.len());
@@ -392,8 +391,8 @@ fn users_are_charged_for_what_their_jobs_used_within_the_span() {
     let ended = JobRecord { ended_unix_ms: Some(2_000), ..jobs[2].clone() };
     opened(&directory).write(&batch([jobs[0].clone(), jobs[1].clone(), ended], samples)).unwrap();
     let users = |since, until| -> Vec<(String, usize, u64)> {
-        let users = reader(&directory).users(Span { since, until }).unwrap();
-        users.into_iter().map(|user| (user.name, user.jobs, user.cpu.0 / 1_000_000)).collect()
+        let users = reader(&directory).users(Span { since, until }).unwrap().into_iter();
+        users.map(|user| (user.name, user.jobs, user.cpu.0 / 1_000_000)).collect()
     };
     assert_eq!(users(0, 10_000), [("-".to_owned(), 1, 8), ("alice".to_owned(), 2, 19)]);
     assert_eq!(users(5_000, 10_000), [("alice".to_owned(), 2, 15)], "5 of the first job and all of the second");
