@@ -83,10 +83,11 @@ pub(super) fn created(submission: &Submission) -> Value {
     }
     let mut labels = map(&submission.labels);
     labels.insert(QUEUE_LABEL.to_owned(), "true".into());
+    let is_in_gang = submission.labels.contains_key(GANG_LABEL);
     let mut container_labels = map(&submission.container_labels);
     container_labels.entry("flowcon.enable").or_insert_with(|| "true".into());
     // The workers of a gang wait for each other, and the turns of two nodes would rarely come at the same time.
-    if submission.labels.contains_key("flowcon.gang") {
+    if is_in_gang {
         container_labels.entry("flowcon.turns").or_insert_with(|| "false".into());
     }
     let mounts: Vec<Value> = submission
@@ -99,11 +100,8 @@ pub(super) fn created(submission: &Submission) -> Value {
         })
         .collect();
     // Other workers of a gang reach it by its name, at the address of its container.
-    let is_in_gang = submission.labels.contains_key(GANG_LABEL);
-    let (hostname, endpoint) = match is_in_gang {
-        true => (submission.name.as_ref(), json!({"Mode": "dnsrr"})),
-        false => ("", Value::Null),
-    };
+    let (hostname, endpoint) =
+        if is_in_gang { (submission.name.as_ref(), json!({"Mode": "dnsrr"})) } else { ("", Value::Null) };
     let networks: Vec<Value> = submission.networks.iter().map(|network| json!({"Target": network})).collect();
     json!({
         "Name": submission.name.as_ref(),
