@@ -140,7 +140,8 @@ fn every_kind_of_message_is_sent() {
                         gpu 1 GPU-bbbb 0 1024 42949672960 55000 400000 34 210 1215 0 A100\n";
     let (server, gpus) = (Http::start(), StandIn::of(&[]));
     gpus.set_script(GPUS);
-    let daemon = gpus.daemon(&["policy.interval=1s"]);
+    // It looks often, also while nothing changes.
+    let daemon = gpus.daemon(&["policy.interval=1s", "policy.max-interval=2s"]);
     let kinds: Vec<String> = model::AlertKind::ALL.into_iter().map(model::word).collect();
     let url = server.url("/hook");
     let config = format!("[notify.hook]\ntype = \"webhook\"\nurl = \"{url}\"\nevents = {kinds:?}\nper-hour = 100\n");
