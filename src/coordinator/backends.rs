@@ -69,7 +69,7 @@ impl Backends {
             swarm.services.iter().filter_map(|service| service.labels.get(GANG).cloned()).collect();
         // If it fails, the network is removed with the next one, or reused by a gang of the same name.
         if swarm.is_leader && !known.is_subset(&gangs) {
-            let _ = self.engine.remove_unused_networks(GANG).await;
+            let _ = self.engine.remove_unused_networks().await;
         }
         *known = gangs;
     }
@@ -86,7 +86,7 @@ impl Backends {
             }
         }
         if let Some((gang, network)) = connect(submissions, &images) {
-            self.engine.create_network(&network, GANG, &gang).await.map_err(Refusal::Failed)?;
+            self.engine.create_network(&network, &gang).await.map_err(Refusal::Failed)?;
         }
         let mut created = Vec::new();
         for submission in submissions.iter() {

@@ -1,15 +1,15 @@
 //! A mail server for tests: SMTP, without and with TLS, and with a login.
 
+use crate::support::notify::serving;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 /// When a connection is encrypted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,17 +66,10 @@ impl MailServer {
     }
 
     fn start_with(security: Security, tls: Option<Arc<ServerConfig>>) -> MailServer {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = MailServer { port, security, tls, mails: Arc::default(), in_clear: Arc::default() };
-        let serving = server.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let serving = serving.clone();
-                thread::spawn(move || serving.serve(stream));
-            }
-        });
-        server
+        serving(
+            |port| MailServer { port, security, tls, mails: Arc::default(), in_clear: Arc::default() },
+            |server, stream| _ = server.serve(stream),
+        )
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {

@@ -22,6 +22,20 @@ pub fn full(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
+/// Starts a server at a free port, which answers each connection in a thread of its own.
+pub fn serving<S: Clone + Send + 'static>(server_at: impl FnOnce(u16) -> S, answer: fn(&S, TcpStream)) -> S {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = server_at(listener.local_addr().unwrap().port());
+    let serving = server.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serving = serving.clone();
+            thread::spawn(move || answer(&serving, stream));
+        }
+    });
+    server
+}
+
 /// A request as an HTTP server got it.
 #[derive(Clone)]
 pub struct Post {
@@ -40,17 +54,10 @@ pub struct Http {
 
 impl Http {
     pub fn start() -> Http {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = Http { port, posts: Arc::default(), statuses: Arc::default() };
-        let serving = server.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let serving = serving.clone();
-                thread::spawn(move || serving.answer(stream));
-            }
-        });
-        server
+        serving(
+            |port| Http { port, posts: Arc::default(), statuses: Arc::default() },
+            |server, stream| _ = server.answer(stream),
+        )
     }
 
     fn answer(&self, stream: TcpStream) -> Option<()> {

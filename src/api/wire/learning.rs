@@ -85,6 +85,12 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
+impl From<Estimate> for model::Estimate {
+    fn from(Estimate { low, likely, high }: Estimate) -> model::Estimate {
+        model::Estimate { low, likely, high: high.unwrap_or(f64::INFINITY) }
+    }
+}
+
 impl Estimate {
     pub(super) fn of(estimate: model::Estimate, scale: f64) -> Option<Estimate> {
         Some(Estimate {

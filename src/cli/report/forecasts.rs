@@ -1,7 +1,7 @@
 //! How right the forecasts of the time left were that people saw, judged by the ends that followed. Pure.
 
 use super::data::Series;
-use model::{Accuracy, Estimate, JudgedForecast};
+use model::{Accuracy, JudgedForecast};
 
 /// Judges all forecasts about jobs that ran to their end; `None` if there are none.
 pub(super) fn accuracy(jobs: &[Series]) -> Option<Accuracy> {
@@ -18,9 +18,7 @@ fn judged(series: &Series) -> Vec<JudgedForecast> {
         series.samples.iter().filter_map(|sample| Some((ended.saturating_sub(sample.unix_ms), sample.remaining_s?)));
     let judged = |(left_ms, forecast): (u64, api::wire::Estimate)| {
         let left_s = left_ms as f64 / 1000.0;
-        let forecast =
-            Estimate { low: forecast.low, likely: forecast.likely, high: forecast.high.unwrap_or(f64::INFINITY) };
-        JudgedForecast { at: 1.0 - left_s / whole_s, forecast, left_s }
+        JudgedForecast { at: 1.0 - left_s / whole_s, forecast: forecast.into(), left_s }
     };
     forecasts.map(judged).filter(|judged| judged.left_s > 0.0).collect()
 }

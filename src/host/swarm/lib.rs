@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The label that makes a service a job; services without it are not read.
 const QUEUE_LABEL: &str = "flowcon.queue";
 
-/// The label of the services of a gang.
+/// The label of the services of a gang, and of their network.
 const GANG_LABEL: &str = "flowcon.gang";
 
 /// Number of services in one request for their tasks: with their ids, its URL has about 4 KB.
@@ -203,22 +203,22 @@ impl Engine {
         id.ok_or_else(|| Refusal::Failed("Swarm created the service without returning its id".to_owned()))
     }
 
-    /// Creates a network for the services of a gang, across all nodes; none if there is one with this name. It has the label `label`.
+    /// Creates a network for the services of a gang, across all nodes; none if there is one with this name. It has the label of the gang.
     ///
     /// # Errors
     /// A message.
-    pub async fn create_network(&self, name: &str, label: &str, gang: &str) -> Result<(), String> {
-        let network = json!({"Name": name, "Driver": "overlay", "Attachable": true, "Labels": {label: gang}});
+    pub async fn create_network(&self, name: &str, gang: &str) -> Result<(), String> {
+        let network = json!({"Name": name, "Driver": "overlay", "Attachable": true, "Labels": {GANG_LABEL: gang}});
         let answer = self.http.post("/networks/create", &network).await?;
         if answer.status == 409 { Ok(()) } else { answer.succeeded().map(drop) }
     }
 
-    /// Removes the networks with this label that no service uses.
+    /// Removes the networks of gangs that no service uses.
     ///
     /// # Errors
     /// A message.
-    pub async fn remove_unused_networks(&self, label: &str) -> Result<(), String> {
-        let filter = http::encoded(&json!({"label": [label]}).to_string());
+    pub async fn remove_unused_networks(&self) -> Result<(), String> {
+        let filter = http::encoded(&json!({"label": [GANG_LABEL]}).to_string());
         self.http.post(&format!("/networks/prune?filters={filter}"), &Value::Null).await?.succeeded().map(drop)
     }
 

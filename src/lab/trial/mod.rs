@@ -240,9 +240,7 @@ impl<'a> Monitor<'a> {
         let seen = self.names.iter().enumerate().filter(|(job, _)| self.running[*job]);
         let left = seen.filter_map(|(job, name)| {
             let container = status.containers.iter().find(|container| container.name == *name)?;
-            let left = container.progress.as_ref()?.remaining_s?;
-            let forecast = Estimate { low: left.low, likely: left.likely, high: left.high.unwrap_or(f64::INFINITY) };
-            Some((job, at.as_secs_f64(), forecast))
+            Some((job, at.as_secs_f64(), container.progress.as_ref()?.remaining_s?.into()))
         });
         self.forecasts.extend(left);
         self.show(at, status, view);
