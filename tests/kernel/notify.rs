@@ -158,12 +158,9 @@ fn every_kind_of_message_is_sent() {
     let _leak = run("leak", &[], LEAKS);
     daemon.wait_for_job(&full("leak"), "is governed", SOON, |_| true);
     limit_memory(&full("leak"), 80 << 20);
-    // A share so small that what it uses is all of it.
+    // It uses all that it gets, on any machine.
     let pid_file = daemon.config().with_file_name("pid");
-    let burns = format!(
-        "echo $$ >{}; while :; do n=0; while [ $n -lt 9000 ]; do n=$((n+1)); done; sleep 0.1; done",
-        pid_file.display()
-    );
+    let burns = format!("echo $$ >{}; while :; do :; done", pid_file.display());
     let _loads = run("loads", &["flowcon.max-share=0.01"], &burns);
     let pid = eventually("its process", SOON, || fs::read_to_string(&pid_file).ok().filter(|pid| pid.ends_with('\n')));
     gpus.set_script(&format!("{GPUS}process 0 {} 20 1024\n", pid.trim()));
