@@ -204,7 +204,8 @@ fn every_kind_of_message_is_sent() {
         let sent = server.kinds("/hook");
         expected.iter().all(|message| sent.contains(message)).then_some(())
     };
-    eventually_or(&format!("{expected:#?}"), A_SILENCE, probe, || format!("{:#?}", server.kinds("/hook")));
+    // While others use the whole machine, the job whose GPU waits gets less than its share, which is not flowcon's doing.
+    eventually_or(&format!("{expected:#?}"), 5 * A_SILENCE, probe, || format!("{:#?}", server.kinds("/hook")));
     let about = |job: &str| server.kinds("/hook").into_iter().filter(|message| message.starts_with(job)).count();
     assert_eq!((about("steady"), about("overfit "), about("leak ")), (0, 1, 2), "{:#?}", server.kinds("/hook"));
     flowcon::host::cgroup::remove_empty(&cgroups_named(&format!("flowcon-{}", full("orphan"))));
