@@ -62,6 +62,10 @@ const EXPLODED_VALUES: u64 = 2;
 /// Evaluations after the best ones, before a decline counts.
 const OVERFITTING_EVALUATIONS: u64 = 4;
 
+/// After its last unit a job is done once it was silent for so long, or uses fewer cores.
+const AT_REST: Millis = Millis::from_secs(10);
+const IDLE_CORES: f64 = 0.05;
+
 /// A GPU is idle for want of CPU below the first part of its time, until the second; and only if this lasts.
 const GPU_IDLE: f64 = 0.5;
 const GPU_BUSY: f64 = 0.7;
@@ -114,7 +118,7 @@ impl HealthMeter {
         .into_iter()
         .flatten()
         .max_by_key(|(condition, ..)| *condition)
-        .unwrap_or_else(|| well(job));
+        .unwrap_or_else(|| well(now, job, cores));
         let before = self.health.filter(|health| health.condition == condition);
         let since = before.map_or(since.unwrap_or(now), |health| health.since);
         *self.health.insert(Health { condition, since, confidence, evidence })
@@ -193,9 +197,16 @@ fn is_read(job: &ContainerObservation) -> bool {
     job.learning.confidence >= LEAST_CONFIDENCE
 }
 
+/// Whether its log says that all units are done. That may be the count of something else, which goes on.
 fn is_done(job: &ContainerObservation) -> bool {
     let progress = job.learning.progress;
     progress.is_some_and(|progress| progress.total.is_some_and(|total| total > 0.0 && progress.current >= total))
+}
+
+/// Whether it has printed nothing for a while, or hardly uses the CPU.
+fn is_at_rest(now: Millis, job: &ContainerObservation, cores: Option<f64>) -> bool {
+    let printed = job.learning.progress.map(|progress| progress.at).max(job.learning.log_grew);
+    printed.is_some_and(|printed| now.since(printed) >= AT_REST) || cores.is_some_and(|cores| cores < IDLE_CORES)
 }
 
 fn not_a_number(now: Millis, job: &ContainerObservation) -> Option<Finding> {
@@ -228,12 +239,12 @@ fn late(now: Millis, job: &ContainerObservation, prospects: &Prospects) -> Optio
     (late_s.is_finite() && late_s > 0.0).then_some((Condition::Late, 0.8, evidence, None))
 }
 
-fn well(job: &ContainerObservation) -> Finding {
+fn well(now: Millis, job: &ContainerObservation, cores: Option<f64>) -> Finding {
     let learning = &job.learning;
     let phase = learning.curve.filter(|_| is_read(job)).map_or(Phase::Unknown, |curve| curve.phase);
     let has_progress = learning.progress.is_some_and(|progress| progress.current > 0.0);
     let condition = match phase {
-        _ if is_done(job) => Condition::Done,
+        _ if is_done(job) && is_at_rest(now, job, cores) => Condition::Done,
         Phase::Plateau => Condition::Plateau,
         Phase::Improving | Phase::Diverging => Condition::Learning,
         Phase::Unknown if has_progress || learning.evaluations > 0 => Condition::Learning,

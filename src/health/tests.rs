@@ -186,6 +186,21 @@ fn a_job_without_a_rhythm_or_with_all_units_done_is_not_stalled() {
 }
 
 #[test]
+fn all_units_are_done_once_the_log_is_silent_or_the_cpu_idle() {
+    let mut job = Job::running();
+    for second in 0..40 {
+        job.seen.learning.progress = job.seen.learning.progress.map(|progress| Progress { current: 100.0, ..progress });
+        job.seen.learning.log_grew = Some(Millis::from_secs(job.now));
+        assert_eq!(job.pass(6, 1.0).condition, Condition::Learning, "lines go on, {second}: the total was that of something else");
+    }
+    assert_eq!(job.pass(2, 1.0).condition, Condition::Learning);
+    assert_eq!(job.pass(2, 1.0).condition, Condition::Done, "silent");
+    job.seen.learning.log_grew = Some(Millis::from_secs(job.now));
+    assert_eq!(job.pass(2, 1.0).condition, Condition::Learning);
+    assert_eq!(job.pass(2, 0.0).condition, Condition::Done, "idle");
+}
+
+#[test]
 fn two_values_that_are_not_finite_are_nan_and_a_finite_one_ends_it() {
     let mut job = Job::running();
     let since = Millis::from_secs(job.now);
