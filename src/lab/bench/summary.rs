@@ -34,7 +34,7 @@ pub(super) struct Bench {
 /// Summary of one policy: the median of each quantity over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct PolicySummary {
-    /// `fair`, `flowcon`, `balanced`, `completion`, `quality`.
+    /// `fair`, `flowcon`, `flowcon-2019`, `balanced`, `completion`, `quality`, `no-turns`.
     pub policy: &'static str,
     /// Number of runs.
     pub runs: usize,

@@ -1,4 +1,4 @@
-//! The variants to compare: the policies, and the default policy with each of its objectives.
+//! The variants to compare: the policies, and the default policy with each of its objectives and without turns.
 
 use model::{Millis, Objective, PolicyName, PolicySettings};
 
@@ -10,19 +10,29 @@ pub(super) struct Variant {
     policy: PolicyName,
     /// [λ] of the default policy.
     objective: Objective,
+    /// Whether jobs of the default policy take turns where they waste CPU beside each other.
+    turns: bool,
+}
+
+impl Variant {
+    /// A policy with its usual settings.
+    const fn of(name: &'static str, policy: PolicyName) -> Variant {
+        Variant { name, policy, objective: Objective::BALANCED, turns: true }
+    }
 }
 
 /// Plain sharing, the baseline.
-pub(super) const FAIR: Variant = Variant { name: "fair", policy: PolicyName::Fair, objective: Objective::BALANCED };
+pub(super) const FAIR: Variant = Variant::of("fair", PolicyName::Fair);
 
 /// All variants.
-const VARIANTS: [Variant; 6] = [
+const VARIANTS: [Variant; 7] = [
     FAIR,
-    Variant { name: "flowcon", policy: PolicyName::Flowcon, objective: Objective::BALANCED },
-    Variant { name: "flowcon-2019", policy: PolicyName::Flowcon2019, objective: Objective::BALANCED },
-    Variant { name: "balanced", policy: PolicyName::Balanced, objective: Objective::BALANCED },
-    Variant { name: "completion", policy: PolicyName::Balanced, objective: Objective::COMPLETION },
-    Variant { name: "quality", policy: PolicyName::Balanced, objective: Objective::QUALITY },
+    Variant::of("flowcon", PolicyName::Flowcon),
+    Variant::of("flowcon-2019", PolicyName::Flowcon2019),
+    Variant::of("balanced", PolicyName::Balanced),
+    Variant { objective: Objective::COMPLETION, ..Variant::of("completion", PolicyName::Balanced) },
+    Variant { objective: Objective::QUALITY, ..Variant::of("quality", PolicyName::Balanced) },
+    Variant { turns: false, ..Variant::of("no-turns", PolicyName::Balanced) },
 ];
 
 impl Variant {
@@ -37,7 +47,7 @@ impl Variant {
 
     /// Settings of the governor.
     pub(super) fn settings(&self, interval: Millis) -> PolicySettings {
-        let objective = self.objective;
-        PolicySettings { policy: self.policy, objective, interval, ..PolicySettings::default() }
+        let Variant { policy, objective, turns, .. } = *self;
+        PolicySettings { policy, objective, turns, interval, ..PolicySettings::default() }
     }
 }
