@@ -1,4 +1,4 @@
-"""One trial of a sweep: a small network on one thread, whose parameters are arguments. About ten CPU-seconds with forty epochs.
+"""One trial of a sweep: a small network on one thread, whose parameters are arguments. About twenty CPU-seconds with forty epochs.
 
     python3 train.py --library sklearn|torch [--lr X] [--hidden N] [--batch N] [--decay X] [--drop EPOCH] [--seed N] [--epochs N] [--rows N]
 
@@ -80,7 +80,7 @@ def options_of(arguments=None):
     parser.add_argument("--drop", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--rows", type=int, default=30000)
+    parser.add_argument("--rows", type=int, default=60000)
     return parser.parse_args(arguments)
 
 
