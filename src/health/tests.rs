@@ -191,7 +191,11 @@ fn all_units_are_done_once_the_log_is_silent_or_the_cpu_idle() {
     for second in 0..40 {
         job.seen.learning.progress = job.seen.learning.progress.map(|progress| Progress { current: 100.0, ..progress });
         job.seen.learning.log_grew = Some(Millis::from_secs(job.now));
-        assert_eq!(job.pass(6, 1.0).condition, Condition::Learning, "lines go on, {second}: the total was that of something else");
+        assert_eq!(
+            job.pass(6, 1.0).condition,
+            Condition::Learning,
+            "lines go on, {second}: the total was that of something else"
+        );
     }
     assert_eq!(job.pass(2, 1.0).condition, Condition::Learning);
     assert_eq!(job.pass(2, 1.0).condition, Condition::Done, "silent");
