@@ -76,6 +76,7 @@ fn sweeps(jobs: &Jobs, ended: &Ended) -> BTreeSet<Arc<str>> {
 fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, close: bool) -> ContainerObservation {
     job.refresh(now, close);
     job.locate(now);
+    let (current, original) = job.target.governed(ledger);
     ContainerObservation {
         id: job.id().clone(),
         name: job.target.name.clone(),
@@ -93,8 +94,8 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
         gpus: Vec::new(),
-        limits: *ledger.current(),
-        original: *ledger.original(),
+        limits: current,
+        original,
         learning: job.learning(now, close),
         trial: None,
         health: Health::default(), // judged once everything else is known

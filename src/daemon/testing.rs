@@ -135,6 +135,7 @@ pub(super) fn info() -> EngineInfo {
         runtime: None,
         log_driver: "json-file".to_owned(),
         live_restore: false,
+        rootless: false,
         mark: EngineMark { id: Some("this".to_owned()), socket: "/this.sock".to_owned() },
         conversion: Conversion::Linear,
     }
