@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn below_a_users_systemd_only_the_limits_that_the_engine_can_set_are_governed() {
-        let all = Limits { cpu_quota: Some(Some(Quota(2_000))), memory_low: Some(Bytes(8 << 20)), ..Limits::KERNEL_DEFAULTS };
+        let all =
+            Limits { cpu_quota: Some(Some(Quota(2_000))), memory_low: Some(Bytes(8 << 20)), ..Limits::KERNEL_DEFAULTS };
         let mut now = all;
         now.set(Setting::CpuWeight(CpuWeight::clamped(40.0)));
         let governed = |cgroup: &str, runtime: Runtime, engine: EngineLimits| {
@@ -149,11 +150,8 @@ mod tests {
             target.governed(&ledger)
         };
         let none = EngineLimits::default();
-        let weights = |cpu: f64| Limits {
-            cpu_weight: Some(CpuWeight::clamped(cpu)),
-            io_weight: Some(100),
-            ..Limits::default()
-        };
+        let weights =
+            |cpu: f64| Limits { cpu_weight: Some(CpuWeight::clamped(cpu)), io_weight: Some(100), ..Limits::default() };
         assert_eq!(governed(ROOTLESS, Runtime::Docker, none), (weights(40.0), weights(100.0)));
         let of_owner = EngineLimits { cpu_quota: 200_000, cpu_period: 100_000, memory_reservation: 8 << 20, ..none };
         let lasting = |limits: Limits| Limits { memory_high: None, ..limits };

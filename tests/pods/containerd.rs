@@ -118,19 +118,15 @@ impl Containerd {
         tar.append_path_with_name(&layer, "layer.tar").unwrap();
         tar.into_inner().unwrap();
         let mut ctr = Command::new("ctr");
-        ctr.arg("--address").arg(self.cri.socket()).args([
-            "--namespace",
-            "k8s.io",
-            "images",
-            "import",
-            "--no-unpack",
-        ]);
+        ctr.arg("--address").arg(self.cri.socket()).args(["--namespace", "k8s.io", "images", "import", "--no-unpack"]);
         let imported = ctr.arg(&archive).output().unwrap();
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     }
 
     fn call<Q: cri::Request>(&self, request: &Q) -> Q::Answer {
-        self.calls.block_on(self.cri.call(request, CALL_TIMEOUT)).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
+        self.calls
+            .block_on(self.cri.call(request, CALL_TIMEOUT))
+            .unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
     /// Makes a pod in the QoS slice `burstable`, and starts its container.
