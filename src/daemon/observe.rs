@@ -154,7 +154,22 @@ pub(super) fn status_of(
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{FakeCgroup, TestDaemon, id};
     use super::*;
+    use model::{CpuWeight, Limits, Runtime};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_governor_sees_only_the_limits_that_last() {
+        let mut daemon = TestDaemon::new(None);
+        let folders = [FakeCgroup::of_a_user(), FakeCgroup::new()];
+        for (folder, n) in folders.iter().zip([1, 2]) {
+            daemon.add(&id(n), "job", folder, Runtime::Docker);
+        }
+        let seen = daemon.governing.observed(node::now(), false).containers;
+        let weight = Limits { cpu_weight: Some(CpuWeight::DEFAULT), ..Limits::default() };
+        assert_eq!((seen[0].limits, seen[0].original), (weight, weight));
+        assert_eq!((seen[1].limits.memory_low, seen[1].original.memory_low), (Some(Bytes(8 << 20)), Some(Bytes(8 << 20))));
+    }
 
     #[test]
     fn the_cores_and_memory_of_the_node_are_read_again_after_a_minute() {
