@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) const SAME_START_MS: u64 = 3_000;
 
 /// For the owner of a container whose limits a user's systemd sets.
-pub(super) const ONLY_THE_ENGINES: &str = "a user's systemd sets its limits and reverts those that the engine cannot set, so its memory is not \
-                                           protected, nor its CPU time limited if it has no limit";
+pub(super) const ONLY_THE_ENGINES: &str = "its memory is not protected, and a CPU quota needs --cpus: a user's systemd sets its limits, and \
+                                           reverts those that the engine cannot set";
 
 /// Handle for reading and writing one container's limits. Cheap to clone.
 #[derive(Clone, Debug)]
