@@ -6,7 +6,7 @@ use super::event::Output;
 use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::owner::Owner;
 use super::subject::Subject;
-use super::target::{SAME_START_MS, Target, unit_of_cgroup};
+use super::target::{ONLY_THE_ENGINES, SAME_START_MS, Target, unit_of_cgroup};
 use ::health::HealthMeter;
 use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
@@ -148,6 +148,9 @@ impl Job {
         if container.gpu_hook {
             let text = "an update through the engine could remove its GPUs, so its cgroup is written directly";
             job.add_notice(NoticeLevel::Info, text);
+        }
+        if job.target.has_only_the_engines() {
+            job.add_notice(NoticeLevel::Info, ONLY_THE_ENGINES);
         }
         let mounts: Vec<(PathBuf, PathBuf)> =
             container.mounts.iter().map(|mount| (mount.source.clone(), mount.destination.clone())).collect();

@@ -76,6 +76,7 @@ fn sweeps(jobs: &Jobs, ended: &Ended) -> BTreeSet<Arc<str>> {
 fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, close: bool) -> ContainerObservation {
     job.refresh(now, close);
     job.locate(now);
+    let (current, original) = job.target.governed(ledger);
     ContainerObservation {
         id: job.id().clone(),
         name: job.target.name.clone(),
@@ -93,8 +94,8 @@ fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, cl
         deadline: job.directives.deadline.map(|after| job.started.after(after)),
         usage: job.usage,
         gpus: Vec::new(),
-        limits: *ledger.current(),
-        original: *ledger.original(),
+        limits: current,
+        original,
         learning: job.learning(now, close),
         trial: None,
         health: Health::default(), // judged once everything else is known
@@ -153,7 +154,22 @@ pub(super) fn status_of(
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{FakeCgroup, TestDaemon, id};
     use super::*;
+    use model::{CpuWeight, Limits, Runtime};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_governor_sees_only_the_limits_that_last() {
+        let mut daemon = TestDaemon::new(None);
+        let folders = [FakeCgroup::of_a_user(), FakeCgroup::new()];
+        for (folder, n) in folders.iter().zip([1, 2]) {
+            daemon.add(&id(n), "job", folder, Runtime::Docker);
+        }
+        let seen = daemon.governing.observed(node::now(), false).containers;
+        let weight = Limits { cpu_weight: Some(CpuWeight::DEFAULT), ..Limits::default() };
+        assert_eq!((seen[0].limits, seen[0].original), (weight, weight));
+        assert_eq!((seen[1].limits.memory_low, seen[1].original.memory_low), (Some(Bytes(8 << 20)), Some(Bytes(8 << 20))));
+    }
 
     #[test]
     fn the_cores_and_memory_of_the_node_are_read_again_after_a_minute() {

@@ -135,6 +135,7 @@ pub(super) fn info() -> EngineInfo {
         runtime: None,
         log_driver: "json-file".to_owned(),
         live_restore: false,
+        rootless: false,
         mark: EngineMark { id: Some("this".to_owned()), socket: "/this.sock".to_owned() },
         conversion: Conversion::Linear,
     }
@@ -146,7 +147,16 @@ pub(super) struct FakeCgroup(pub TempDir);
 impl FakeCgroup {
     /// Creates one with weight 100 and 8 MiB of protected memory.
     pub(crate) fn new() -> FakeCgroup {
-        let folder = FakeCgroup(TempDir::new().unwrap());
+        FakeCgroup::of(TempDir::new().unwrap())
+    }
+
+    /// Creates such a one below a user's systemd.
+    pub(crate) fn of_a_user() -> FakeCgroup {
+        FakeCgroup::of(tempfile::Builder::new().prefix("user@").tempdir().unwrap())
+    }
+
+    fn of(folder: TempDir) -> FakeCgroup {
+        let folder = FakeCgroup(folder);
         for (file, text) in [("cpu.weight", "100\n"), ("memory.low", "8388608\n"), ("cgroup.events", "populated 1\n")] {
             folder.put(file, text);
         }

@@ -158,7 +158,7 @@ impl Writer {
         let has_engine = self.engine_of(target).is_some();
         settings.iter().copied().partition(|setting| {
             let is_updatable = || recorded(*setting, original, conversion, original) != Recorded::Never;
-            has_engine && !self.is_systemds(target, *setting) && !is_bfqs(target, *setting) && is_updatable()
+            has_engine && !self.is_systemds(target, *setting) && !target.is_bfqs(*setting) && is_updatable()
         })
     }
 
@@ -360,11 +360,6 @@ impl Writer {
             Err(error) => RecordResult::Failed(error.to_string()),
         }
     }
-}
-
-/// Whether an engine would write this setting to BFQ's file alone, and as a number of another scale.
-fn is_bfqs(target: &Target, setting: Setting) -> bool {
-    matches!(setting, Setting::IoWeight(_)) && target.cgroup().has_bfq_weight()
 }
 
 /// Returns an error if this engine is not the container's: only its own engine can say that a container does not exist.

@@ -14,6 +14,8 @@ use tokio::runtime::Runtime;
 
 const IMAGE: &str = "flowcon.test/busybox:1";
 const READY_WITHIN: Duration = Duration::from_secs(120);
+/// Time limit of each call, as a kubelet's: making a pod takes an emulated machine far longer than the daemon waits for a list.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// `NamespaceMode` of the interface.
 const CONTAINER: i32 = 1;
 const NODE: i32 = 2;
@@ -116,20 +118,15 @@ impl Containerd {
         tar.append_path_with_name(&layer, "layer.tar").unwrap();
         tar.into_inner().unwrap();
         let mut ctr = Command::new("ctr");
-        ctr.arg("--address").arg(self.cri.socket()).args([
-            "--namespace",
-            "k8s.io",
-            "images",
-            "import",
-            "--snapshotter",
-            "native",
-        ]);
+        ctr.arg("--address").arg(self.cri.socket()).args(["--namespace", "k8s.io", "images", "import", "--no-unpack"]);
         let imported = ctr.arg(&archive).output().unwrap();
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     }
 
     fn call<Q: cri::Request>(&self, request: &Q) -> Q::Answer {
-        self.calls.block_on(self.cri.call(request)).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
+        self.calls
+            .block_on(self.cri.call(request, CALL_TIMEOUT))
+            .unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
     /// Makes a pod in the QoS slice `burstable`, and starts its container.

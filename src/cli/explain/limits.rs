@@ -47,7 +47,7 @@ fn limit_row(name: &str, limit: &Limit, words: fn(f64) -> String) -> Vec<Cell> {
         Cell::or_dash(number.map(|number| if number < 0.0 { "none".to_owned() } else { words(number) }))
     };
     let remark = match (limit.standing, limit.planned) {
-        (None, _) => "not available on this kernel",
+        (None, _) => "not available here",
         (Some(standing), Some(planned)) if standing != planned => "differs",
         (standing, _) if standing != limit.original => "changed",
         _ => "",

@@ -7,6 +7,10 @@ use super::messages::{
 use super::pod::{Candidate, PodContainer, PodEnd, candidates};
 use super::{CriError, grpc};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time limit of a call of the daemon: each only reads, which takes a runtime milliseconds.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Name and version of a container runtime, such as containerd 1.6.20.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +38,17 @@ impl Cri {
         &self.socket
     }
 
-    /// Makes any call, for tests, which create pods as a kubelet does.
+    /// Makes any call within this time, for tests, which create pods as a kubelet does.
     ///
     /// # Errors
     /// As the other calls.
     #[doc(hidden)]
-    pub async fn call<Q: Request>(&self, request: &Q) -> Result<Q::Answer, CriError> {
-        grpc::call(&self.socket, request).await
+    pub async fn call<Q: Request>(&self, request: &Q, within: Duration) -> Result<Q::Answer, CriError> {
+        grpc::call(&self.socket, request, within).await
+    }
+
+    async fn read<Q: Request>(&self, request: &Q) -> Result<Q::Answer, CriError> {
+        self.call(request, READ_TIMEOUT).await
     }
 
     /// Returns the runtime's name and version.
@@ -48,14 +56,14 @@ impl Cri {
     /// # Errors
     /// [`CriError::Unsupported`] if it has no CRI v1.
     pub async fn version(&self) -> Result<RuntimeVersion, CriError> {
-        let VersionResponse { runtime_name, runtime_version } = self.call(&VersionRequest::default()).await?;
+        let VersionResponse { runtime_name, runtime_version } = self.read(&VersionRequest::default()).await?;
         Ok(RuntimeVersion { name: runtime_name, version: runtime_version })
     }
 
     /// Lists the pods with `label`, given as `key=value`, among their labels or annotations, in which a container runs.
     pub(super) async fn candidates(&self, label: &str) -> Result<Vec<Candidate>, CriError> {
-        let pods = self.call(&ListPodSandboxRequest::default()).await?;
-        let containers = self.call(&ListContainersRequest::default()).await?;
+        let pods = self.read(&ListPodSandboxRequest::default()).await?;
+        let containers = self.read(&ListContainersRequest::default()).await?;
         Ok(candidates(pods.items, &containers.containers, label))
     }
 
@@ -70,6 +78,6 @@ impl Cri {
     }
 
     async fn status(&self, id: &str, verbose: bool) -> Result<ContainerStatusResponse, CriError> {
-        self.call(&ContainerStatusRequest { container_id: id.to_owned(), verbose }).await
+        self.read(&ContainerStatusRequest { container_id: id.to_owned(), verbose }).await
     }
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response in bytes; a thousand pods need about one MiB.
 const LARGEST_RESPONSE: usize = 32 << 20;
 /// Maximum length of a message of the runtime, in characters.
@@ -25,13 +24,13 @@ const PREFIX: usize = 5;
 const UNIMPLEMENTED: u32 = 12;
 
 /// Makes a call to the service `runtime.v1.RuntimeService`, on a connection of its own.
-pub(super) async fn call<Q: Request>(socket: &Path, message: &Q) -> Result<Q::Answer, CriError> {
+pub(super) async fn call<Q: Request>(socket: &Path, message: &Q, within: Duration) -> Result<Q::Answer, CriError> {
     let method = Q::METHOD;
     let unreachable = |why: String| CriError::Unreachable { operation: method, socket: socket.to_owned(), why };
     let exchange = exchange(socket, method, framed(message));
-    let (headers, body) = match timeout(CALL_TIMEOUT, exchange).await {
+    let (headers, body) = match timeout(within, exchange).await {
         Ok(answered) => answered.map_err(unreachable)?,
-        Err(_) => return Err(unreachable(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))),
+        Err(_) => return Err(unreachable(format!("no answer within {} s", within.as_secs()))),
     };
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("grpc-status").and_then(|status| status.parse().ok()) {
@@ -88,6 +87,8 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::net::UnixListener;
 
+    const LONG: Duration = Duration::from_secs(10);
+
     /// Calls a runtime that answers with these headers and this body.
     async fn version(
         headers: &'static [(&'static str, &'static str)],
@@ -109,7 +110,7 @@ mod tests {
             let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
             let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await; // the client hangs up
         });
-        call(&socket, &VersionRequest::default()).await
+        call(&socket, &VersionRequest::default(), LONG).await
     }
 
     #[tokio::test]
@@ -147,12 +148,21 @@ mod tests {
     async fn a_socket_that_is_missing_or_of_another_server_is_an_error() {
         let folder = TempDir::new().unwrap();
         let socket = folder.path().join("cri.sock");
-        assert!(matches!(call(&socket, &VersionRequest::default()).await, Err(CriError::Unreachable { .. })));
+        assert!(matches!(call(&socket, &VersionRequest::default(), LONG).await, Err(CriError::Unreachable { .. })));
         let listener = UnixListener::bind(&socket).unwrap();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await; // the client may be gone
         });
-        assert!(matches!(call(&socket, &VersionRequest::default()).await, Err(CriError::Unreachable { .. })));
+        assert!(matches!(call(&socket, &VersionRequest::default(), LONG).await, Err(CriError::Unreachable { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_runtime_that_never_answers_is_an_error_after_the_time_limit() {
+        let folder = TempDir::new().unwrap();
+        let socket = folder.path().join("cri.sock");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let error = call(&socket, &VersionRequest::default(), Duration::from_secs(1)).await.unwrap_err();
+        assert!(error.to_string().contains("no answer within 1 s"), "{error}");
     }
 }

@@ -20,7 +20,8 @@ const VERSION: &str = r#"{"Platform":{"Name":"Docker Engine - Community"},"Compo
 
 const INFO: &str = r#"{"ID":"8b2b1b3a","Containers":1,"ContainersRunning":1,"Driver":"overlayfs",
     "DriverStatus":[["driver-type","io.containerd.snapshotter.v1"]],"LoggingDriver":"local","CgroupDriver":"systemd","CgroupVersion":"2",
-    "LiveRestoreEnabled":false,"FirewallBackend":{"Driver":"iptables"},"ContainerdCommit":{"ID":"fcd43222"},"Warnings":null}"#;
+    "LiveRestoreEnabled":false,"SecurityOptions":["name=seccomp,profile=builtin","name=rootless","name=cgroupns"],
+    "FirewallBackend":{"Driver":"iptables"},"ContainerdCommit":{"ID":"fcd43222"},"Warnings":null}"#;
 
 const LIST: &str = r#"[{"Id":"CONTAINER","Names":["/bert"],"State":"running","Status":"Up 2 seconds","Health":{"Status":"none","FailingStreak":0}}]"#;
 
@@ -148,7 +149,7 @@ async fn containers_of_docker_29_are_found_with_their_logs_and_limits() {
     let Some(EngineEvent::Connected(info)) = events.recv().await else { panic!("not connected") };
     assert_eq!((info.name, info.version.as_str(), info.api), (EngineName::Docker, "29.0.1", ApiVersion(1, 52)));
     assert_eq!((info.cgroup_driver.as_str(), info.cgroup_version, info.log_driver.as_str()), ("systemd", 2, "local"));
-    assert_eq!(info.runtime.as_deref(), Some("runc 1.3.3"));
+    assert_eq!((info.runtime.as_deref(), info.rootless), (Some("runc 1.3.3"), true));
 
     let listed = events.recv().await;
     let Some(EngineEvent::Listed(found)) = listed else { panic!("{listed:?}") };

@@ -25,6 +25,8 @@ pub struct EngineInfo {
     pub log_driver: String,
     /// Whether containers survive a restart of the engine.
     pub live_restore: bool,
+    /// Whether it runs as a user other than root.
+    pub rootless: bool,
     /// Identity of the engine.
     pub mark: EngineMark,
     /// Conversion of `cpu_shares` to a weight: a guess until [`Conversion::detect`] has seen a value read back.
@@ -39,6 +41,7 @@ pub(super) struct Info {
     cgroup_version: String,
     logging_driver: String,
     live_restore_enabled: bool,
+    security_options: Option<Vec<String>>,
     #[serde(rename = "ID")]
     id: String,
 }
@@ -59,5 +62,6 @@ pub(super) fn describe(version: &EngineVersion, api: ApiVersion, info: Info) -> 
         runtime,
         log_driver: shortened(&info.logging_driver),
         live_restore: info.live_restore_enabled,
+        rootless: info.security_options.is_some_and(|options| options.iter().any(|option| option == "name=rootless")),
     }
 }

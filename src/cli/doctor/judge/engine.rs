@@ -85,6 +85,13 @@ pub(in crate::doctor) fn driver(info: &EngineInfo) -> Check {
     const NAME: &str = "driver";
     let found = format!("the engine's cgroup driver is {} on version {}", info.cgroup_driver, info.cgroup_version);
     match info.cgroup_driver.as_str() {
+        "systemd" if info.rootless => Check::ok(
+            NAME,
+            format!(
+                "{found}: a rootless engine, for which the user's systemd sets limits and reverts those that the engine cannot set; \
+                 the memory of its jobs is not protected"
+            ),
+        ),
         "cgroupfs" | "systemd" => Check::ok(NAME, found),
         "none" => Check::fail(
             NAME,
@@ -211,6 +218,7 @@ mod tests {
             runtime: None,
             log_driver: log_driver.to_owned(),
             live_restore: true,
+            rootless: false,
             conversion: Conversion::expected(2, None),
         }
     }
@@ -252,6 +260,13 @@ mod tests {
         assert_eq!(log_driver(&docker("28.0", "systemd", "journald")).verdict, Verdict::Ok);
         let podman = EngineInfo { name: EngineName::Podman, ..docker("5.4", "systemd", "json-file") };
         assert!(log_driver(&podman).found.contains("API"), "it is the same as k8s-file there");
+    }
+
+    #[test]
+    fn a_rootless_engine_protects_no_memory() {
+        let root = docker("28.0", "systemd", "local");
+        let found = |rootless: bool| driver(&EngineInfo { rootless, ..root.clone() }).found;
+        assert!(found(true).ends_with("memory of its jobs is not protected") && !found(false).contains("memory"));
     }
 
     #[test]
