@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-const KILLS: u64 = 5;
+const KILLS: u64 = 3;
 
 /// A turn is a quarter of a second; kills come at any time within it and shortly after.
 const WITHIN_MS: u64 = 300;
