@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use super::{ended, health, time_left};
+use super::{cost, ended, health, time_left};
 use api::wire::{Container, GpuUse, Metric, Node, Notice, Status};
 use std::fmt::Write as _;
 use term::screen::{Look, Tone};
@@ -269,10 +269,11 @@ fn why(container: &Container, detail: Detail) -> Cell {
         None if detail == Detail::Short => rule_words(container),
         _ => &container.why,
     };
+    let words = format!("{words}{}", if cost::waste(container).is_some() { ", wasteful" } else { "" });
     if container.notices.iter().any(Notice::is_warning) {
         Cell::new(Tone::Warn, &format!("! {words}"))
     } else {
-        Cell::plain(words)
+        Cell::plain(&words)
     }
 }
 
@@ -356,6 +357,17 @@ mod tests {
         assert!(text::width(&words) <= 80);
         assert!(header(&in_a_block, &Look { columns: Some(80), color: false }, 1_700_000_000_000).contains(&words));
         assert!(shown.contains("RELEASED") && shown.contains("10m ago"), "{shown}");
+    }
+
+    #[test]
+    fn a_job_that_wastes_cpu_is_called_so() {
+        let words = |waste| {
+            let job = Container { waste, rule: Some("ranked".to_owned()), why: "learning: 3".to_owned(), ..Container::default() };
+            let rows = [Detail::Short, Detail::Usual].map(|detail| vec![why(&job, detail)]);
+            table(&[Column::elastic("WHY", 8)], &rows, &Look { columns: None, color: false })
+        };
+        assert_eq!(words(Some(2.0)).split_whitespace().collect::<Vec<_>>(), ["WHY", "learning,", "wasteful", "learning:", "3,", "wasteful"]);
+        assert_eq!(words(Some(1.2)).split_whitespace().collect::<Vec<_>>(), ["WHY", "learning", "learning:", "3"]);
     }
 
     #[test]

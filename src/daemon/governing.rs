@@ -22,6 +22,7 @@ use super::publish::Publisher;
 use super::pulse::SILENT_AT_MOST;
 use super::record::Recorders;
 use super::subject::Subject;
+use super::threads::Threads;
 use super::uses::Uses;
 use api::{Command, RecordingRequest, Request};
 use config::{ConfigError, EngineChoice, Settings};
@@ -108,6 +109,7 @@ pub(super) struct Governing {
     pub(super) gpus: Gpus,
     pub(super) duty: Duty,
     pub(super) effect: Effect,
+    pub(super) threads: Threads,
     pub(super) engine: Option<EngineInfo>,
     /// State of the engine, in words.
     pub(super) engine_state: String,
@@ -178,6 +180,7 @@ impl Governing {
             gpus,
             duty: Duty::default(),
             effect: Effect::default(),
+            threads: Threads::default(),
             engine: None,
             engine_state: engine_state.to_owned(),
             lost: None,

@@ -13,7 +13,8 @@ use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
     Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Estimate, Learning,
-    LogOrigin, Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, TrainingId, Usage,
+    LogOrigin, Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, ThreadUse,
+    TrainingId, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -97,6 +98,8 @@ pub(super) struct Job {
     pub energy: JobEnergy,
     /// Share of the last minute in which it was frozen.
     pub frozen: Option<f64>,
+    /// What its threads did lately.
+    pub threads: Option<ThreadUse>,
     /// What is known about its end.
     pub ending: Ending,
     /// Its restarts, if its engine counts any.
@@ -211,6 +214,7 @@ impl Job {
             time_left: None,
             energy: JobEnergy::default(),
             frozen: None,
+            threads: None,
             ending: Ending::default(),
             restarts: None,
             log_source: "none".to_owned(),

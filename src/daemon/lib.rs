@@ -72,6 +72,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod thaw;
+mod threads;
 mod trial;
 mod unknown_limits;
 mod uses;

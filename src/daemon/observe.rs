@@ -137,6 +137,7 @@ pub(super) fn status_of(
         forecast: forecast.zip(used).map(|(forecast, used)| forecast.after(used)),
         cpu_used: job.cores_used.filter(|_| running).map(|used| Share::clamped(used / cores).fraction()),
         frozen: job.frozen,
+        threads: job.threads,
         recent: job.tracker.recent(),
         line: job.tracker.line().map(str::to_owned),
         log_source: job.log_source.clone(),

@@ -27,6 +27,7 @@ impl Governing {
         self.judge(&mut observed);
         let without_effect = self.effect.look(&observed, &self.jobs);
         self.publisher.health(Component::Weights, without_effect);
+        self.threads.look(now, &mut self.jobs);
         self.warn_of_useless_gpu_control(&observed);
         self.warn_of_full_gpus(&observed);
         self.warn_of_expensive_logs();

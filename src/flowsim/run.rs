@@ -15,12 +15,16 @@ use std::path::PathBuf;
 /// The policies that are compared by default.
 const BY_DEFAULT: [&str; 5] = ["fair", "flowcon", "las", "srpt", "balanced"];
 
+/// Those that are compared where jobs waste CPU beside each other.
+const WITH_WASTE: [&str; 3] = ["fair", "no-turns", "balanced"];
+
 /// `flowsim run`.
 #[derive(Args)]
 pub(crate) struct RunArguments {
     /// A built-in scenario (see `flowsim list`) or a TOML file.
     pub scenario: String,
-    /// Policies to compare, separated by commas; by default fair,flowcon,las,srpt,balanced, and duty-cycle where jobs use a GPU.
+    /// Policies to compare, separated by commas; by default fair,flowcon,las,srpt,balanced, and duty-cycle where jobs use a GPU;
+    /// fair,no-turns,balanced where threads wait for each other.
     #[arg(long, short, value_delimiter = ',')]
     pub policy: Vec<String>,
     /// Compares all policies.
@@ -46,7 +50,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<String, String> {
         overrides::apply(assignment, &mut settings, &mut scenario.node)?;
     }
     let variants: Result<Vec<_>, _> =
-        policy_names(arguments, scenario.uses_gpus()).into_iter().map(|name| Variant::named(name, &settings)).collect();
+        policy_names(arguments, &scenario).into_iter().map(|name| Variant::named(name, &settings)).collect();
     let variants = variants?;
     if let Some(path) = &arguments.record {
         write_whole(path, recording(&scenario, &variants)?.as_bytes())?;
@@ -59,12 +63,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<String, String> {
     if options.json { json(&comparison) } else { Ok(comparison_table(&comparison)) }
 }
 
-fn policy_names(arguments: &RunArguments, uses_gpus: bool) -> Vec<&str> {
+fn policy_names<'a>(arguments: &'a RunArguments, scenario: &Scenario) -> Vec<&'a str> {
     if arguments.compare {
         return VARIANTS.iter().map(|(name, _)| *name).collect();
     }
     if arguments.policy.is_empty() {
-        let duty_cycle = uses_gpus.then_some("duty-cycle");
+        if scenario.draw(0).iter().any(|job| job.plan.waste > 0.0) {
+            return WITH_WASTE.to_vec();
+        }
+        let duty_cycle = scenario.uses_gpus().then_some("duty-cycle");
         return BY_DEFAULT.into_iter().chain(duty_cycle).collect();
     }
     arguments.policy.iter().map(String::as_str).collect()

@@ -86,6 +86,8 @@ pub struct JobStatus {
     /// Fraction of the last minute for which it was frozen to protect the speed of a job that shares its GPU, 0 ..= 1; `None` = it is not
     /// frozen for that reason.
     pub frozen: Option<f64>,
+    /// What its threads did lately; `None` = it does not compete, or they were not read yet.
+    pub threads: Option<ThreadUse>,
     /// Recent values of the metric, oldest first, for a sparkline.
     pub recent: Vec<f64>,
     /// The log line with the latest evaluation, shortened.
@@ -110,6 +112,19 @@ pub struct JobStatus {
     pub expected_final: Option<Estimate>,
     /// Messages about this container, for example about invalid labels or a log that could not be opened.
     pub notices: Vec<Notice>,
+}
+
+/// What the threads of a job did over some seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThreadUse {
+    /// Threads that ran or waited for a processor, on average; `None` where the kernel does not count it.
+    pub runnable: Option<f64>,
+    /// The part of that time in which they waited, 0 ..= 1; `None` as well if none wanted to run.
+    pub waiting: Option<f64>,
+    /// Switches a second by threads that had to wait for something else.
+    pub voluntary_switches: f64,
+    /// Switches a second by the kernel, which gave the processor to another thread.
+    pub involuntary_switches: f64,
 }
 
 /// A limit that was changed by someone other than flowcon.

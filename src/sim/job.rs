@@ -91,6 +91,9 @@ pub struct JobPlan {
     pub startup_work: f64,
     /// Number of cores that it can use at once.
     pub parallelism: f64,
+    /// What each unit costs more for each equal job beside it, as a part of its cost alone: its threads wait for each other, spinning
+    /// (`scenario/threads.rs`).
+    pub waste: f64,
     /// Processors that it may run on; `None` = all.
     pub cpus: Option<Numbers>,
     /// Its parent cgroup; all parents have the same weight.
@@ -145,6 +148,7 @@ impl JobPlan {
             start_s,
             work: size_node_s * cores,
             parallelism: cores,
+            waste: 0.0,
             cpus: None,
             parent: None,
             cpu_weight: CpuWeight::DEFAULT,

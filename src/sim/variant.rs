@@ -41,7 +41,7 @@ pub enum Rule {
 }
 
 /// All variants: name and description.
-pub const VARIANTS: [(&str, &str); 13] = [
+pub const VARIANTS: [(&str, &str); 14] = [
     ("fair", "plain sharing"),
     ("fifo", "first come, first served"),
     ("las", "least attained service first"),
@@ -54,6 +54,7 @@ pub const VARIANTS: [(&str, &str); 13] = [
     ("balanced", "the default policy"),
     ("completion", "the default policy, objective = \"completion\""),
     ("quality", "the default policy, objective = \"quality\""),
+    ("no-turns", "the default policy, policy.turns = false"),
     ("duty-cycle", "the default policy, gpu.control = \"duty-cycle\""),
 ];
 
@@ -75,6 +76,11 @@ impl Variant {
             "flowcon" => governed(PolicyName::Flowcon, settings.objective),
             "flowcon-2019" => governed(PolicyName::Flowcon2019, settings.objective),
             "balanced" | "duty-cycle" => governed(PolicyName::Balanced, settings.objective),
+            "no-turns" => Decider::Governor(PolicySettings {
+                policy: PolicyName::Balanced,
+                turns: false,
+                ..*settings
+            }),
             "completion" => governed(PolicyName::Balanced, Objective::COMPLETION),
             "quality" => governed(PolicyName::Balanced, Objective::QUALITY),
             other => {

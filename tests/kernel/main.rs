@@ -26,6 +26,7 @@ mod served;
 mod support;
 mod sweeps;
 mod top;
+mod turns;
 mod uninstall;
 mod unprivileged;
 mod users;

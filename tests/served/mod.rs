@@ -215,6 +215,7 @@ pub fn job(id: &str, name: &str) -> JobStatus {
         forecast: None,
         cpu_used: Some(0.45),
         frozen: None,
+        threads: None,
         recent: Vec::new(),
         line: None,
         log_source: "json-file".to_owned(),

@@ -77,6 +77,9 @@ pub struct Explanation {
     pub no_room: Vec<NoRoom>,
     /// Its resource usage.
     pub used: Use,
+    /// What its threads did lately; null while it does not compete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Threads>,
     /// Current interval between decisions.
     pub interval_s: f64,
     /// Time of the next decision.
@@ -112,6 +115,7 @@ impl Explanation {
             group_stop_rung: observed.trial.as_ref().and_then(|trial| trial.stop_at),
             no_room: NoRoom::of(job, status),
             used: Use::of(&observed.usage),
+            threads: job.threads.as_ref().map(Threads::of),
             interval_s: status.interval.as_secs_f64(),
             next_decision_unix_ms: status.unix_ms.saturating_add(ahead.0),
             next_decision_in_s: ahead.as_secs_f64(),
@@ -247,6 +251,30 @@ impl NoRoom {
             total_bytes: total.0,
         };
         model::no_room(&job.observed.gpus, others, &status.gpus).into_iter().map(converted).collect()
+    }
+}
+
+/// What the threads of a job did over the last seconds in which they were watched; null = the kernel does not count it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Threads {
+    /// Threads that ran or waited for a processor, on average.
+    pub runnable: Option<f64>,
+    /// The part of that time in which they waited; null as well if none wanted to run.
+    pub waiting_ratio: Option<f64>,
+    /// Switches a second by threads that had to wait for something else.
+    pub voluntary_switches_per_s: f64,
+    /// Switches a second by the kernel, which gave the processor to another thread.
+    pub involuntary_switches_per_s: f64,
+}
+
+impl Threads {
+    fn of(used: &model::ThreadUse) -> Threads {
+        Threads {
+            runnable: finite_option(used.runnable),
+            waiting_ratio: finite_option(used.waiting),
+            voluntary_switches_per_s: finite(used.voluntary_switches).unwrap_or(0.0),
+            involuntary_switches_per_s: finite(used.involuntary_switches).unwrap_or(0.0),
+        }
     }
 }
 

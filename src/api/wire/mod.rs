@@ -24,7 +24,7 @@ pub use cluster::{
 pub use container::{Container, ContainerList, Hold, Limit, Limits, Parameter, Trial};
 pub use ended::{Ended, Restarts};
 pub use event::{Alert, Event, Gap};
-pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Use};
+pub use explanation::{ContainerDetail, Decision, Domain, Drift, Explanation, GrowthEfficiency, NoRoom, Threads, Use};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use health::Health;
 pub use history::{

@@ -7,6 +7,7 @@ mod ended;
 mod gpu;
 mod health;
 mod limits;
+mod threads;
 
 use super::{cost, users};
 use api::wire::{Claim, Container, ContainerDetail, Domain, Estimate, Explanation, GrowthEfficiency, Trend};
@@ -307,18 +308,6 @@ fn trend(trend: Trend) -> &'static str {
     }
 }
 
-/// What a job loses beside others, and the cure.
-fn waste(container: &Container, factor: f64) -> String {
-    let lost = cost::lost_in_words(container.lost_cpu_s);
-    let lost = lost.map_or_else(String::new, |lost| format!(", and {lost} are lost so far"));
-    let unit = container.progress.as_ref().map_or("unit", |progress| progress.unit.as_str());
-    format!(
-        "beside other jobs each {} costs {factor:.1} times the CPU that it costs in its own turn: its threads wait for each other, spinning{lost}. \
-         One job at a time gets nearly everything meanwhile; the cure is to start it with threads that sleep: `flowctl help threads`",
-        clean(unit)
-    )
-}
-
 fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
     let used = &explanation.used;
     page.section("Usage");
@@ -341,7 +330,10 @@ fn used(page: &mut Page<'_>, container: &Container, explanation: &Explanation) {
         page.line("energy", &format!("{} since flowcond found it", cost::energy(joules)));
     }
     if let Some(factor) = cost::waste(container) {
-        page.toned(Tone::Warn, "waste", &waste(container, factor));
+        page.toned(Tone::Warn, "waste", &threads::waste(container, factor));
+    }
+    if let (Some(used), Some(domain)) = (&explanation.threads, &explanation.domain) {
+        page.line("threads", &threads::used(used, domain.most_cores));
     }
     for (label, bytes) in io {
         if let Some(bytes) = bytes {

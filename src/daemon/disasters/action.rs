@@ -18,6 +18,8 @@ pub(super) enum Action {
     /// The loop handles one event.
     Handle,
     Tick(u32),
+    /// A decision by which one container has its turn.
+    Turn(u32),
     Look,
     OwnerSets {
         container: usize,
@@ -88,6 +90,7 @@ fn action(random: &mut ChaCha8Rng) -> Action {
     match random.random_range(0..100) {
         0..34 => Action::Step,
         34..52 => Action::Handle,
+        52..62 if number % 3 == 0 => Action::Turn(number),
         52..62 => Action::Tick(number),
         62..65 => Action::Look,
         65..69 => Action::OwnerSets { container, kind, number, by_engine },
@@ -154,6 +157,7 @@ pub(super) fn act(node: &mut SimulatedDaemon, host: &mut Host, action: Action) -
         Action::Step => drop(node.step(host)?),
         Action::Handle => drop(node.handle(host)?),
         Action::Tick(plan) => drop(node.tick(host, plan)?),
+        Action::Turn(number) => drop(node.turn(host, number as usize % CONTAINERS)?),
         Action::Look => drop(node.look(host)?),
         Action::OwnerSets { container, kind, number, by_engine } => {
             owner_sets(node, host, container, (kind, number, by_engine));

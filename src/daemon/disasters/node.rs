@@ -3,11 +3,11 @@
 use super::host::{Host, mark_of};
 use super::modes::{EngineId, EngineMode, Processes};
 use super::planted_bug::PlantedBug;
-use super::values::{KINDS, planned, raised};
+use super::values::{KINDS, in_turns, planned, raised};
 use super::work::{Actuator, Finished};
 use limits::End;
 use limits::machine::{Candidate, Command, Effect, Event, Found, Intervals, Machine, Memory, Remembered, RequestId};
-use model::{ContainerId, Hold, LimitChange, Limits, Millis, Refusal, Runtime};
+use model::{ContainerId, Hold, LimitChange, LimitKind, Limits, Millis, Refusal, Runtime, Setting};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Intervals among which a reload chooses.
@@ -268,6 +268,20 @@ impl SimulatedDaemon {
 
     /// Decides on these values for every container and kind. Returns whether anything was to be changed.
     pub(super) fn tick(&mut self, host: &mut Host, plan: u32) -> Result<bool, String> {
+        self.decide(host, |container, kind| Some(planned(kind, plan + container as u32)))
+    }
+
+    /// Decides that it is the turn of one container.
+    pub(super) fn turn(&mut self, host: &mut Host, favoured: usize) -> Result<bool, String> {
+        self.decide(host, |container, kind| in_turns(kind, container == favoured))
+    }
+
+    /// Decides on these values.
+    fn decide(
+        &mut self,
+        host: &mut Host,
+        wanted: impl Fn(usize, LimitKind) -> Option<Setting>,
+    ) -> Result<bool, String> {
         if !self.machine.is_at_rest() || self.is_stopping {
             return Ok(false);
         }
@@ -284,7 +298,7 @@ impl SimulatedDaemon {
                 continue;
             }
             let Some(ledger) = self.machine.ledger(id) else { continue };
-            for to in KINDS.map(|kind| planned(kind, plan + *container as u32)) {
+            for to in KINDS.into_iter().filter_map(|kind| wanted(*container, kind)) {
                 let from = ledger.current().get(to.kind());
                 if let Some(from) = from.filter(|from| *from != raised(to) && ledger.has_room_for(to)) {
                     changes.push(LimitChange { id: id.clone(), from, to });

@@ -46,9 +46,15 @@ pub(super) fn raised(setting: Setting) -> Setting {
     }
 }
 
+/// Returns the weight while turns are taken; the other kinds keep their values.
+pub(super) fn in_turns(kind: LimitKind, has_turn: bool) -> Option<Setting> {
+    matches!(kind, LimitKind::CpuWeight | LimitKind::IoWeight).then(|| value(kind, if has_turn { 900 } else { 4 }))
+}
+
 /// Whether it is a planned value.
 pub(super) fn is_ours(setting: Setting) -> bool {
-    (0..7).any(|number| raised(planned(setting.kind(), number)) == setting)
+    let is_of_turn = |has_turn: &bool| in_turns(setting.kind(), *has_turn) == Some(setting);
+    (0..7).any(|number| raised(planned(setting.kind(), number)) == setting) || [true, false].iter().any(is_of_turn)
 }
 
 /// Returns one of an owner's values.

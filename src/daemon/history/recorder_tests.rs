@@ -42,6 +42,7 @@ pub(super) fn job(id: &str, at_ms: u64, value: f64, share: f64, rank: usize) -> 
         }),
         forecast: None,
         frozen: None,
+        threads: None,
         cpu_used: None,
         recent: Vec::new(),
         line: None,

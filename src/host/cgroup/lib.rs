@@ -26,6 +26,7 @@ mod place;
 mod pressure;
 mod process;
 mod residence;
+mod threads;
 mod usage;
 mod write;
 
@@ -37,6 +38,7 @@ pub use memory::MemoryRecord;
 pub use pressure::node_pressure;
 pub use process::{StartTime, start_time};
 pub use residence::{ProcessCgroup, ProcessCgroups};
+pub use threads::ThreadReading;
 pub use usage::cpu_used;
 
 use controller::Controller;

@@ -51,12 +51,16 @@ pub(super) fn threads(pid: u32) -> impl Iterator<Item = u32> {
 /// `None` if the kernel does not count it.
 pub(super) fn waited(processes: &[u32], at_most: usize) -> Option<CpuTime> {
     let threads = processes.iter().flat_map(|pid| threads(*pid).map(move |thread| (*pid, thread)));
-    let waited = |(pid, thread): (u32, u32)| {
-        // Nanoseconds on a processor, nanoseconds of waiting for one, times on one.
-        let counted = read_generated(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-        counted.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
-    };
+    let waited = |(pid, thread): (u32, u32)| Some(times(pid, thread)?.1);
     threads.take(at_most).filter_map(waited).reduce(u64::saturating_add).map(|nanos| CpuTime(nanos / 1000))
+}
+
+/// Returns the nanoseconds for which a thread was on a processor, and for which it waited for one; `None` if the kernel does not count them.
+pub(super) fn times(pid: u32, thread: u32) -> Option<(u64, u64)> {
+    let counted = read_generated(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    let mut fields = counted.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
+    // All fields are 0 where counting is off.
+    Some((fields.next()?.filter(|ran| *ran > 0)?, fields.next()??))
 }
 
 /// Whether one of these processes, or of their first threads, has real-time priority, before which no weight counts.

@@ -328,7 +328,8 @@ impl SimulatedNode {
                 Driver::Governed(governed) => governed.squeeze(number, &self.jobs[number]),
                 Driver::Ruled(_) => 1.0,
             };
-            self.states[number].set_rate(cores, cores * speed * squeeze);
+            let kept = speed * squeeze * speed::of_threads(&self.jobs[number].plan, cores);
+            self.states[number].set_rate(cores, cores * kept);
         }
         gpus::share_out(&self.jobs, &mut self.states, &self.present);
         for (due, &number) in self.due.iter_mut().zip(&self.present) {

@@ -4,10 +4,12 @@
 //!   overlaps under plain Docker: three jobs together for 84.7 s, two for 240.5 s, makespan 394.0 s.
 //! - `random-N` is its §5.4 and §5.5: N jobs that start within 200 s; sizes 30 ..= 220 node-CPU-seconds, exponential curves.
 //! - `sweep-16`, `sweep-unseen-16`: sixteen trials of one training, with measured curves ([`super::sweep`]).
+//! - `threads-4`, `threads-10`: trainings with a thread for each core, which wait for each other; `threads-mixed-10`: the same, with
+//!   single-threaded ones and ones that wait for their GPU ([`super::threads`]).
 //! - `gpu-4`: four trainings that start within a minute and each take 30 ..= 220 s alone on the one GPU, which is busy for 96 % of that
 //!   time.
 
-use super::{NodeShape, sweep};
+use super::{NodeShape, sweep, threads};
 use crate::curve::{LearningCurve, RateStage, Shape};
 use crate::fault::{Fault, FaultKind};
 use crate::job::{GpuLoad, JobPlan, Waits};
@@ -15,8 +17,18 @@ use crate::random::Stream;
 use model::{Bytes, ProgressUnit};
 
 /// The schedules.
-pub const BUILT_IN: [&str; 7] =
-    ["fixed-3", "random-5", "random-10", "random-15", "gpu-4", "sweep-16", "sweep-unseen-16"];
+pub const BUILT_IN: [&str; 10] = [
+    "fixed-3",
+    "random-5",
+    "random-10",
+    "random-15",
+    "gpu-4",
+    "threads-4",
+    "threads-10",
+    "threads-mixed-10",
+    "sweep-16",
+    "sweep-unseen-16",
+];
 
 /// Suffixes of a schedule's name, with their effects.
 pub const VARIATIONS: [(&str, &str); 15] = [
@@ -51,7 +63,7 @@ const SIZE_NODE_S: (f64, f64) = (30.0, 220.0);
 const QUALITY_AT: (f64, f64) = (0.15, 0.7);
 /// −ln(1 − 0.968) / 0.145: the rate at which the training of FlowCon's figure 1 converges.
 pub(crate) const FIGURE_1_RATE: f64 = 23.7;
-const GPU_START_WITHIN_S: f64 = 60.0;
+const CLOSE_TOGETHER_S: f64 = 60.0;
 /// GPU-seconds that a step queues, and core-seconds between two steps.
 const KERNEL_S: f64 = 0.004;
 const BETWEEN_KERNELS_S: f64 = 0.000_16;
@@ -62,6 +74,7 @@ enum Schedule {
     FixedThree,
     Random(usize),
     Gpu(usize),
+    Threads { count: usize, mixed: bool },
     Sweep { unseen: bool },
 }
 
@@ -79,12 +92,14 @@ impl BuiltIn {
         let count = |kind: &str| schedule.strip_prefix(kind).and_then(|count| count.parse().ok());
         let random = count("random-").map(Schedule::Random);
         let sweep = schedule.strip_prefix("sweep-").map(|kind| Schedule::Sweep { unseen: kind.starts_with("unseen") });
-        let schedule = random.or(sweep).or(count("gpu-").map(Schedule::Gpu)).unwrap_or(Schedule::FixedThree);
+        let threads = |kind, mixed| count(kind).map(|count| Schedule::Threads { count, mixed });
+        let threads = threads("threads-", false).or_else(|| threads("threads-mixed-", true));
+        let schedule = random.or(sweep).or(threads).or(count("gpu-").map(Schedule::Gpu)).unwrap_or(Schedule::FixedThree);
         Ok(Some(BuiltIn { schedule, variations }))
     }
 
     pub(super) fn uses_gpus(&self) -> bool {
-        matches!(self.schedule, Schedule::Gpu(_))
+        matches!(self.schedule, Schedule::Gpu(_) | Schedule::Threads { mixed: true, .. })
     }
 
     pub(super) fn plans(&self, node: &NodeShape, seed: u64, draws: &mut Stream) -> Vec<JobPlan> {
@@ -93,6 +108,11 @@ impl BuiltIn {
                 (0..count).map(|number| random_job(number, START_WITHIN_S, node, draws)).collect()
             }
             Schedule::Gpu(count) => (0..count).map(|number| gpu_job(number, node, draws)).collect(),
+            Schedule::Threads { count, mixed } => (0..count)
+                .map(|number| random_job(number, CLOSE_TOGETHER_S, node, draws))
+                .enumerate()
+                .map(|(number, plan)| threads::training(number, plan, mixed, node))
+                .collect(),
             Schedule::Sweep { unseen } => sweep::trials(unseen, node, seed, draws),
             Schedule::FixedThree => fixed_three(node),
         };
@@ -194,7 +214,7 @@ pub(crate) fn random_job(number: usize, within_s: f64, node: &NodeShape, draws: 
 
 /// Draws the same kind of training for a GPU, on which it takes as long alone as on the cores.
 fn gpu_job(number: usize, node: &NodeShape, draws: &mut Stream) -> JobPlan {
-    let plan = random_job(number, GPU_START_WITHIN_S, node, draws);
+    let plan = random_job(number, CLOSE_TOGETHER_S, node, draws);
     let alone_s = plan.work / node.cores;
     let work = alone_s * BETWEEN_KERNELS_S / (BETWEEN_KERNELS_S + KERNEL_S);
     let gpu = Some(GpuLoad { device: 0, every: BETWEEN_KERNELS_S, kernel_s: KERNEL_S });

@@ -5,6 +5,7 @@
 mod builtin;
 mod file;
 mod sweep;
+mod threads;
 
 use super::job::{Job, JobPlan};
 use super::random::Stream;

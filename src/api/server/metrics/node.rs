@@ -194,6 +194,21 @@ const CONTAINER_METRICS: &[(Kind, &str, &str, ContainerValue)] = &[
         "CPU-seconds that progress units cost beside other jobs in addition to their cost in the job's own turn",
         |job| job.forecast?.lost_s,
     ),
+    (
+        Kind::Gauge,
+        "flowcon_container_runnable_threads",
+        "Threads that ran or waited for a processor, on average, while the job competes",
+        |job| job.threads?.runnable,
+    ),
+    (Kind::Gauge, "flowcon_container_run_queue_ratio", "Part of that time in which its threads waited", |job| {
+        job.threads?.waiting
+    }),
+    (
+        Kind::Gauge,
+        "flowcon_container_switches_per_second",
+        "Switches between its threads and others, while the job competes",
+        |job| Some(job.threads?.voluntary_switches + job.threads?.involuntary_switches),
+    ),
     (Kind::Gauge, "flowcon_container_held", "Whether its limits are left alone", |job| {
         Some(f64::from(u8::from(job.observed.hold.is_some())))
     }),

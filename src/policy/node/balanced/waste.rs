@@ -118,6 +118,8 @@ impl Waste {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::balanced::testing::{Bench, INTERVAL, job};
+    use model::CpuTime;
 
     /// The factor after these offers, in cores of two, and the CPU-seconds that a unit cost meanwhile.
     fn factor(offers: &[(f64, f64)]) -> Option<f64> {
@@ -164,5 +166,56 @@ mod tests {
         waste.offer(Millis(3000), 0.1, 2.0);
         waste.after(Some(Paid { since: Millis(3000), cpu: 2.0, units: 1.0 }));
         assert_eq!((waste.factor(), waste.is_wasteful(), waste.has_turn()), (Some(2.0), true, false));
+    }
+
+    /// What a training is like, for [`judged`].
+    struct Training {
+        /// CPU-seconds of a unit, by the number of the tick and its share of two cores.
+        cost: fn(usize, f64) -> f64,
+        /// The part of its cores that it uses.
+        uses: f64,
+    }
+
+    /// Two such trainings of unknown length under the policy: how often the first one was called wasteful, and whether it is in the end.
+    fn judged(training: &Training) -> (usize, bool) {
+        let observed = |id: &str, (cpu, units): (f64, f64)| {
+            let mut seen = job(id, units, None, None);
+            seen.usage.cpu = Some(CpuTime((cpu * 1e6) as u64));
+            seen
+        };
+        let mut totals = [(20.0, 40.0); 2];
+        let mut bench = Bench::new(1.0, vec![observed("a", totals[0]), observed("b", totals[1])]);
+        let mut is_wasteful = Vec::new();
+        for tick in 0..60 {
+            let plan = bench.tick();
+            for (index, (id, (cpu, units))) in ["a", "b"].into_iter().zip(&mut totals).enumerate() {
+                let share = plan.containers[index].share.fraction();
+                let used = training.uses * share * 2.0 * INTERVAL.as_secs_f64();
+                *units += used / (training.cost)(tick, share);
+                *cpu += used;
+                bench.advance(index, observed(id, (*cpu, *units)));
+            }
+            let waste = bench.governor.forecast(&bench.node.containers[0].id).and_then(|forecast| forecast.waste);
+            is_wasteful.push(waste.is_some_and(|factor| factor > WASTEFUL));
+        }
+        (is_wasteful.iter().filter(|is| **is).count(), is_wasteful[59])
+    }
+
+    #[test]
+    fn only_waste_is_taken_for_waste() {
+        let spinning = Training { cost: |_, share| 0.2 * (1.0 + 0.57 * (1.0 / share - 1.0)), uses: 1.0 };
+        let (_, in_the_end) = judged(&spinning);
+        assert!(in_the_end, "the threads of each wait for each other");
+        let never = [
+            ("jobs that share well", Training { cost: |_, _| 0.2, uses: 1.0 }),
+            ("a slower clock beside others", Training { cost: |_, share| if share > 0.8 { 0.2 } else { 0.27 }, uses: 1.0 }),
+            ("data loading", Training { cost: |_, _| 0.2, uses: 0.5 }),
+        ];
+        for (what, training) in never {
+            assert_eq!(judged(&training), (0, false), "{what}");
+        }
+        let phases = Training { cost: |tick, _| if tick / 20 == 1 { 0.6 } else { 0.2 }, uses: 1.0 };
+        let (ticks, in_the_end) = judged(&phases);
+        assert!(ticks <= 6 && !in_the_end, "{ticks}: a turn in the new phase shows that it is one");
     }
 }

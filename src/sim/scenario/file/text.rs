@@ -48,6 +48,8 @@ pub(super) struct JobText {
     pub start_s: Spanned<Range>,
     pub work: Spanned<Range>,
     pub cores: Option<Spanned<Range>>,
+    #[serde(default = "zero")]
+    pub waste: Spanned<Number>,
     pub cpus: Option<Spanned<String>>,
     pub parent: Option<String>,
     #[serde(default = "hundred")]
