@@ -4,8 +4,8 @@
                      [--noise X] [--nan EPOCH] [--hang EPOCH]
 
 It prints a line per epoch, with the losses on its training and validation data. `--drop` divides the learning rate by ten after EPOCH.
-What can go wrong with one (../broken.toml): after the EPOCH of `--nan` its weights are not numbers, after that of `--hang` it waits for two
-minutes; with few rows and `--noise 0` it overfits.
+What can go wrong with one (../broken.toml): after the EPOCH of `--nan` its weights are not numbers, after that of `--hang` it waits for a
+minute and a half; with few rows and `--noise 0` it overfits.
 
 The seed decides weights and order; data and validation data are the same for all trials.
 """
@@ -16,7 +16,7 @@ import warnings
 
 import numpy as np
 
-HANGS_S = 120
+HANGS_S = 90
 
 
 def data(rows):
