@@ -14,6 +14,9 @@ struct Spent {
 /// At least this part after the best value is worth a word.
 const TOLD_FROM: f64 = 0.05;
 
+/// A run that lost this part of its CPU beside other jobs is marked.
+const DISTURBED_FROM: f64 = 0.1;
+
 /// The cost of a run in words, such as `cost 2.1 CPU-hours; 38% of them after its best value, 0.3285 at epoch 15`; `None` if it is not known.
 /// `samples` are those of its whole time, in order.
 pub(super) fn in_words(job: &JobRecord, samples: &[Sample]) -> Option<String> {
@@ -31,6 +34,11 @@ pub(super) fn waste(job: &Container) -> Option<f64> {
 /// CPU-seconds lost beside other jobs, if they are worth a number.
 pub(super) fn lost_s(seconds: Option<f64>) -> Option<f64> {
     seconds.filter(|seconds| *seconds >= 1.0)
+}
+
+/// The part of its CPU that a run lost beside other jobs, if it was so much that its speed says little about the training.
+pub(super) fn disturbed(lost_s: Option<f64>, cpu_s: Option<f64>) -> Option<f64> {
+    lost_s.zip(cpu_s).map(|(lost, all)| lost / all).filter(|part| part.is_finite() && *part >= DISTURBED_FROM)
 }
 
 /// The same in words, such as `3.4 CPU-minutes`.
@@ -183,6 +191,13 @@ mod tests {
         };
         assert_eq!(lost(60.0).as_deref(), Some("cost 2 CPU-minutes; 60 CPU-seconds were lost beside other jobs"));
         assert_eq!(lost(2.0).as_deref(), Some("cost 2 CPU-minutes"));
+    }
+
+    #[test]
+    fn a_run_is_disturbed_if_it_lost_a_tenth_of_its_cpu() {
+        assert_eq!(disturbed(Some(30.0), Some(120.0)), Some(0.25));
+        let undisturbed = [(Some(11.0), Some(120.0)), (None, Some(120.0)), (Some(30.0), None), (Some(0.0), Some(0.0))];
+        assert!(undisturbed.iter().all(|(lost, all)| disturbed(*lost, *all).is_none()));
     }
 
     #[test]

@@ -217,20 +217,33 @@ fn jobs_page(jobs: &[JobRecord], since: u64, look: &Look) -> String {
     if is_wide {
         columns.extend([Column::left("SWEEP"), Column::left("USER")]);
     }
+    let disturbed: Vec<Option<f64>> = jobs.iter().map(disturbed).collect();
+    let is_any_disturbed = disturbed.iter().any(Option::is_some);
+    if is_any_disturbed {
+        columns.push(Column::right("DISTURBED"));
+    }
     columns.push(Column::left("END"));
     let sweeps = past_sweeps(jobs);
     let trials = sweeps.iter().flat_map(|sweep| sweep.trials.iter().map(|trial| (trial.number, &sweep.name)));
     let sweep_of: BTreeMap<u64, &String> = trials.collect();
-    let row = |job: &JobRecord| {
+    let row = |(job, disturbed): (&JobRecord, &Option<f64>)| {
         let mut row = job_row(job);
         if is_wide {
             row.extend([Cell::or_dash(sweep_of.get(&job.number).copied().cloned()), Cell::or_dash(job.user.clone())]);
         }
+        if is_any_disturbed {
+            row.push(disturbed.map_or_else(|| Cell::plain(""), |part| Cell::new(Tone::Warn, &text::percent(part))));
+        }
         row.push(end_cell(job));
         row
     };
-    let rows: Vec<Vec<Cell>> = jobs.iter().map(row).collect();
+    let rows: Vec<Vec<Cell>> = jobs.iter().zip(&disturbed).map(row).collect();
     table(&columns, &rows, look)
+}
+
+/// The part of its CPU that a run lost beside other jobs, if that disturbed its speed.
+fn disturbed(job: &JobRecord) -> Option<f64> {
+    cost::disturbed(job.lost_cpu_s, job.latest.as_ref()?.cpu_s)
 }
 
 /// `runs`, or how the job ended: `done`, `failed 1`, `killed: memory`, `stopped`; `ended` if that is unknown.

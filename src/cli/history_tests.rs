@@ -78,3 +78,17 @@ fn a_sweep_is_selected_by_its_name_or_that_of_a_trial_and_shown_in_wide_tables()
     let narrow = jobs_page(&all(), 0, &Look { columns: Some(100), color: false });
     assert!(!narrow.contains("SWEEP"), "{narrow}");
 }
+
+#[test]
+fn a_run_whose_speed_others_disturbed_is_marked() {
+    let ran = |number, lost_cpu_s| JobRecord {
+        lost_cpu_s,
+        latest: Some(Sample { cpu_s: Some(100.0), ..Sample::default() }),
+        ..trial(number, "lgb", "a", None)
+    };
+    let page = |lost| jobs_page(&[ran(1, lost), ran(2, None)], 0, &Look { columns: None, color: false });
+    let disturbed = page(Some(38.0));
+    assert!(disturbed.lines().next().is_some_and(|titles| titles.contains("DISTURBED")), "{disturbed}");
+    assert!(disturbed.lines().nth(1).is_some_and(|row| row.contains("38%")) && disturbed.matches("38%").count() == 1);
+    assert!(!page(Some(5.0)).contains("DISTURBED"), "little");
+}

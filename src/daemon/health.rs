@@ -14,8 +14,12 @@ impl Governing {
         for observed in &mut node.containers {
             let Some(job) = self.jobs.get_mut(&observed.id) else { continue };
             observed.health = judge(job, observed, self.governor.forecast(&observed.id), node.now, node.cores);
+            if let Some(words) = job.reported.missed_nan(&observed.learning) {
+                let about = Some((observed.id.as_str(), observed.name.as_str()));
+                self.publisher.emit(EventKind::Health, about, format!("{}: {words}", observed.name));
+            }
             let now = Some(observed.health.condition).filter(|condition| condition.is_trouble());
-            let before = std::mem::replace(&mut job.reported, now);
+            let before = std::mem::replace(&mut job.reported.trouble, now);
             if before == now {
                 continue;
             }
@@ -52,5 +56,14 @@ fn judge(
     {
         *activity = hindrance;
     }
+    job.reported.workers = match &mut health.evidence {
+        Evidence::Gpu { loaders, .. } => {
+            let workers = job.target.cgroup().workers();
+            let before = job.reported.workers.take();
+            *loaders = before.and_then(|(at, earlier)| workers.busy_since(&earlier, now.since(at).as_secs_f64()));
+            Some((now, workers))
+        }
+        _ => None,
+    };
     health
 }

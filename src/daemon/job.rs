@@ -6,13 +6,14 @@ use super::event::Output;
 use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::owner::Owner;
 use super::subject::Subject;
+use super::reported::Reported;
 use super::target::{ONLY_THE_ENGINES, SAME_START_MS, Target, unit_of_cgroup};
 use ::health::HealthMeter;
 use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
-    Adoption, Bytes, Condition, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Estimate, Learning,
+    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Estimate, Learning,
     LogOrigin, Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, ThreadUse,
     TrainingId, Usage,
 };
@@ -60,8 +61,8 @@ pub(super) struct Job {
     pub state: RunState,
     pub tracker: Tracker,
     pub health: HealthMeter,
-    /// The trouble that was last reported as an event.
-    pub reported: Option<Condition>,
+    /// What was reported of it, and what its data loaders have used.
+    pub reported: Reported,
     /// When its command is read for claims.
     pub claim_schedule: ClaimSchedule,
     /// Identifies runs of the same training.
@@ -236,7 +237,7 @@ impl Job {
             owner: Owner::default(),
             tracker,
             health: HealthMeter::default(),
-            reported: None,
+            reported: Reported::default(),
             claim_schedule: ClaimSchedule::default(),
         };
         job.ending.read_memory(job.target.cgroup().memory_record());

@@ -61,6 +61,7 @@ mod positions;
 mod publish;
 mod pulse;
 mod record;
+mod reported;
 mod restore;
 mod runtimes;
 mod scopes;

@@ -186,7 +186,7 @@ impl HealthMeter {
         };
         let since = *self.gpu_idle_since.get_or_insert(now);
         let lasts = now.since(since) >= GPU_IDLE_FOR || was_found;
-        lasts.then_some((Condition::StarvingGpu, 0.6, Evidence::Gpu { busy, cores }, Some(since)))
+        lasts.then_some((Condition::StarvingGpu, 0.6, Evidence::Gpu { busy, cores, loaders: None }, Some(since)))
     }
 }
 

@@ -147,6 +147,9 @@ pub enum Evidence {
         busy: f64,
         /// Cores that the job used.
         cores: f64,
+        /// Those of its processes or threads that load data; `None` if none are known.
+        #[serde(default)]
+        loaders: Option<Loaders>,
     },
     /// The deadline is missed.
     Deadline {
@@ -155,6 +158,30 @@ pub enum Evidence {
         /// Whether it has passed; otherwise the job cannot meet it.
         has_passed: bool,
     },
+}
+
+/// The processes of a job, or else the threads, that use CPU beside its main one: as a rule they load data.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loaders {
+    /// Number of them.
+    pub count: usize,
+    /// Whether they are threads.
+    pub are_threads: bool,
+    /// Cores that they use together.
+    pub cores: f64,
+}
+
+impl fmt::Display for Loaders {
+    /// `4 loader processes use 1.9`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (are, use_) = match (self.are_threads, self.count) {
+            (true, 1) => ("thread", "uses"),
+            (true, _) => ("threads", "use"),
+            (false, 1) => ("process", "uses"),
+            (false, _) => ("processes", "use"),
+        };
+        write!(f, "{} loader {are} {use_} {:.1}", self.count, self.cores)
+    }
 }
 
 /// The health of a job at one instant.
@@ -227,10 +254,12 @@ impl Health {
                  Raise the limit (of a container: `docker update --memory`), or lower the batch size.",
                 duration(seconds),
             ),
-            (_, Evidence::Gpu { busy, cores }) => format!(
-                "Its GPU is busy for {:.0} % of the time only, while the job uses all of the {cores:.1} cores that it gets. More CPU \
-                 (`flowcon.weight`), or fewer loader processes, would keep the GPU busy.",
+            (_, Evidence::Gpu { busy, cores, loaders }) => format!(
+                "Its GPU is busy for {:.0} % of the time only, while the job uses all of the {cores:.1} cores that it gets{}. {} would keep \
+                 the GPU busy: raise its share (`flowcon.weight`), or make loading cheaper.",
                 100.0 * busy,
+                loaders.map_or_else(String::new, |loaders| format!("; {loaders} of them")),
+                if busy > 0.05 { format!("At this rate about {:.1} cores", cores / busy) } else { "More CPU".to_owned() },
             ),
             (_, Evidence::Deadline { late_s, has_passed: true }) => format!(
                 "Its deadline passed {} ago. It is ranked like the others now, without favour.",
@@ -298,7 +327,7 @@ mod tests {
                 activity: Activity::Asleep,
             },
             Evidence::Memory { used: Bytes(1 << 30), limit: Bytes(1 << 31), seconds: 90.0 },
-            Evidence::Gpu { busy: 0.2, cores: 1.5 },
+            Evidence::Gpu { busy: 0.2, cores: 1.5, loaders: None },
             Evidence::Deadline { late_s: 1e6, has_passed: true },
             Evidence::Deadline { late_s: 1e6, has_passed: false },
             Evidence::Nothing,
@@ -328,6 +357,16 @@ mod tests {
             [duration(59.0), duration(420.0), duration(11_400.0), duration(1e5)],
             ["59s", "7m", "3h10m", "1d3h"]
         );
+    }
+
+    #[test]
+    fn a_job_that_starves_its_gpu_is_told_what_its_loaders_use_and_what_would_suffice() {
+        let loaders = Some(Loaders { count: 4, are_threads: false, cores: 1.9 });
+        let evidence = Evidence::Gpu { busy: 0.4, cores: 2.0, loaders };
+        let text = Health { condition: Condition::StarvingGpu, evidence, ..Health::default() }.explanation(None);
+        assert!(text.contains("all of the 2.0 cores that it gets; 4 loader processes use 1.9 of them."), "{text}");
+        assert!(text.contains("At this rate about 5.0 cores would keep the GPU busy"), "{text}");
+        assert_eq!(Loaders { count: 1, are_threads: true, cores: 0.5 }.to_string(), "1 loader thread uses 0.5");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use event::{Event, EventKind};
 pub use forecast::{Accuracy, JudgedForecast, WASTEFUL, WorkForecast};
 pub use gpu::{Gpu, GpuInstance, GpuUse};
 pub use gpu_memory::{NoRoom, nearly_full, no_room};
-pub use health::{Activity, Condition, Evidence, Health};
+pub use health::{Activity, Condition, Evidence, Health, Loaders};
 pub use history::{
     BlockRecord, BlockWork, DecisionRecord, HistoryAnswer, HistoryQuery, JobRecord, JobSnapshot, NodeSample, Sample,
     Span, TrialRecord, UserRecord,

@@ -291,6 +291,34 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_at_the_floor_within_ten_seconds_of_the_second_value_that_shows_it_broken() {
+        let (scenario, settings) = (Scenario::open("random-10-broken").unwrap(), PolicySettings::default());
+        let balanced = Variant::named("balanced", &settings).unwrap();
+        let mut delays = Vec::new();
+        for seed in 0..20 {
+            let keep = Keep { recording: true, ..Keep::default() };
+            let mut found = std::collections::BTreeSet::new();
+            for tick in simulate(&scenario.node, &scenario.draw(seed), &balanced, keep).recording {
+                let jobs = &tick.observation.containers;
+                let healthy = jobs.iter().filter(|job| !job.health.condition.is_broken()).count();
+                for (job, planned) in jobs.iter().zip(&tick.plan.containers) {
+                    let learning = &job.learning;
+                    let streak = learning.not_finite.or(learning.exploded).filter(|streak| streak.values > 1);
+                    let (Some(streak), Some(latest)) = (streak, learning.latest) else { continue };
+                    if found.insert(job.id.clone()) && healthy > 0 {
+                        let between = latest.at.since(streak.since).as_secs_f64() / (streak.values - 1) as f64;
+                        let second = streak.since.as_secs_f64() + between;
+                        delays.push(tick.observation.now.as_secs_f64() - second);
+                        let floor = settings.floor.fraction() / jobs.len() as f64;
+                        assert!(planned.share.fraction() < 1.1 * floor, "seed {seed}, {}: {planned:?}", job.id);
+                    }
+                }
+            }
+        }
+        assert!(delays.len() >= 15 && delays.iter().all(|delay| *delay <= 10.0), "{delays:?}");
+    }
+
+    #[test]
     fn where_jobs_waste_cpu_beside_each_other_they_come_one_at_a_time() {
         // Four equal jobs need 2.7 times the CPU, as with LightGBM. With standing shares for all: −69.2 % and −83.3 %. Where no log says when its
         // job ends, all are ranked about equally, and come in turns; without these −48.4 %.

@@ -69,14 +69,16 @@ mod tests {
     }
 
     #[test]
-    fn four_of_five_ends_are_in_the_range_and_the_rest_of_a_half_done_job_is_right_within_a_quarter() {
-        let unseen = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/scenarios/unseen.toml");
-        for scenario in ["random-5", "random-10", "random-10-threads", "random-10-mixed", "sweep-16", unseen] {
+    fn four_of_five_ends_are_in_the_range_and_the_rest_of_a_half_done_job_is_right_within_an_eighth() {
+        for scenario in ["random-5", "random-10", "random-10-threads", "random-10-mixed", "sweep-16"] {
             let found = judged(scenario, 20);
-            assert!((0.75..=0.89).contains(&found.inside), "{scenario}: {found:?}");
-            assert!(found.error_at_half < 0.26, "{scenario}: {found:?}");
-            assert!(found.error_at_half < 0.25 * found.error_at_half_by_rate, "{scenario}: {found:?}");
+            assert!((0.75..=0.91).contains(&found.inside), "{scenario}: {found:?}");
+            assert!(found.error_at_half < 0.12, "{scenario}: {found:?}");
+            assert!(found.error_at_half < 0.2 * found.error_at_half_by_rate, "{scenario}: {found:?}");
         }
+        // Measured trainings, a third of whose logs say nothing of their end.
+        let unseen = judged(concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/scenarios/unseen.toml"), 20);
+        assert!((0.75..=0.88).contains(&unseen.inside) && unseen.error_at_half < 0.25, "{unseen:?}");
     }
 
     #[test]

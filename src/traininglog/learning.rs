@@ -213,6 +213,9 @@ pub struct Learning {
     /// The latest values, if they are not finite: NaN or infinite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_finite: Option<Streak>,
+    /// The latest values that were not finite, two or more, once finite ones have followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was_not_finite: Option<Streak>,
     /// The latest values, if they are worse than all before, by about the whole range of those or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exploded: Option<Streak>,

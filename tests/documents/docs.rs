@@ -119,6 +119,7 @@ const ELSEWHERE: &[(&str, Place)] = &[
     ("flowctl bench config/bench/fixed-3-frameworks.toml --interval 20", LISTS),
     ("flowctl bench config/bench/random-5.toml --interval 20", LISTS),
     ("flowctl bench config/bench/threads.toml --interval 2 --policy fair,balanced", LISTS),
+    ("flowctl bench config/bench/broken.toml --interval 5 --policy fair,balanced", LISTS),
     ("flowctl bench config/bench/random-10.toml --interval 20", LISTS),
     ("flowctl bench config/bench/random-15.toml --interval 20", LISTS),
     ("flowctl bench config/bench/random-5-frameworks.toml --interval 20", LISTS),

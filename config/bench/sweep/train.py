@@ -1,17 +1,22 @@
 """One trial of a sweep: a small network on one thread, whose parameters are arguments. About twenty CPU-seconds with forty epochs.
 
     python3 train.py --library sklearn|torch [--lr X] [--hidden N] [--batch N] [--decay X] [--drop EPOCH] [--seed N] [--epochs N] [--rows N]
+                     [--noise X] [--nan EPOCH] [--hang EPOCH]
 
 It prints a line per epoch, with the losses on its training and validation data. `--drop` divides the learning rate by ten after EPOCH.
+What can go wrong with one (../broken.toml): after the EPOCH of `--nan` its weights are not numbers, after that of `--hang` it waits for a
+minute and a half; with few rows and `--noise 0` it overfits.
+
 The seed decides weights and order; data and validation data are the same for all trials.
 """
 
 import argparse
+import time
 import warnings
 
 import numpy as np
 
-NOISE = 0.3  # augmentation of the training data, so that a good trial does not overfit soon
+HANGS_S = 90
 
 
 def data(rows):
@@ -40,7 +45,7 @@ def sklearn(options, train_x, train_y, val_x, val_y):
         if epoch == options.drop:
             model._optimizer.learning_rate /= 10
         order = random.permutation(len(train_y))
-        noise = random.normal(0, NOISE, train_x.shape).astype(np.float32)
+        noise = random.normal(0, options.noise, train_x.shape).astype(np.float32)
         model.partial_fit(train_x[order] + noise, train_y[order], classes=range(6))
         yield model.loss_, log_loss(model.predict_proba(val_x), val_y)
 
@@ -58,11 +63,13 @@ def torch(options, train_x, train_y, val_x, val_y):
     for epoch in range(options.epochs):
         if epoch == options.drop:
             optimizer.param_groups[0]["lr"] /= 10
+        if epoch == options.nan:
+            nn.init.constant_(model[0].weight, float("nan"))
         total = 0.0
         for batch in torch.randperm(len(train_y)).split(options.batch):
             optimizer.zero_grad()
             inputs = train_x[batch]
-            loss = loss_of(model(inputs + NOISE * torch.randn_like(inputs)), train_y[batch])
+            loss = loss_of(model(inputs + options.noise * torch.randn_like(inputs)), train_y[batch])
             loss.backward()
             optimizer.step()
             total += loss.item() * len(batch)
@@ -81,6 +88,10 @@ def options_of(arguments=None):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--rows", type=int, default=60000)
+    # Augmentation of the training data, so that a good trial does not overfit soon.
+    parser.add_argument("--noise", type=float, default=0.3)
+    parser.add_argument("--nan", type=int)
+    parser.add_argument("--hang", type=int)
     return parser.parse_args(arguments)
 
 
@@ -93,4 +104,6 @@ def trial(options):
 if __name__ == "__main__":
     options = options_of()
     for epoch, (train_loss, val_loss) in enumerate(trial(options)):
+        if epoch == options.hang:
+            time.sleep(HANGS_S)
         print(f"epoch {epoch + 1}/{options.epochs} train_loss {train_loss:.4f} val_loss {val_loss:.4f}", flush=True)

@@ -123,7 +123,8 @@ fn lost_cpu_has_a_column_if_a_job_lost_some() {
         html(&ten_minutes(jobs, &samples_of(1)))
     };
     assert!(!with(None).contains("CPU lost") && !with(Some(0.5)).contains("CPU lost"));
-    assert!(with(Some(90.0)).contains("<td>1m30s</td>"));
+    assert!(with(Some(20.0)).contains("<td>20s</td>"));
+    assert!(with(Some(90.0)).contains("<td>1m30s <small>disturbed: 32% of its CPU</small></td>"), "more than a tenth");
 }
 
 #[test]

@@ -91,7 +91,11 @@ fn job_row(data: &Data, place: usize, job: &Series) -> String {
     };
     let or_dash = |known: Option<String>| known.unwrap_or_else(|| "–".to_owned());
     let lost = if has_lost(data) {
-        format!("<td>{}</td>", or_dash(cost::lost_s(job.job.lost_cpu_s).map(text::duration)))
+        let lost = or_dash(cost::lost_s(job.job.lost_cpu_s).map(text::duration));
+        let whole = job.samples.iter().rev().find_map(|sample| sample.cpu_s);
+        let part = cost::disturbed(job.job.lost_cpu_s, whole);
+        let marked = part.map(|part| with_detail(&lost, &format!("disturbed: {} of its CPU", text::percent(part))));
+        format!("<td>{}</td>", marked.unwrap_or(lost))
     } else {
         String::new()
     };

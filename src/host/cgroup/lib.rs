@@ -36,7 +36,7 @@ pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};
 pub use memory::MemoryRecord;
 pub use pressure::node_pressure;
-pub use process::{StartTime, start_time};
+pub use process::{StartTime, Workers, start_time};
 pub use residence::{ProcessCgroup, ProcessCgroups};
 pub use threads::ThreadReading;
 pub use usage::cpu_used;
@@ -208,6 +208,11 @@ impl Cgroup {
     /// Returns what keeps its processes from running: stopped, or waiting for a disk; `None` if neither.
     pub fn hindrance(&self) -> Option<Activity> {
         process::hindrance(&place::processes(&self.directories, self.pid))
+    }
+
+    /// Returns the CPU time of its processes or threads beside the main ones.
+    pub fn workers(&self) -> Workers {
+        Workers::read(&place::processes(&self.directories, self.pid), place::THREADS_AT_MOST)
     }
 
     /// Returns the time for which its threads waited for CPU so far; `None` if the kernel does not count it. Reads a file for each thread.

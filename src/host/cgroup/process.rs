@@ -2,8 +2,9 @@
 
 use super::CgroupError;
 use super::directory::read_generated;
-use model::{Activity, CpuTime};
+use model::{Activity, CpuTime, Loaders};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 
 /// Flag of the kernel for a process that is ending, or has ended and was not waited for.
@@ -37,8 +38,12 @@ pub(super) fn runs(pid: u32, started: StartTime) -> bool {
 
 /// Returns the CPU time used by process `pid`, in clock ticks; `None` if there is no such process.
 pub(super) fn cpu_ticks(pid: u32) -> Option<u64> {
-    let stat = read_generated(format!("/proc/{pid}/stat")).ok()?;
-    Some(field(&stat, 14)?.saturating_add(field(&stat, 15)?))
+    used(&read_generated(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The CPU time in the status of a process or thread, in clock ticks.
+fn used(stat: &str) -> Option<u64> {
+    Some(field(stat, 14)?.saturating_add(field(stat, 15)?))
 }
 
 /// Returns the threads of process `pid`, the first one first; none if there is no such process.
@@ -80,6 +85,55 @@ pub(super) fn hindrance(processes: &[u32]) -> Option<Activity> {
         (false, true) => Some(Activity::Stopped),
         (_, false) if others.iter().all(|state| *state == 'D') => Some(Activity::WaitingForDisk),
         _ => None,
+    }
+}
+
+/// The CPU time, in clock ticks, of the processes or threads of a job beside its main ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workers {
+    are_threads: bool,
+    /// By process or thread.
+    ticks: BTreeMap<u32, u64>,
+}
+
+impl Workers {
+    /// Reads those of these processes; at most `at_most` processes or threads are read. Workers are the processes without children that run
+    /// the same program as their parent, as data loaders do. If there are none, they are the threads beside the first one of each process.
+    pub(super) fn read(processes: &[u32], at_most: usize) -> Workers {
+        let processes = &processes[..processes.len().min(at_most)];
+        let stats: Vec<(u32, u32, u64)> = processes
+            .iter()
+            .filter_map(|pid| {
+                let stat = read_generated(format!("/proc/{pid}/stat")).ok()?;
+                Some((*pid, field(&stat, 4)? as u32, used(&stat)?))
+            })
+            .collect();
+        let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let is_worker = |&&(pid, parent, _): &&(u32, u32, u64)| {
+            stats.iter().any(|(other, ..)| *other == parent)
+                && !stats.iter().any(|(_, parent, _)| *parent == pid)
+                && program(pid).is_some_and(|own| program(parent) == Some(own))
+        };
+        let ticks: BTreeMap<u32, u64> = stats.iter().filter(is_worker).map(|(pid, _, ticks)| (*pid, *ticks)).collect();
+        if !ticks.is_empty() {
+            return Workers { are_threads: false, ticks };
+        }
+        let others = processes.iter().flat_map(|pid| threads(*pid).skip(1).map(move |thread| (*pid, thread)));
+        let read = |(pid, thread): (u32, u32)| {
+            Some((thread, used(&read_generated(format!("/proc/{pid}/task/{thread}/stat")).ok()?)?))
+        };
+        Workers { are_threads: true, ticks: others.take(at_most).filter_map(read).collect() }
+    }
+
+    /// Returns those that were busy in the `seconds` since an earlier reading; `None` if there are none.
+    pub fn busy_since(&self, earlier: &Workers, seconds: f64) -> Option<Loaders> {
+        const BUSY: f64 = 0.05;
+        let per_core = seconds * rustix::param::clock_ticks_per_second() as f64;
+        let used = |(id, ticks): (&u32, &u64)| Some(ticks.saturating_sub(*earlier.ticks.get(id)?));
+        let cores = self.ticks.iter().filter_map(used).map(|ticks| ticks as f64 / per_core);
+        let busy: Vec<f64> = cores.filter(|cores| cores.is_finite() && *cores >= BUSY).collect();
+        let loaders = Loaders { count: busy.len(), are_threads: self.are_threads, cores: busy.iter().sum() };
+        (loaders.count > 0).then_some(loaders)
     }
 }
 
@@ -141,6 +195,40 @@ mod tests {
         assert_eq!(hindrance(&[pid, std::process::id()]), None, "another one runs");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A busy shell, and a shell that waits for two busy ones; the busy children run the same program as their parent.
+    #[test]
+    fn busy_children_that_run_the_program_of_their_parent_are_workers_and_else_threads_are() {
+        let script = "(while :; do :; done) & (while :; do :; done) & wait";
+        let mut main = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let children = || fs::read_to_string(format!("/proc/{0}/task/{0}/children", main.id())).unwrap_or_default();
+        while children().split_ascii_whitespace().count() < 2 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let of_main: Vec<u32> = children().split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        let all = [&[main.id()], &of_main[..]].concat();
+        let (before, began) = (Workers::read(&all, 64), std::time::Instant::now());
+        let busy = loop {
+            let found = Workers::read(&all, 64).busy_since(&before, began.elapsed().as_secs_f64());
+            if let Some(found) = found.filter(|found| found.count == 2) {
+                break found;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        assert!(!busy.are_threads && busy.cores > 0.1, "{busy:?}");
+        assert_eq!(Workers::read(&all, 1), Workers { are_threads: true, ticks: BTreeMap::new() }, "one was read");
+        for pid in of_main {
+            rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::KILL).unwrap();
+        }
+        main.wait().unwrap();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || stopped.recv());
+        let own = Workers::read(&[std::process::id()], 64);
+        assert!(own.are_threads && !own.ticks.is_empty(), "the test's own threads: {own:?}");
+        assert_eq!(own.busy_since(&Workers::default(), 1.0), None, "none was there before");
+        drop(stop);
+        assert!(thread.join().unwrap().is_err());
     }
 
     #[test]

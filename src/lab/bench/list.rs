@@ -44,6 +44,8 @@ struct JobText {
     #[serde(default)]
     seed: Option<u64>,
     #[serde(default)]
+    broken: bool,
+    #[serde(default)]
     labels: BTreeMap<String, String>,
     #[serde(default)]
     mounts: Vec<String>,
@@ -114,7 +116,8 @@ impl Reader<'_> {
         let start = self.number(&job.start_s, "start_s", 0.0, 0.0, LATEST_START_S)?;
         let labels = job.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let work = self.work(entry)?;
-        Ok(TrialJob { name: name.clone(), start: Duration::from_secs_f64(start * self.params.scale), labels, work })
+        let start = Duration::from_secs_f64(start * self.params.scale);
+        Ok(TrialJob { name: name.clone(), start, is_broken: job.broken, labels, work })
     }
 
     fn work(&self, entry: &Spanned<JobText>) -> Result<Work, String> {
@@ -308,6 +311,12 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_healthy_unless_the_list_calls_it_broken() {
+        let jobs = read("[[job]]\nname = \"a\"\ntrain = \"mlp\"\n[[job]]\nname = \"b\"\ntrain = \"mlp\"\nbroken = true").unwrap();
+        assert_eq!(jobs.iter().map(|job| job.is_broken).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
     fn the_shipped_lists_are_valid() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/bench");
         let mut sizes = Vec::new();
@@ -321,7 +330,7 @@ mod tests {
             sizes.push(parse(&path, &text, params).expect("a good list").len());
         }
         sizes.sort_unstable();
-        assert_eq!(sizes, [3, 3, 4, 5, 5, 10, 10, 10, 15, 15], "built-in trainings, frameworks, and unknown ones");
+        assert_eq!(sizes, [3, 3, 4, 5, 5, 6, 10, 10, 10, 15, 15], "built-in trainings, frameworks, and unknown ones");
     }
 
     #[test]

@@ -114,10 +114,10 @@ impl Figures {
 
 /// The numbers of each policy.
 pub(super) fn by_policy(summary: &Summary) -> Figures {
-    let titles = [
-        "POLICY",
-        "RUNS",
-        "COMPLETION",
+    let has_broken = summary.policies.iter().any(|own| own.mean_healthy_s.is_some());
+    let healthy = if has_broken { Some("HEALTHY") } else { None };
+    let first = ["POLICY", "RUNS", "COMPLETION"].into_iter().chain(healthy);
+    let others = [
         "TO 90 %",
         "TO 95 %",
         "TO 99 %",
@@ -131,9 +131,12 @@ pub(super) fn by_policy(summary: &Summary) -> Figures {
     let fair = &summary.policies[0];
     let row = |own: &PolicySummary| {
         let spoilt = if own.spoilt_runs > 0 { format!(" ({} spoilt)", own.spoilt_runs) } else { String::new() };
-        let figures = vec![
+        let first = [
             Figure::plain(format!("{}{spoilt}", own.runs)),
             Figure::versus(Some(own.mean_completion_s), Some(fair.mean_completion_s)),
+        ];
+        let healthy = healthy.map(|_| Figure::versus(own.mean_healthy_s, fair.mean_healthy_s));
+        let others = [
             Figure::versus(own.mean_t90_s, fair.mean_t90_s),
             Figure::versus(own.mean_t95_s, fair.mean_t95_s),
             Figure::versus(own.mean_t99_s, fair.mean_t99_s),
@@ -144,9 +147,9 @@ pub(super) fn by_policy(summary: &Summary) -> Figures {
             Figure::plain(percent(own.foreign_load)),
             Figure::plain(percent(own.stolen)),
         ];
-        (own.policy.to_owned(), figures)
+        (own.policy.to_owned(), first.into_iter().chain(healthy).chain(others).collect())
     };
-    Figures { titles: titles.to_vec(), rows: summary.policies.iter().map(row).collect() }
+    Figures { titles: first.chain(others).collect(), rows: summary.policies.iter().map(row).collect() }
 }
 
 /// The completion time of each job under each policy.

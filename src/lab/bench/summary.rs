@@ -25,6 +25,8 @@ pub(super) struct Bench {
     runtime: &'static str,
     seen_before: bool,
     job_names: Vec<String>,
+    /// Which of the jobs are broken, in the same order.
+    broken: Vec<bool>,
     /// Number of cores that the jobs share.
     pub cores: usize,
     /// In the order in which they ran.
@@ -42,6 +44,9 @@ pub(super) struct PolicySummary {
     pub spoilt_runs: usize,
     /// Mean completion time of a run's jobs, seconds.
     pub mean_completion_s: f64,
+    /// The same of the jobs that are not broken; `None` if none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_healthy_s: Option<f64>,
     /// Mean time of a run's jobs to 90 % of their final improvement, seconds, without jobs whose time is unknown or that did not improve;
     /// `None` if there is no other.
     pub mean_t90_s: Option<f64>,
@@ -94,7 +99,8 @@ impl Bench {
         runs: Vec<(Variant, RunOutcome)>,
     ) -> Bench {
         let job_names = jobs.iter().map(|job| job.name.clone()).collect();
-        Bench { list: list.to_owned(), runtime, seen_before, job_names, cores, runs }
+        let broken = jobs.iter().map(|job| job.is_broken).collect();
+        Bench { list: list.to_owned(), runtime, seen_before, job_names, broken, cores, runs }
     }
 
     /// The list's path and the runtime, for a title.
@@ -128,6 +134,11 @@ impl Bench {
     fn policy_summary(&self, variant: Variant, fair: &[f64]) -> PolicySummary {
         let runs = self.runs_of(variant);
         let completion_s = completions(&runs);
+        let healthy = |run: &RunOutcome| {
+            let jobs = run.jobs.iter().zip(&self.broken).filter(|(_, is_broken)| !**is_broken);
+            mean(jobs.map(|(job, _)| job.completion_s))
+        };
+        let has_broken = self.broken.contains(&true);
         let ratios = completion_s.iter().zip(fair).map(|(own, plain)| own / plain - 1.0);
         let [mean_t90_s, mean_t95_s, mean_t99_s] = PARTS.map(|part| mean_quality_time(&runs, part));
         PolicySummary {
@@ -135,6 +146,7 @@ impl Bench {
             runs: runs.len(),
             spoilt_runs: runs.iter().filter(|run| self.spoilt(variant, run).is_some()).count(),
             mean_completion_s: median(runs.iter().map(|run| run.mean_completion_s)).unwrap_or(0.0),
+            mean_healthy_s: median(runs.iter().filter_map(|run| healthy(run))).filter(|_| has_broken),
             mean_t90_s,
             mean_t95_s,
             mean_t99_s,
@@ -244,6 +256,7 @@ mod tests {
             runtime: "scope",
             seen_before: false,
             job_names: vec!["job-0".into(), "job-1".into()],
+            broken: vec![false; 2],
             cores: 4,
             runs,
         }
@@ -265,6 +278,14 @@ mod tests {
         let page = bench().page(&Look { columns: None, color: false });
         assert!(page.contains("3 (1 spoilt)") && page.contains("27.0 s (-10 %)"), "{page}");
         assert!(page.contains("spoilt: run 6 (flowcon): other processes used 30 %"), "{page}");
+    }
+
+    #[test]
+    fn where_a_job_is_broken_the_mean_of_the_others_has_a_column() {
+        let page = |broken| Bench { broken, ..bench() }.page(&Look { columns: None, color: false });
+        assert!(!page(vec![false; 2]).contains("HEALTHY"));
+        let page = page(vec![true, false]);
+        assert!(page.contains("COMPLETION  ") && page.contains("HEALTHY") && page.contains("10.0 s (-50 %)"), "{page}");
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub(super) fn sized(length: Duration, threads: usize) -> io::Result<(Vec<TrialJo
         let job = TrialJob {
             name: part.name.to_owned(),
             start: length.mul_f64(part.start),
+            is_broken: false,
             labels: labels(kind, amount),
             work: Work::Training(kind, amount),
         };

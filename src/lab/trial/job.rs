@@ -10,6 +10,8 @@ pub(crate) struct TrialJob {
     pub name: String,
     /// When it starts after the start of the run.
     pub start: Duration,
+    /// Whether something goes wrong with it, so that a benchmark compares the others.
+    pub is_broken: bool,
     /// Its `flowcon.*` labels.
     pub labels: Vec<(String, String)>,
     /// Its work.

@@ -94,7 +94,7 @@ mod tests {
     fn collector(labels: &[(&str, &str)]) -> LogCollector {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 9, size: 64, threads: 1, seed: 1 });
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        LogCollector::new(&TrialJob { name: "a".into(), start: Duration::ZERO, labels, work })
+        LogCollector::new(&TrialJob { name: "a".into(), start: Duration::ZERO, is_broken: false, labels, work })
     }
 
     fn second(second: u64) -> Duration {

@@ -98,6 +98,7 @@ mod tests {
         let job = |name: &&str| TrialJob {
             name: (*name).to_owned(),
             start: Duration::ZERO,
+            is_broken: false,
             labels: Vec::new(),
             work: work(),
         };

@@ -14,7 +14,7 @@
 
 use super::allocation::{self, Allocation, Demand};
 use super::backoff::Backoff;
-use super::balanced::{self, Decisions, Sweeps};
+use super::balanced::{self, Course, Decisions, Sweeps};
 use super::capacity::{Capacities, CapacityMemory, CapacityMeter};
 use super::decision::Decision;
 use super::diff::differs;
@@ -97,6 +97,12 @@ impl Governor {
     pub fn forecast(&self, id: &ContainerId) -> Option<WorkForecast> {
         let remembered = self.remembered.get(id).filter(|_| self.settings.policy == PolicyName::Balanced);
         remembered?.balanced.forecast()
+    }
+
+    /// Returns how the rank of a container develops, under the default policy; `None` if it is not ranked.
+    pub(super) fn course(&self, id: &ContainerId) -> Option<&Course> {
+        let remembered = self.remembered.get(id).filter(|_| self.settings.policy == PolicyName::Balanced);
+        remembered?.balanced.course()
     }
 
     /// Decides for every observed container. The state of a container that is no longer observed is dropped.

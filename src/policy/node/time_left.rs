@@ -2,23 +2,23 @@
 //! long it takes; when one ends, the others get more.
 //!
 //! A fluid model: each job has work left and can use so many cores. The present shares hold at first; from then on the cores are divided as
-//! the policy would divide them for what is left by then. Jobs of unknown length keep an equal share for ever. Jobs that start later are
-//! unknown, and so is much about those that run, so the range is wide: [`range`] was measured (`flowsim forecasts random-10`).
+//! the policy itself divides them for what is ahead of each by then ([`balanced::divide`]). A job that is not ranked keeps its equal share.
+//! Jobs that start later are unknown, and so is much about those that run, so the range is wide: [`range`] was measured (`flowsim forecasts
+//! random-10`).
 
-use super::balanced::SHARPNESS;
+use super::balanced::{self, Course};
 use super::governor::Governor;
+use super::importance;
 use model::sharing::{Claim, water_fill};
-use model::{
-    ContainerObservation, ContainerPlan, CpuTime, Estimate, NodeObservation, NodePlan, PolicyName, Reason, RunState,
-};
+use model::{ContainerObservation, ContainerPlan, CpuTime, Estimate, NodeObservation, NodePlan, RunState};
 
 /// With more jobs, no time is known.
 const JOBS_AT_MOST: usize = 512;
 
 /// With more jobs, shares are computed again only when one ends.
-const FINE_AT_MOST: usize = 128;
+const FINE_AT_MOST: usize = 64;
 
-/// Shares are computed again after this part of the time to the next end, and a job is done once it has this part of its work left.
+/// Shares are computed again after this part of the time to the next milestone, and a job is done once it has this part of its work left.
 const STEP: f64 = 0.7;
 const DONE: f64 = 0.03;
 
@@ -34,8 +34,7 @@ impl Governor {
         }
         let each = || node.containers.iter().zip(&plan.containers);
         let jobs: Vec<Job> = each().map(|(container, planned)| self.job(node, container, planned)).collect();
-        let floor = self.settings().floor.fraction();
-        let ends = Fluid::new(node.cores, floor, self.settings().policy, &jobs).ends();
+        let ends = Fluid::new(node.cores, self.settings().floor.fraction(), &jobs).ends();
         let shown = |((container, planned), end): ((&ContainerObservation, &ContainerPlan), Option<f64>)| {
             let goes_on = container.state == RunState::Running && !container.health.condition.is_broken();
             let at_this_speed = container.learning.seconds_left().filter(|_| goes_on)?;
@@ -59,17 +58,18 @@ impl Governor {
             cores,
             usable: if runs { forecast.and_then(|forecast| forecast.usable).unwrap_or(most) } else { 0.0 },
             work: work.filter(|work| work.is_finite() && *work >= 0.0),
+            weight: if runs { importance(container) } else { 0.0 },
             is_broken: container.health.condition.is_broken(),
-            rank: if let Reason::Trial { rank, .. } = planned.reason { Some(rank) } else { None },
+            course: self.course(&container.id).copied(),
         }
     }
 }
 
-/// The range in which four of five ends were, for a job that has run for `age_s`. Late in a job it is narrower.
+/// The range in which four of five ends were, for a job that has run for `age_s`. The further it is, the narrower the range.
 fn range(likely: f64, age_s: f64) -> Estimate {
     let done = age_s / (age_s + likely).max(f64::MIN_POSITIVE);
     let late = ((done - 0.75) / 0.25).clamp(0.0, 1.0);
-    Estimate { low: (0.7 + 0.25 * late) * likely, likely, high: (2.1 - 0.9 * late) * likely }
+    Estimate { low: (0.72 + 0.23 * late) * likely, likely, high: (1.9 - 0.5 * done - 0.25 * late) * likely }
 }
 
 /// One job of the model.
@@ -81,10 +81,12 @@ struct Job {
     usable: f64,
     /// CPU-seconds to its end; `None` = unknown.
     work: Option<f64>,
+    /// Its weight under plain sharing.
+    weight: f64,
     /// Whether it gets the floor only.
     is_broken: bool,
-    /// Its place among the trials of its sweep.
-    rank: Option<usize>,
+    /// How its rank develops, if it is ranked.
+    course: Option<Course>,
 }
 
 struct Fluid<'a> {
@@ -92,91 +94,73 @@ struct Fluid<'a> {
     capacity: f64,
     /// Part of an equal share that each keeps.
     floor: f64,
-    policy: PolicyName,
     /// CPU-seconds left of each job; infinite if unknown.
     left: Vec<f64>,
-    /// The jobs that have not ended.
+    /// The jobs that have not ended, with their courses.
     running: Vec<usize>,
+    courses: Vec<Option<Course>>,
 }
 
 impl<'a> Fluid<'a> {
-    fn new(capacity: f64, floor: f64, policy: PolicyName, jobs: &'a [Job]) -> Fluid<'a> {
+    fn new(capacity: f64, floor: f64, jobs: &'a [Job]) -> Fluid<'a> {
         let left = jobs.iter().map(|job| job.work.unwrap_or(f64::INFINITY)).collect();
-        Fluid { jobs, capacity, floor, policy, left, running: (0..jobs.len()).collect() }
+        let courses = jobs.iter().map(|job| job.course).collect();
+        Fluid { jobs, capacity, floor, left, running: (0..jobs.len()).collect(), courses }
     }
 
     /// Returns the seconds to the end of each job that ends.
     fn ends(mut self) -> Vec<Option<f64>> {
         let mut ends = vec![None; self.jobs.len()];
-        let mut given = self.given_now();
         let mut now = 0.0;
-        // A job ends after a few steps in which it is the first.
-        for _ in 0..8 * self.jobs.len() {
-            let needed = |at: usize| self.left[at] / given[at];
-            let known = self.running.iter().copied().filter(|&at| needed(at).is_finite());
-            let Some(first) = known.min_by(|&one, &other| needed(one).total_cmp(&needed(other))) else { break };
-            let is_last =
-                self.jobs.len() > FINE_AT_MOST || self.left[first] <= DONE * self.jobs[first].work.unwrap_or_default();
-            let step = needed(first) * if is_last { 1.0 } else { STEP };
+        let is_fine = self.jobs.len() <= FINE_AT_MOST;
+        let mut entitled = self.divided().0;
+        // The present shares hold at first.
+        let mut given = self.used(&self.jobs.iter().map(|job| job.cores).collect::<Vec<f64>>());
+        // A job reaches each of its two milestones after a few steps in which it is the first.
+        for _ in 0..16 * self.jobs.len() {
+            let seconds = |place: usize, work: f64| work / given[place];
+            let to_end = |place: &usize| seconds(*place, self.left[self.running[*place]]);
+            let known = (0..self.running.len()).filter(|place| to_end(place).is_finite());
+            let Some(first) = known.min_by(|one, other| to_end(one).total_cmp(&to_end(other))) else { break };
+            let (at, whole) = (self.running[first], to_end(&first));
+            let is_last = !is_fine || self.left[at] <= DONE * self.jobs[at].work.unwrap_or_default();
+            let to_quality = |(place, course): (usize, &Option<Course>)| Some(seconds(place, course.as_ref()?.work_to_quality()?));
+            let good = self.courses.iter().enumerate().filter_map(to_quality).fold(f64::INFINITY, f64::min);
+            let step = if is_last { whole } else { STEP * whole.min(good) };
             now += step;
-            for &at in &self.running {
-                self.left[at] = (self.left[at] - step * given[at]).max(0.0);
+            for (place, &at) in self.running.iter().enumerate() {
+                let cpu = step * given[place];
+                self.left[at] = (self.left[at] - cpu).max(0.0);
+                if let Some(course) = &mut self.courses[place] {
+                    course.pass(step, cpu, entitled[place].min(self.jobs[at].usable));
+                }
             }
             if is_last {
-                self.running.retain(|&at| at != first);
-                ends[first] = Some(now);
+                ends[at] = Some(now);
+                self.running.remove(first);
+                self.courses.remove(first);
             }
-            given = self.divided();
+            let shares;
+            (entitled, shares) = self.divided();
+            given = self.used(&shares);
         }
         ends
     }
 
-    /// Returns the cores that each job has by its present share.
-    fn given_now(&self) -> Vec<f64> {
-        let claim = |job: &Job| Claim { weight: job.cores.max(LEAST_WEIGHT), cap: job.usable };
-        let claims: Vec<Claim> = self.jobs.iter().map(claim).collect();
-        let mut given = Vec::new();
-        water_fill(self.capacity, &claims, &mut given);
-        given
+    /// Returns the cores of each job that runs for what is ahead of it now: those to which it is entitled, and those that it is given.
+    fn divided(&self) -> (Vec<f64>, Vec<f64>) {
+        let weights: Vec<f64> = self.running.iter().map(|&at| self.jobs[at].weight).collect();
+        let is_broken = |place: usize| self.jobs[self.running[place]].is_broken;
+        balanced::divide(self.capacity, self.floor, &weights, is_broken, &self.courses)
     }
 
-    /// Returns the cores of each job for what is left now.
-    fn divided(&self) -> Vec<f64> {
-        let equal = self.capacity / self.running.len().max(1) as f64;
-        let floor = self.floor * equal;
-        let is_ranked =
-            |at: usize| self.policy == PolicyName::Balanced && self.left[at].is_finite() && !self.jobs[at].is_broken;
-        let (ranked, others): (Vec<usize>, Vec<usize>) = self.running.iter().partition(|&&at| is_ranked(at));
-        let mut given = vec![0.0; self.jobs.len()];
-        let mut shares = Vec::new();
-        // Unranked jobs have equal claims; among the ranked, the shortest has most of what is theirs.
-        let wants = |at: usize| if self.jobs[at].is_broken { floor } else { self.jobs[at].usable };
-        let theirs: f64 = ranked.iter().map(|&at| self.jobs[at].usable).sum();
-        let mut claims: Vec<Claim> = others.iter().map(|&at| Claim { weight: 1.0, cap: wants(at) }).collect();
-        claims.push(Claim { weight: (ranked.len() as f64).max(LEAST_WEIGHT), cap: theirs });
-        water_fill(self.capacity, &claims, &mut shares);
-        let of_ranked = shares.pop().unwrap_or_default();
-        others.iter().zip(&shares).for_each(|(&at, share)| given[at] = *share);
-        let shortest = ranked.iter().map(|&at| self.left[at]).fold(f64::INFINITY, f64::min).max(f64::MIN_POSITIVE);
-        let claim = |&at: &usize| {
-            let weight = (shortest / self.left[at].max(f64::MIN_POSITIVE)).powf(SHARPNESS).max(LEAST_WEIGHT);
-            Claim { weight, cap: (self.jobs[at].usable - floor).max(0.0) }
-        };
-        let mut claims: Vec<Claim> = ranked.iter().map(claim).collect();
-        self.by_rank(&ranked, &mut claims);
-        water_fill((of_ranked - floor * ranked.len() as f64).max(0.0), &claims, &mut shares);
-        ranked.iter().zip(&shares).for_each(|(&at, share)| given[at] = (floor + share).min(self.jobs[at].usable));
-        given
-    }
-
-    /// Hands out what the trials of sweeps draw together by their places: the best one has the largest claim.
-    fn by_rank(&self, ranked: &[usize], claims: &mut [Claim]) {
-        let mut trials: Vec<(usize, usize)> =
-            ranked.iter().enumerate().filter_map(|(place, &at)| Some((self.jobs[at].rank?, place))).collect();
-        trials.sort_unstable();
-        let mut weights: Vec<f64> = trials.iter().map(|(_, place)| claims[*place].weight).collect();
-        weights.sort_by(|one, other| other.total_cmp(one));
-        trials.iter().zip(weights).for_each(|((_, place), weight)| claims[*place].weight = weight);
+    /// Returns the cores that each job uses of these: what one cannot use flows to the others.
+    fn used(&self, shares: &[f64]) -> Vec<f64> {
+        let claim = |(&at, share): (&usize, &f64)| Claim { weight: share.max(LEAST_WEIGHT), cap: self.jobs[at].usable };
+        let claims: Vec<Claim> = self.running.iter().zip(shares).map(claim).collect();
+        let mut used = Vec::new();
+        water_fill(self.capacity, &claims, &mut used);
+        used
     }
 }
 
@@ -186,50 +170,62 @@ mod tests {
     use proptest::prelude::*;
 
     fn job(work: f64, cores: f64) -> Job {
-        Job { cores, usable: 2.0, work: Some(work), is_broken: false, rank: None }
+        let course = Some(Course::to_an_end(work, 2.0));
+        Job { cores, usable: 2.0, work: Some(work), weight: 1.0, is_broken: false, course }
     }
 
-    fn ends(policy: PolicyName, jobs: &[Job]) -> Vec<Option<u64>> {
-        let ends = Fluid::new(2.0, 0.05, policy, jobs).ends();
+    /// A job that is not ranked, as under plain sharing.
+    fn unranked(work: Option<f64>, cores: f64) -> Job {
+        Job { work, course: None, ..job(1.0, cores) }
+    }
+
+    fn ends(jobs: &[Job]) -> Vec<Option<u64>> {
+        let ends = Fluid::new(2.0, 0.05, jobs).ends();
         ends.into_iter().map(|end| end.map(|end| end.round() as u64)).collect()
     }
 
     #[test]
     fn the_last_job_takes_as_long_as_all_work_and_the_first_as_long_as_its_share_lets_it() {
         // 20 and 180 CPU-seconds on two cores: almost 10 s, then the rest.
-        let found = ends(PolicyName::Balanced, &[job(20.0, 1.9), job(180.0, 0.1)]);
-        assert_eq!(found, [Some(10), Some(100)]);
-        let found = ends(PolicyName::Fair, &[job(20.0, 1.0), job(180.0, 1.0)]);
-        assert_eq!(found, [Some(20), Some(100)]);
+        assert_eq!(ends(&[job(20.0, 1.9), job(180.0, 0.1)]), [Some(10), Some(100)]);
+        assert_eq!(ends(&[unranked(Some(20.0), 1.0), unranked(Some(180.0), 1.0)]), [Some(20), Some(100)]);
     }
 
     #[test]
     fn a_job_of_unknown_length_keeps_its_part_and_one_that_is_broken_the_floor() {
-        let unknown = Job { work: None, ..job(0.0, 1.0) };
-        assert_eq!(ends(PolicyName::Balanced, &[job(100.0, 1.0), unknown]), [Some(100), None]);
+        let unknown = unranked(None, 1.0);
+        assert_eq!(ends(&[job(100.0, 1.0), unknown]), [Some(100), None]);
         let broken = Job { is_broken: true, cores: 0.05, ..unknown };
-        assert_eq!(ends(PolicyName::Balanced, &[job(100.0, 1.95), broken]), [Some(51), None]);
+        assert_eq!(ends(&[job(100.0, 1.95), broken]), [Some(51), None]);
     }
 
     #[test]
     fn what_a_job_cannot_use_flows_to_the_next() {
-        let single = |work| Job { usable: 1.0, ..job(work, 1.0) };
-        assert_eq!(ends(PolicyName::Balanced, &[single(10.0), single(30.0)]), [Some(10), Some(30)]);
-        let stopped = Job { usable: 0.0, ..job(10.0, 1.0) };
-        assert_eq!(ends(PolicyName::Balanced, &[stopped, job(30.0, 1.0)]), [None, Some(15)]);
+        let single = |work| Job { usable: 1.0, course: Some(Course::to_an_end(work, 1.0)), ..job(work, 1.0) };
+        assert_eq!(ends(&[single(10.0), single(30.0)]), [Some(10), Some(30)]);
+        let stopped = Job { usable: 0.0, weight: 0.0, ..unranked(Some(10.0), 1.0) };
+        assert_eq!(ends(&[stopped, job(30.0, 1.0)]), [None, Some(15)]);
+    }
+
+    #[test]
+    fn a_job_that_is_soon_good_comes_first_and_waits_once_it_is_good() {
+        let course = Some(Course::to_an_end(100.0, 2.0).good_after(10.0));
+        let found = ends(&[Job { course, ..job(100.0, 1.9) }, job(40.0, 0.1)]);
+        assert!(found[0] == Some(70) && (Some(24)..=Some(28)).contains(&found[1]), "20 s, and 5 s before: {found:?}");
+        assert!(ends(&[job(100.0, 0.1), job(40.0, 1.9)])[1] < Some(23));
     }
 
     #[test]
     fn the_best_trial_of_a_sweep_is_first_although_another_is_shorter() {
-        let trial = |work, rank| Job { rank: Some(rank), ..job(work, 1.0) };
-        let found = ends(PolicyName::Balanced, &[trial(100.0, 2), trial(120.0, 1)]);
+        let trial = |work, place| Job { course: Some(Course::to_an_end(work, 2.0).at_place(place)), ..job(work, 1.0) };
+        let found = ends(&[trial(100.0, 1), trial(120.0, 0)]);
         assert!(found[1] < found[0] && found[0] == Some(110), "{found:?}");
     }
 
     #[test]
     fn of_many_jobs_each_end_is_known_too() {
         let jobs: Vec<Job> = (1..=400).map(|n| job(f64::from(n), 2.0 / 400.0)).collect();
-        let ends = ends(PolicyName::Balanced, &jobs);
+        let ends = ends(&jobs);
         let all: u64 = (1..=400).sum();
         assert!(
             ends.last().is_some_and(|last| last.is_some_and(|last| last.abs_diff(all / 2) <= 1)),
@@ -245,10 +241,10 @@ mod tests {
             capacity in 0.1f64..16.0,
         ) {
             let jobs: Vec<Job> = works.iter()
-                .map(|&(work, usable)| Job { cores: capacity / works.len() as f64, usable, work: Some(work), is_broken: false, rank: None })
+                .map(|&(work, usable)| Job { usable, course: Some(Course::to_an_end(work, usable)), ..job(work, capacity / works.len() as f64) })
                 .collect();
-            let fluid = Fluid::new(capacity, 0.05, PolicyName::Balanced, &jobs);
-            prop_assert!(fluid.divided().iter().sum::<f64>() <= capacity * (1.0 + 1e-6));
+            let fluid = Fluid::new(capacity, 0.05, &jobs);
+            prop_assert!(fluid.used(&fluid.divided().1).iter().sum::<f64>() <= capacity * (1.0 + 1e-6));
             let ends = fluid.ends();
             for (job, end) in jobs.iter().zip(&ends) {
                 let end = end.expect("it ends");

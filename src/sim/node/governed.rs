@@ -123,10 +123,13 @@ impl Governed {
         }
     }
 
-    /// Checks between ticks, as the daemon does once a second, whether a tick is needed early. Cheap if the next tick is near.
+    /// Checks between ticks, as the daemon does once a second, whether a tick is needed early. Left out if the next tick is near and no job
+    /// can break before it: nothing else is a reason then.
     pub(super) fn check(&mut self, node: &Seen<'_>, now: f64) {
         let at = millis_from(now);
-        if at < self.check_at || self.next_tick.since(at) <= self.governor.settings().interval {
+        let may_break = node.present.iter().any(|&number| node.jobs[number].plan.fault.is_some());
+        let is_near = self.next_tick.since(at) <= self.governor.settings().interval;
+        if at < self.check_at || (is_near && !may_break) {
             return;
         }
         self.check_at = at.after(CHECK_EVERY);

@@ -37,6 +37,7 @@ impl History {
         let instants = [
             self.latest.as_mut().map(|latest| &mut latest.at),
             self.first_not_finite.as_mut().map(|first| &mut first.at),
+            self.was_not_finite.as_mut().map(|streak| &mut streak.since),
             self.explosion.first_outside().map(|first| &mut first.at),
             self.closed.as_mut().map(|closed| &mut closed.end),
             self.progress.as_mut().map(|progress| &mut progress.at),
@@ -56,7 +57,8 @@ impl History {
             .into_iter()
             .flatten()
             .all(|value| [value.current, value.total].into_iter().all(plausible::optional));
-        let raw = self.explosion.is_plausible() && self.printed.is_plausible();
+        let was = self.was_not_finite.is_none_or(|streak| plausible::optional(streak.units));
+        let raw = was && self.explosion.is_plausible() && self.printed.is_plausible();
         if !(recent && latest && raw && plausible::count(self.evaluations)) {
             return Some("evaluations");
         }

@@ -70,6 +70,9 @@ pub(super) struct History {
     /// The first of them.
     #[serde(default)]
     first_not_finite: Option<Evaluation>,
+    /// The values before the latest finite ones that were not, if they were several.
+    #[serde(default)]
+    was_not_finite: Option<Streak>,
     #[serde(default)]
     explosion: Explosion,
     #[serde(default)]
@@ -162,6 +165,7 @@ impl History {
             self.first_not_finite.get_or_insert(evaluation);
             return;
         }
+        self.was_not_finite = self.streak().filter(|streak| streak.values > 1).or(self.was_not_finite);
         (self.not_finite, self.first_not_finite) = (0, None);
         if self.recent.len() == RECENT {
             self.recent.pop_front();
@@ -236,15 +240,18 @@ impl History {
             prior_cost_per_unit: self.comparable().last().and_then(|prior_run| prior_run.cpu_per_unit),
             claim: self.claim(),
             is_carried: self.is_carried,
-            not_finite: self.first_not_finite.map(|first| Streak {
-                values: u64::from(self.not_finite),
-                since: first.at,
-                units: first.current,
-            }),
+            not_finite: self.streak(),
+            was_not_finite: self.was_not_finite,
             exploded: self.explosion.streak(),
             decline: self.direction.and_then(|direction| self.improvements.decline(direction, self.deviation())),
             ..Learning::default()
         }
+    }
+
+    /// The latest values, if they are not finite.
+    fn streak(&self) -> Option<Streak> {
+        let first = self.first_not_finite?;
+        Some(Streak { values: self.not_finite.into(), since: first.at, units: first.current })
     }
 
     /// The latest finite values, oldest first.

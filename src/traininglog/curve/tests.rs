@@ -105,6 +105,18 @@ fn values_that_are_not_finite_diverge_and_have_no_gain() {
 }
 
 #[test]
+fn values_that_were_not_finite_are_known_once_they_are_over_unless_it_was_one() {
+    let mut run = Run::new(Direction::Down, None);
+    run.interval(|x| if x == 9.0 { f64::NAN } else { 2.0 - 0.02 * x });
+    assert_eq!(run.history.peek(Millis(0)).was_not_finite, None, "a single one");
+    let during = run.interval(|x| if (25.0..28.0).contains(&x) { f64::NAN } else { 1.0 });
+    assert_eq!((during.not_finite, during.was_not_finite.map(|streak| streak.values)), (None, Some(3)));
+    let learning = run.interval(|_| f64::NAN);
+    assert_eq!(learning.was_not_finite, during.was_not_finite, "the present one is not over");
+    assert_eq!(learning.not_finite.map(|streak| streak.values), Some(20));
+}
+
+#[test]
 fn an_interval_without_evaluations_has_no_gain_and_the_next_gain_includes_it() {
     let mut run = Run::new(Direction::Down, None);
     run.interval(|x| 2.0 - 0.01 * x);

@@ -293,7 +293,7 @@ mod tests {
 
     fn job() -> TrialJob {
         let work = Work::Training(Kind::Mlp, Amount { epochs: 1, size: 64, threads: 1, seed: 1 });
-        TrialJob { name: "a".into(), start: Duration::ZERO, labels: Vec::new(), work }
+        TrialJob { name: "a".into(), start: Duration::ZERO, is_broken: false, labels: Vec::new(), work }
     }
 
     #[tokio::test]

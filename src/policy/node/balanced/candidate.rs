@@ -4,6 +4,7 @@ use super::milestone::Milestone;
 use super::standing::{Place, Standing};
 
 /// A ranked container.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) milestone: Milestone,
     /// How far its forecasts have proved right, 0 ..= 1.

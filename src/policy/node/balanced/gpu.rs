@@ -10,7 +10,7 @@
 //!
 //! This module only plans parts of the GPU's time; they are enforced elsewhere.
 
-use super::milestone::{self, Prospect};
+use super::milestone::{self, Measured, Prospect};
 use super::reliability::Reliability;
 use super::wait::LOOK_AGAIN;
 use super::work::{Work, WorkMeter};
@@ -50,8 +50,8 @@ impl Memory {
         self.good_at = milestone::good_at(&work, container, self.good_at);
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
         let (good_at, equal) = (self.good_at, entitled(container, node));
-        let prospect = Prospect { container, work, good_at, behind: 0.0, deadline, cores: 1.0, equal };
-        let milestone = milestone::best(&prospect, settings.objective)?;
+        let measured = Measured { container, work, good_at, behind: 0.0, deadline, cores: 1.0, equal };
+        let milestone = Prospect::of(&measured, settings.objective).best()?;
         let reliability = self.reliability.after(&work, &milestone);
         Some(Candidate { is_measured: work.is_measured, ..Candidate::new(milestone, reliability, 1.0) })
     }

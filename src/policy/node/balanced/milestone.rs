@@ -47,6 +47,9 @@ const LEAST_CREDIT: f64 = 0.02;
 /// for quality that comes late is lost for the other jobs, while quality that comes early is noticed when it comes.
 const CAUTION: f64 = 0.3;
 
+/// A good model is reached, in a forecast, once less than this part of the whole work is left to it.
+const REACHED: f64 = 0.01;
+
 /// Metrics that are read with less confidence do not count as quality.
 const LEAST_CONFIDENCE: f64 = 0.5;
 
@@ -65,8 +68,8 @@ pub(super) struct Milestone {
     pub(super) to_end: Estimate,
 }
 
-/// Known facts about a job, from which its milestones are derived.
-pub(super) struct Prospect<'a> {
+/// What was measured of a job, from which its prospect follows.
+pub(super) struct Measured<'a> {
     /// The container as observed.
     pub(super) container: &'a ContainerObservation,
     /// Work done, and cost per unit.
@@ -82,78 +85,111 @@ pub(super) struct Prospect<'a> {
     pub(super) equal: f64,
 }
 
-/// Returns the milestone with the best credit per work; `None` if no milestone can be estimated.
-pub(super) fn best(prospect: &Prospect<'_>, objective: Objective) -> Option<Milestone> {
-    let Prospect { container, work, .. } = prospect;
-    let completion = if objective.0.is_finite() { objective.0.clamp(0.0, 1.0) } else { Objective::BALANCED.0 };
-    let quality = quality_ahead(container);
-    let to_quality = match quality {
-        Quality::After(units) | Quality::Typically(units) => Some(work.to(units)),
-        Quality::WithTheEnd | Quality::Reached => None,
-    };
-    let units_to_end = units_to_end(container);
-    let to_end = units_to_end.map(|units| work.to(units.likely));
-    let confidence = if to_end.is_some() { 1.0 } else { (1.0 - prospect.lag()).clamp(0.0, 1.0) };
-    let learning = &container.learning;
-    let has_units = learning.progress.is_some_and(|progress| progress.current > 0.0) || learning.prior_runs > 0;
-    let confidence = if has_units { confidence } else { CONFIDENCE_BEFORE_THE_FIRST_UNIT * confidence };
-    let whole = units_to_end.map_or_else(
-        || unknown_end(prospect.work_to_unknown_end()),
-        |Estimate { low, likely, high }| Estimate { low: work.to(low), likely: work.to(likely), high: work.to(high) },
-    );
-    let weight = importance(container);
-    let offer = |name, credit: f64, work: f64| {
-        let log_index = (weight * credit.max(LEAST_CREDIT) / work).ln();
-        log_index.is_finite().then_some(Milestone { name, work, log_index, confidence, to_end: whole })
-    };
-    let good = to_quality.and_then(|work| offer("95 % quality", 1.0 - completion, work));
-    let is_overfitting = container.health.condition == Condition::Overfitting;
-    let ahead = match quality {
-        // Who knows when it ends? Not for quality, in any case.
-        Quality::Reached if is_overfitting && to_end.is_none() => 0.0,
-        Quality::Reached => completion,
-        _ => 1.0,
-    };
-    let ahead = if learning.claim.is_some() { CLAIMED_END * ahead } else { ahead };
-    let end = match to_end {
-        Some(work) => {
-            let ahead = ahead * prospect.lateness(work);
-            match prospect.urgency(work) {
+/// What is ahead of a job and what it is worth: all that its rank depends on, now and as it works.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::node) struct Prospect {
+    weight: f64,
+    /// Credit of completion; the rest is that of quality.
+    completion: f64,
+    /// CPU-seconds to 95 % quality, while it is ahead.
+    to_quality: Option<f64>,
+    /// CPU-seconds to the end; a rough estimate where the end is unknown.
+    to_end: Estimate,
+    is_end_known: bool,
+    /// Credit of all that is ahead, and of the end alone.
+    ahead: f64,
+    end: f64,
+    /// Confidence in a known end.
+    confidence: f64,
+    /// CPU-seconds used since the start, and those behind plain sharing.
+    done: f64,
+    behind: f64,
+    deadline: Option<f64>,
+    cores: f64,
+    equal: f64,
+}
+
+impl Prospect {
+    pub(super) fn of(measured: &Measured<'_>, objective: Objective) -> Prospect {
+        let Measured { container, work, behind, deadline, cores, equal, .. } = *measured;
+        let completion = if objective.0.is_finite() { objective.0.clamp(0.0, 1.0) } else { Objective::BALANCED.0 };
+        let quality = quality_ahead(container);
+        let to_quality = match quality {
+            Quality::After(units) | Quality::Typically(units) => Some(work.to(units)),
+            Quality::WithTheEnd | Quality::Reached => None,
+        };
+        let units_to_end = units_to_end(container);
+        let learning = &container.learning;
+        let has_units = learning.progress.is_some_and(|progress| progress.current > 0.0) || learning.prior_runs > 0;
+        let to_end = units_to_end.map_or_else(
+            || unknown_end(work_to_unknown_end(&work, measured.good_at)),
+            |Estimate { low, likely, high }| Estimate {
+                low: work.to(low),
+                likely: work.to(likely),
+                high: work.to(high),
+            },
+        );
+        let is_overfitting = container.health.condition == Condition::Overfitting;
+        let ahead = match quality {
+            // Who knows when it ends? Not for quality, in any case.
+            Quality::Reached if is_overfitting && units_to_end.is_none() => 0.0,
+            Quality::Reached => completion,
+            _ => 1.0,
+        };
+        let claimed = if learning.claim.is_some() { CLAIMED_END } else { 1.0 };
+        Prospect {
+            weight: importance(container),
+            completion,
+            to_quality,
+            to_end,
+            is_end_known: units_to_end.is_some(),
+            ahead: claimed * ahead,
+            end: claimed * completion,
+            confidence: if has_units { 1.0 } else { CONFIDENCE_BEFORE_THE_FIRST_UNIT },
+            done: work.done,
+            behind,
+            deadline,
+            cores,
+            equal,
+        }
+    }
+
+    /// Returns the milestone with the best credit per work; `None` if no milestone can be estimated.
+    pub(super) fn best(&self) -> Option<Milestone> {
+        let doubt = if self.is_end_known { 1.0 } else { (1.0 - self.lag()).clamp(0.0, 1.0) };
+        let (confidence, to_end) = (self.confidence * doubt, self.to_end);
+        let offer = |name, credit: f64, work: f64| {
+            let log_index = (self.weight * credit.max(LEAST_CREDIT) / work).ln();
+            log_index.is_finite().then_some(Milestone { name, work, log_index, confidence, to_end })
+        };
+        let good = self.to_quality.and_then(|work| offer("95 % quality", 1.0 - self.completion, work));
+        let work = to_end.likely;
+        let end = if self.is_end_known {
+            let ahead = self.ahead * self.lateness();
+            match self.urgency() {
                 Some(urgency) => offer("the deadline", ahead * urgency, work),
                 None => offer("completion", ahead, work),
             }
+        } else {
+            offer("an end", self.ahead, work.max(at_most(self.to_quality.unwrap_or(0.0), self.done)))
+                .map(|end| Milestone { log_index: end.log_index + self.lag().clamp(-LAG_IN_RANK, LAG_IN_RANK), ..end })
+        };
+        match (good, end) {
+            (Some(quality), Some(end)) if end.log_index > quality.log_index => Some(end),
+            (Some(quality), _) => Some(quality),
+            (None, end) => end,
         }
-        None => offer("an end", ahead, prospect.work_to_unknown_end().max(prospect.at_most(to_quality.unwrap_or(0.0))))
-            .map(|end| Milestone { log_index: end.log_index + prospect.lag().clamp(-LAG_IN_RANK, LAG_IN_RANK), ..end }),
-    };
-    match (good, end) {
-        (Some(quality), Some(end)) if end.log_index > quality.log_index => Some(end),
-        (Some(quality), _) => Some(quality),
-        (None, end) => end,
-    }
-}
-
-impl Prospect<'_> {
-    /// Estimated work to an unknown end: slow learning suggests long training, and a job that has run for long is expected to continue for
-    /// long.
-    fn work_to_unknown_end(&self) -> f64 {
-        let done = self.work.done;
-        let typical = self.good_at.map_or(0.0, |good_at| good_at / TYPICAL_QUALITY_AT - done);
-        self.at_most(typical).max(LEAST_REMAINING * done)
-    }
-
-    fn at_most(&self, work: f64) -> f64 {
-        work.min(MOST_REMAINING * self.work.done)
     }
 
     /// Factor on the credit of a known end, as if part of the lag were taken off the work; less than 1 for a job that is ahead.
-    fn lateness(&self, work: f64) -> f64 {
+    fn lateness(&self) -> f64 {
+        let work = self.to_end.likely;
         work / (work - LAG_IN_WORK * self.behind).max(LEAST_WORK * work)
     }
 
     /// Equal shares that the job needs to meet its deadline; `None` if one is enough or the whole node is not.
-    fn urgency(&self, work_to_end: f64) -> Option<f64> {
-        let needed = work_to_end / self.deadline.filter(|seconds| *seconds > 0.0)?;
+    fn urgency(&self) -> Option<f64> {
+        let needed = self.to_end.likely / self.deadline.filter(|seconds| *seconds > 0.0)?;
         (needed > self.equal && needed <= self.cores).then_some(needed / self.equal)
     }
 
@@ -161,9 +197,39 @@ impl Prospect<'_> {
     /// the way to a good model is only lent: a job that is behind lends less and less, and comes first once no good model is near, until
     /// all jobs are where plain sharing would have them.
     fn lag(&self) -> f64 {
-        let lag = self.behind / (LAG_AT_MOST * self.work.done);
+        let lag = self.behind / (LAG_AT_MOST * self.done);
         if lag.is_nan() { 1.0 } else { lag }
     }
+
+    /// CPU-seconds to 95 % quality, while it is ahead.
+    pub(in crate::node) fn work_to_quality(&self) -> Option<f64> {
+        self.to_quality
+    }
+
+    /// Takes the work of some seconds, in which it used `cpu` CPU-seconds and was due `due` cores.
+    pub(in crate::node) fn pass(&mut self, seconds: f64, cpu: f64, due: f64) {
+        self.done += cpu;
+        self.behind += due * seconds - cpu;
+        self.equal = due;
+        self.deadline = self.deadline.map(|deadline| deadline - seconds);
+        let left = (self.to_end.likely - cpu).max(f64::MIN_POSITIVE);
+        self.to_end = Estimate { likely: left, ..self.to_end };
+        self.to_quality = self.to_quality.map(|work| work - cpu).filter(|work| *work > REACHED * (self.done + left));
+        if self.to_quality.is_none() {
+            self.ahead = self.ahead.min(self.end);
+        }
+    }
+}
+
+/// Estimated work to an unknown end: slow learning suggests long training, and a job that has run for long is expected to continue for
+/// long.
+fn work_to_unknown_end(work: &Work, good_at: Option<f64>) -> f64 {
+    let typical = good_at.map_or(0.0, |good_at| good_at / TYPICAL_QUALITY_AT - work.done);
+    at_most(typical, work.done).max(LEAST_REMAINING * work.done)
+}
+
+fn at_most(work: f64, done: f64) -> f64 {
+    work.min(MOST_REMAINING * done)
 }
 
 /// The claim of the total, if its confidence is high enough.
@@ -235,4 +301,32 @@ fn typical_units(container: &ContainerObservation) -> Option<f64> {
     let total = progress.total.or(sure_claim(container).map(|claim| claim.total))?;
     let left = TYPICAL_QUALITY_AT * total - progress.current;
     (total >= progress.current && left.is_finite()).then_some(left.max(0.0))
+}
+
+#[cfg(test)]
+impl Prospect {
+    /// Only a known end is ahead.
+    pub(super) fn to_an_end(work: f64) -> Prospect {
+        let completion = Objective::BALANCED.0;
+        Prospect {
+            weight: 1.0,
+            completion,
+            to_quality: None,
+            to_end: Estimate::exactly(work),
+            is_end_known: true,
+            ahead: completion,
+            end: completion,
+            confidence: 1.0,
+            done: 1.0,
+            behind: 0.0,
+            deadline: None,
+            cores: 1.0,
+            equal: 1.0,
+        }
+    }
+
+    /// The same with a good model after so many CPU-seconds.
+    pub(super) fn good_after(self, work: f64) -> Prospect {
+        Prospect { to_quality: Some(work), ahead: 1.0, ..self }
+    }
 }

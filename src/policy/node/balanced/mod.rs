@@ -82,6 +82,7 @@
 //!   measure its parallelism), or soon while a job that just started has no measured cost per unit: at most ten times per interval.
 
 mod candidate;
+mod course;
 mod critical;
 mod gpu;
 mod group_stop;
@@ -107,12 +108,12 @@ use super::decision::Decision;
 use super::domain::Domain;
 use super::gpu_time::GpuUsed;
 use candidate::{Candidate, Ranked};
+pub(super) use course::{Course, divide};
 use lag::Lag;
-use milestone::Prospect;
+use milestone::{Measured, Prospect};
 use model::{ContainerObservation, List, Millis, NodeObservation, PolicySettings, RunState, TrialStop, WorkForecast};
 use newcomer::Newcomer;
 use parallelism::Parallelism;
-pub(super) use pool::SHARPNESS;
 use reliability::Reliability;
 use serde::{Deserialize, Serialize};
 use standing::Standing;
@@ -142,6 +143,9 @@ pub(super) struct Memory {
     /// Forecast of the last tick.
     #[serde(default)]
     forecast: Option<WorkForecast>,
+    /// Its rank at the last tick, and what it depends on; `None` if it was not ranked.
+    #[serde(skip)]
+    course: Option<Course>,
     #[serde(default)]
     gpu: gpu::Memory,
 }
@@ -254,6 +258,11 @@ impl Memory {
         self.forecast
     }
 
+    /// Returns how its rank stands since the last tick; `None` if it was not ranked among the jobs on the CPU.
+    pub(super) fn course(&self) -> Option<&Course> {
+        self.course.as_ref()
+    }
+
     /// Ranks the container; `None` if its work is unknown or it is frozen. `equal` and `most` are cores: an equal share, and all it could
     /// use alone; `left` is the part of the domain's cores that neighbours leave to it.
     fn rank(
@@ -264,6 +273,7 @@ impl Memory {
         (equal, most, left): (f64, f64, f64),
         settings: &PolicySettings,
     ) -> Option<Ranked> {
+        self.course = None;
         let usable = self.parallelism.after(node.now, container, kept).map_or(most, |usable| usable.min(most));
         let behind = self.lag.after(node.now, container, usable.min(equal));
         let competes = container.state == RunState::Running && !is_broken(container);
@@ -278,8 +288,9 @@ impl Memory {
             return None;
         }
         let deadline = container.deadline.map(|deadline| deadline.since(node.now).as_secs_f64());
-        let prospect = Prospect { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
-        let mut milestone = milestone::best(&prospect, settings.objective)?;
+        let measured = Measured { container, work, good_at: self.good_at, behind, deadline, cores: most, equal };
+        let prospect = Prospect::of(&measured, settings.objective);
+        let mut milestone = prospect.best()?;
         let is_wasteful = self.waste.is_wasteful();
         let needs_turn = usable >= waste::TURN * most && self.waste.needs_turn(work.per_unit / most);
         if (is_wasteful || needs_turn) && self.waste.has_turn() {
@@ -304,13 +315,15 @@ impl Memory {
         // At least an equal share, even if the measured parallelism is wrong.
         let usable = usable.max(equal);
         let known = Candidate::new(milestone, reliability, usable).in_sweep(standing, work.per_unit);
-        Some(Ranked::OnCpu(Candidate {
+        let candidate = Candidate {
             is_measured: work.is_measured,
             is_wasteful,
             needs_turn,
             may_wait: container.takes_turns,
             ..known
-        }))
+        };
+        self.course = Some(Course { candidate, prospect });
+        Some(Ranked::OnCpu(candidate))
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Candidate, Users};
 use crate::node::domain::{Atom, Domain};
 
 /// Exponent on the index: twice the index gets 2⁸ times the share.
-pub(in crate::node) const SHARPNESS: f64 = 8.0;
+pub(super) const SHARPNESS: f64 = 8.0;
 
 /// The same where jobs waste CPU beside each other: the best one gets nearly all, whatever its lead.
 pub(super) const SHARPNESS_AGAINST_WASTE: f64 = 32.0;
@@ -72,7 +72,7 @@ pub(super) fn divide_by_user(
 }
 
 /// Divides a resource: `entitled` are the members' parts under plain sharing, `usable` the parts that they can use.
-fn divide_among(
+pub(super) fn divide_among(
     members: &[Option<&Candidate>],
     entitled: &[f64],
     (floor, sharpness): (f64, f64),

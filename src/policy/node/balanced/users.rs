@@ -132,7 +132,7 @@ impl Users {
 
 /// Leaves the floor of its part to each broken member; the others get the rest in proportion to their parts. Nothing changes if all are
 /// broken.
-fn leave_the_floor(entitled: &mut [f64], floor: f64, is_broken: impl Fn(usize) -> bool) {
+pub(super) fn leave_the_floor(entitled: &mut [f64], floor: f64, is_broken: impl Fn(usize) -> bool) {
     let whole: f64 = entitled.iter().sum();
     let of_others: f64 = entitled.iter().enumerate().filter(|(at, _)| !is_broken(*at)).map(|(_, cores)| cores).sum();
     if of_others <= 0.0 || of_others >= whole {
