@@ -18,7 +18,7 @@ mod status;
 mod users;
 
 pub use cluster::{
-    Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, GangSubmission, JobEvent, JobOutput, OutputLine,
+    Alternative, Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, GangSubmission, JobEvent, JobOutput, OutputLine,
     Submission, Why,
 };
 pub use container::{Container, ContainerList, Hold, Limit, Limits, Parameter, Trial};

@@ -147,7 +147,7 @@ fn constraints(service: &SwarmService, record: &Record) -> Vec<Constraint> {
 }
 
 /// Parses a constraint on a known node attribute; others are left to Swarm.
-fn attribute(text: &str) -> Option<Constraint> {
+pub(super) fn attribute(text: &str) -> Option<Constraint> {
     let (equal, at) = match (text.find("=="), text.find("!=")) {
         (Some(at), _) => (true, at),
         (None, at) => (false, at?),

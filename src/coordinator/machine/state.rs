@@ -1,5 +1,6 @@
 //! State of the machine, and what all its parts do with it. All of it may be lost: durable state is in the services' labels.
 
+use super::costs::Compared;
 use super::event::{At, Command, CommandId, CoordinatorSettings, Effect, LOOKS_VALID};
 use super::job::{Job, Rejection};
 use super::known_work::EndedTrainings;
@@ -135,6 +136,8 @@ pub(super) struct Memory {
     pub last_move_s: Option<f64>,
     /// Expected end of its job.
     pub expected_end: Option<Millis>,
+    /// What the last plan compared for it.
+    pub compared: Option<Compared>,
     /// Whether it waits for the plan alone.
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.

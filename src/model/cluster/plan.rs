@@ -21,6 +21,39 @@ pub struct ClusterPlan {
     pub settled: Vec<usize>,
     /// Expected end of jobs, where known (`QueueRule::Deadlines`).
     pub ends: Vec<(usize, Millis)>,
+    /// What was compared for each job of one worker (`QueueRule::Deadlines`).
+    pub choices: Vec<Choice>,
+}
+
+/// The alternatives of one job, and which of them was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The job.
+    pub job: usize,
+    /// The chosen alternative, or that in which it is running.
+    pub chosen: usize,
+    /// The node on which it is to run, which may be closed yet; `None` = it waits.
+    pub node: Option<usize>,
+    /// Cost of each alternative if it started now, on the node where that is cheapest; `None` if no node can run it.
+    pub costs: Vec<Option<Cost>>,
+}
+
+/// What the rest of a job costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Seconds to its end.
+    pub seconds: f64,
+    /// Price of its part of the node for that time.
+    pub node: f64,
+    /// Cost of its lateness.
+    pub lateness: f64,
+}
+
+impl Cost {
+    /// Returns the sum.
+    pub fn total(&self) -> f64 {
+        self.node + self.lateness
+    }
 }
 
 /// A worker to start.
@@ -32,6 +65,9 @@ pub struct Start {
     pub worker: u32,
     /// The node.
     pub node: usize,
+    /// The alternative in which it starts; `None` = as it is.
+    #[serde(default)]
+    pub alternative: Option<usize>,
     /// Why this node.
     pub reason: ClusterReason,
 }

@@ -1,5 +1,6 @@
 //! Why a job is started, moved, scaled or left waiting, in terms that an operator understands.
 
+use super::Cost;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -58,6 +59,18 @@ pub enum ClusterReason {
         seconds: f64,
         /// Cost of the move, in seconds without progress.
         price_s: f64,
+    },
+    /// Of its alternatives and their nodes, this costs least in the plan of all jobs with deadlines.
+    Planned {
+        /// What the rest of the job costs there.
+        cost: Cost,
+    },
+    /// It costs less elsewhere or in another way, also with the stop and the start.
+    Cheaper {
+        /// What it saves.
+        saves: f64,
+        /// Seconds without progress.
+        restart_s: f64,
     },
     /// The node is being drained.
     Drained,
@@ -135,6 +148,13 @@ impl fmt::Display for ClusterReason {
             ClusterReason::Rebalanced => f.write_str("fewer jobs there"),
             ClusterReason::Gains { seconds, price_s } => {
                 write!(f, "shortens completions by {seconds:.0} s in all; costs {price_s:.0} s")
+            }
+            ClusterReason::Planned { cost: Cost { seconds, node, lateness } } => {
+                write!(f, "cheapest in the plan: {node:.2} for {seconds:.0} s")?;
+                if *lateness > 0.0 { write!(f, ", {lateness:.2} for its lateness") } else { Ok(()) }
+            }
+            ClusterReason::Cheaper { saves, restart_s } => {
+                write!(f, "saves {saves:.2}, although stop and start cost {restart_s:.0} s")
             }
             ClusterReason::Drained => f.write_str("the node is being drained"),
             ClusterReason::NoRoom(refusals) => refusals.fmt(f),

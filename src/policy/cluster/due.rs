@@ -147,6 +147,17 @@ pub(super) fn is_overdue(job: &ClusterJob, observation: &ClusterObservation, set
     observation.now >= latest_start(job, Guess::of(observation, settings), settings.overtaken_for)
 }
 
+/// Whether a job's latest start passed so long ago that it goes before all others.
+pub(super) fn is_long_overdue(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> bool {
+    let latest = latest_start(job, Guess::of(observation, settings), settings.overtaken_for);
+    observation.now >= latest.after(settings.overtaken_for)
+}
+
+/// Returns the seconds to the end of a job that starts now, or is running.
+pub(super) fn takes(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> f64 {
+    time_left(job, Guess::of(observation, settings)).seconds
+}
+
 /// Returns the seconds until a job's latest start; negative once it has passed.
 pub(super) fn slack_s(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> f64 {
     let latest = latest_start(job, Guess::of(observation, settings), settings.overtaken_for);

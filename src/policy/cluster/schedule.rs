@@ -1,0 +1,170 @@
+//! What the solver of jobs with deadlines decides for the jobs of one worker: in which alternative, on which node, or to wait.
+//!
+//! Source: the thesis of [`super::deadlines`]. A plan is made at each arrival and each completion: the best of greedy and randomised greedy
+//! constructions, with the thesis's rule and with ours, improved by the local search; for many nodes, by several controllers. The same
+//! observation gives the same plan. How long a job runs, what a node costs and what lateness costs is in [`super::machines`].
+//!
+//! The solver decides *what*: the planner decides *when*. A running job is stopped only once another would be late without its room, and a
+//! node is opened only then ([`super::renting`]), because a job that ends earlier than expected may make both needless.
+
+use super::deadlines::{
+    Board, Draft, Plan, Queue, Rule, Situation, SubmittedJob, baseline, merge, rollout, split,
+};
+use super::machines::{Entry, Instance, is_planned};
+use model::cluster::{Choice, ClusterObservation, ClusterSettings, Cost, NodeState, QueueRule};
+use std::borrow::Cow;
+
+/// Maximum number of nodes of one controller.
+const NODES_MOST: usize = 100;
+/// Jobs times constructions of a step, and the maximum number of constructions.
+const WORK: usize = 20_000;
+const CONSTRUCTIONS: usize = 256;
+/// Number of constructions that are improved, in a step of at most this many jobs.
+const ELITE: usize = 3;
+const IMPROVED_MOST: usize = 64;
+const SEED: u64 = 0x7E51;
+/// Jobs squared times nodes times plans whose costs are followed to the end.
+const ROLLOUT_WORK: usize = 200_000;
+/// Smaller gains do not count.
+const LEAST_GAIN: f64 = 1e-9;
+
+/// A decision about one job.
+#[derive(Clone, Debug)]
+pub(super) struct Scheduled {
+    /// The alternative in which it is to run.
+    pub alternative: usize,
+    /// The node on which it is to run; `None` = it waits.
+    pub node: Option<usize>,
+    /// Whether it keeps its node and its alternative.
+    pub stays: bool,
+    /// What that costs.
+    pub cost: Option<Cost>,
+    /// What it would save, with a stop and a start, if it moves or changes its alternative.
+    pub saves: f64,
+}
+
+/// The decisions.
+#[derive(Default)]
+pub(super) struct Schedule {
+    /// By job of the observation; `None` = not the solver's.
+    jobs: Vec<Option<Scheduled>>,
+    pub choices: Vec<Choice>,
+    /// Seconds without progress of a stop and a start.
+    pub restart_s: f64,
+}
+
+impl Schedule {
+    /// Plans all jobs of one worker that wait, and those that may be stopped. Empty with another rule than [`QueueRule::Deadlines`].
+    pub(super) fn of(observation: &ClusterObservation, settings: &ClusterSettings) -> Schedule {
+        let none = Schedule { jobs: vec![None; observation.jobs.len()], ..Schedule::default() };
+        if settings.queue != QueueRule::Deadlines || !observation.jobs.iter().any(is_planned) {
+            return none;
+        }
+        let Some(instance) = Instance::of(observation, settings) else { return none };
+        let plan = solve(&instance);
+        let mut schedule = Schedule { restart_s: instance.restart_s / 2.0, ..none };
+        for (at, place) in plan.places.iter().enumerate() {
+            let (entry, place) = (&instance.jobs[at], *place);
+            let chosen = place.and_then(|place| instance.alternative(entry, place));
+            let node = place.filter(|_| chosen.is_some()).map(|place| instance.nodes[place.node]);
+            let now = observation.jobs[entry.job].placed.first().map(|worker| worker.node);
+            let total = |cost: &Option<Cost>| cost.map_or(f64::INFINITY, |cost| cost.total());
+            let cheapest = (0..entry.costs.len()).min_by(|a, b| total(&entry.costs[*a]).total_cmp(&total(&entry.costs[*b])));
+            let alternative = chosen.or(entry.runs_as).or(cheapest).unwrap_or(0);
+            let stays = now.is_some() && now == node && entry.runs_as == Some(alternative);
+            let restart_s = if now.is_some() && !stays { instance.restart_s } else { 0.0 };
+            let there = node.and_then(|node| instance.cost(observation, entry, alternative, node, restart_s));
+            let here = now.zip(entry.runs_as).and_then(|(now, way)| instance.cost(observation, entry, way, now, 0.0));
+            let saves = here.zip(there).map_or(0.0, |(here, there)| here.total() - there.total());
+            schedule.jobs[entry.job] = Some(Scheduled { alternative, node, stays, cost: there, saves });
+            let (job, chosen) = (entry.job, entry.runs_as.unwrap_or(alternative));
+            schedule.choices.push(Choice { job, chosen, node: node.or(now), costs: entry.costs.clone() });
+        }
+        schedule
+    }
+
+    pub(super) fn job(&self, job: usize) -> Option<&Scheduled> {
+        self.jobs.get(job)?.as_ref()
+    }
+
+    /// Returns the observation with each waiting job in its chosen alternative.
+    pub(super) fn settled<'o>(&self, observation: &'o ClusterObservation) -> Cow<'o, ClusterObservation> {
+        let mut settled = Cow::Borrowed(observation);
+        for (at, job) in observation.jobs.iter().enumerate() {
+            if job.placed.is_empty() && !job.alternatives.is_empty() {
+                let alternative = self.job(at).map_or(0, |scheduled| scheduled.alternative);
+                settled.to_mut().jobs[at] = job.settled_on(alternative);
+            }
+        }
+        settled
+    }
+
+    /// Returns the waiting jobs that are to start on open nodes.
+    pub(super) fn starts(&self, observation: &ClusterObservation) -> Vec<(usize, usize)> {
+        let starts = self.jobs.iter().enumerate().filter_map(|(at, scheduled)| Some((at, scheduled.as_ref()?.node?)));
+        let is_new = |at: usize| observation.jobs[at].placed.is_empty();
+        starts.filter(|(at, node)| is_new(*at) && observation.nodes[*node].state == NodeState::Ready).collect()
+    }
+
+    /// Returns the running jobs that leave their nodes.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = (usize, &Scheduled)> {
+        let jobs = self.jobs.iter().enumerate().filter_map(|(at, scheduled)| Some((at, scheduled.as_ref()?)));
+        jobs.filter(|(_, scheduled)| !scheduled.stays)
+    }
+}
+
+/// Solves a step.
+fn solve(instance: &Instance) -> Plan {
+    // A running job has the controller of its node.
+    let number_of = |(at, entry): (usize, &Entry)| entry.place.map_or(at, |place| place.node);
+    let numbers: Vec<usize> = instance.jobs.iter().enumerate().map(number_of).collect();
+    let jobs: Vec<SubmittedJob<'_>> = instance.jobs.iter().zip(numbers).map(|(entry, number)| entry.submitted(number)).collect();
+    let situation = Situation {
+        now_s: 0.0,
+        catalogue: &instance.catalogue,
+        nodes: &instance.open,
+        fixed: &instance.fixed,
+        jobs: &jobs,
+        restart_s: instance.restart_s,
+    };
+    let parts = split(&situation, instance.nodes.len().div_ceil(NODES_MOST)).into_iter().map(|part| {
+        let (nodes, fixed, jobs) = (part.nodes_of(&situation), part.fixed_of(&situation), part.jobs_of(&situation));
+        let own = Situation { nodes: &nodes, fixed: &fixed, jobs: &jobs, ..situation.clone() };
+        let plan = best(&own);
+        (part, plan)
+    });
+    merge(&situation, &parts.collect::<Vec<_>>())
+}
+
+/// Returns the cheapest plan of one controller: by what it costs to the end of all jobs, if there are few, else by the board's estimate.
+fn best(situation: &Situation<'_>) -> Plan {
+    let (ours, thesis) = (Board::new(situation, Rule::Scarcity), Board::new(situation, Rule::Thesis));
+    let mut drafts: Vec<Draft> = vec![ours.greedy(), thesis.greedy()];
+    let count = (WORK / situation.jobs.len().max(1)).min(CONSTRUCTIONS) as u64;
+    drafts.extend((0..count).map(|number| if number % 2 == 0 { &ours } else { &thesis }.construction(SEED, number / 2)));
+    let by_cost = |drafts: Vec<Draft>| {
+        let mut costs: Vec<(f64, Draft)> = drafts.into_iter().map(|draft| (ours.cost(&draft), draft)).collect();
+        costs.sort_by(|one, other| one.0.total_cmp(&other.0));
+        costs.dedup_by(|one, other| one.1 == other.1);
+        costs.into_iter().map(|(_, draft)| draft).collect::<Vec<Draft>>()
+    };
+    let mut drafts = by_cost(drafts);
+    if situation.jobs.len() <= IMPROVED_MOST {
+        let improved: Vec<Draft> = drafts.iter().take(ELITE).map(|draft| ours.improve(draft)).collect();
+        drafts = by_cost(improved.into_iter().chain(drafts).collect());
+    }
+    let step = situation.jobs.len().pow(2) * situation.nodes.len();
+    let rollouts = (ROLLOUT_WORK / step.max(1)).min(CONSTRUCTIONS);
+    if rollouts == 0 {
+        return drafts.first().map_or_else(|| ours.plan(&ours.greedy()), |draft| ours.plan(draft));
+    }
+    // What earliest deadline starts comes first: of equal plans, it is the one that leaves running jobs in place.
+    let plans = std::iter::once(baseline(situation, Queue::PackedEdf)).chain(drafts.iter().take(rollouts).map(|draft| ours.plan(draft)));
+    let costs = plans.map(|plan| (rollout(situation, &plan), plan));
+    let best = costs.reduce(|best, other| if other.0 < best.0 - LEAST_GAIN { other } else { best });
+    best.map_or_else(|| ours.plan(&ours.greedy()), |(_, plan)| plan)
+}
+
+#[cfg(test)]
+#[path = "schedule_tests.rs"]
+mod tests;
