@@ -3,7 +3,8 @@
 use super::{finite, word};
 use crate::cluster::ClusterEvent as PublishedEvent;
 use model::cluster::{
-    AlternativeStatus, ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Cost, Resources, Submission as ModelSubmission,
+    AlternativeStatus, ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Cost, Resources,
+    Submission as ModelSubmission,
 };
 use model::swarm::{NodeId, SWARMS_GRACE};
 use model::{Bytes, Millis};

@@ -185,7 +185,8 @@ fn explained(job: &ClusterJob, all_cost: f64, look: &Look) -> String {
 /// One alternative: what it costs from now on, and whether it is the chosen one.
 fn way(alternative: &Alternative) -> String {
     let chosen = if alternative.chosen { "chosen: " } else { "" };
-    let Some(((seconds, node), late)) = alternative.seconds.zip(alternative.node_cost).zip(alternative.late_cost) else {
+    let Some(((seconds, node), late)) = alternative.seconds.zip(alternative.node_cost).zip(alternative.late_cost)
+    else {
         return format!("{chosen}{}: no node can run it", alternative.text);
     };
     let late = if late > 0.0 { format!(" and {late:.2} for lateness") } else { String::new() };

@@ -357,8 +357,19 @@ mod tests {
 
     #[test]
     fn alternatives_are_one_label() {
-        let words = ["submit", "--name", "a", "--image", "i", "--alternative", "cpus=2", "--alternative", "gpus=1 duration=20m"];
-        let args = <Line as clap::Parser>::try_parse_from(words.into_iter().chain(["--late-cost", "2.5"])).unwrap().args;
+        let words = [
+            "submit",
+            "--name",
+            "a",
+            "--image",
+            "i",
+            "--alternative",
+            "cpus=2",
+            "--alternative",
+            "gpus=1 duration=20m",
+        ];
+        let args =
+            <Line as clap::Parser>::try_parse_from(words.into_iter().chain(["--late-cost", "2.5"])).unwrap().args;
         let labels = args.submission(None, &BTreeMap::new()).labels;
         assert_eq!(labels["flowcon.alternatives"], "cpus=2 | gpus=1 duration=20m");
         assert_eq!((labels["flowcon.late-cost"].as_str(), labels.get("flowcon.kind")), ("2.5", None));

@@ -97,7 +97,8 @@ impl RunTimes {
     /// # Errors
     /// Names the line, or the key with what is expected.
     pub fn parse(text: &str) -> Result<RunTimes, String> {
-        let file: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: BTreeMap<String, BTreeMap<String, String>> =
+            toml::from_str(text).map_err(|error| error.to_string())?;
         let row = |kind: &str, (alternative, takes): (String, String)| {
             let wrong = |what: &str| format!("[{kind}]: \"{alternative}\" = \"{takes}\": expected {what}");
             let parsed = Alternative::parse(&alternative).filter(|parsed| parsed.duration.is_none());
@@ -125,12 +126,24 @@ mod tests {
     #[test]
     fn alternatives_are_parsed_as_a_user_writes_them() {
         let all = alternatives("cpus=2 duration=2h | gpus=1, node.labels.type==a100 node.hostname!=old").unwrap();
-        let constraint = |label: &str, equal, value: &str| Constraint { label: label.into(), equal, value: value.into() };
+        let constraint =
+            |label: &str, equal, value: &str| Constraint { label: label.into(), equal, value: value.into() };
         assert_eq!((all[0].cores, all[0].gpus, all[0].duration), (2.0, 0, Some(Millis::from_secs(7200))));
         assert_eq!((all[1].cores, all[1].gpus, all[1].duration), (0.0, 1, None));
         assert_eq!(all[1].constraints, [constraint("type", true, "a100"), constraint("node.hostname", false, "old")]);
         assert_eq!(&*all[1].text, "gpus=1, node.labels.type==a100 node.hostname!=old");
-        for wrong in ["", "cpus=2 |", "cpus=0", "cpus=-1", "gpus=half", "duration=2h", "2 cores", "memory=1GiB", "gpus=1 type==", "cpus=inf"] {
+        for wrong in [
+            "",
+            "cpus=2 |",
+            "cpus=0",
+            "cpus=-1",
+            "gpus=half",
+            "duration=2h",
+            "2 cores",
+            "memory=1GiB",
+            "gpus=1 type==",
+            "cpus=inf",
+        ] {
             assert_eq!(alternatives(wrong), None, "{wrong}");
         }
         assert_eq!(alternatives(&["cpus=1"; 17].join("|")), None);

@@ -1,7 +1,7 @@
 //! Events and effects of the machine, and its settings.
 
-pub use model::cluster::ClusterCommand as Command;
 use super::alternatives::RunTimes;
+pub use model::cluster::ClusterCommand as Command;
 use model::cluster::{ClusterSettings, ClusterStatus};
 use model::swarm::{
     Attestation, ChangeOutcome, Claim, ClaimOutcome, HeldLease, NodeChange, NodeId, NodeReport, ServiceChange,

@@ -197,7 +197,9 @@ mod tests {
 
     #[test]
     fn a_job_takes_as_long_as_the_same_command_took_in_the_same_alternative() {
-        let ways = super::super::alternatives::alternatives("cpus=2 | gpus=1 duration=9h | gpus=1 node.labels.type==a100").unwrap();
+        let ways =
+            super::super::alternatives::alternatives("cpus=2 | gpus=1 duration=9h | gpus=1 node.labels.type==a100")
+                .unwrap();
         let mut trainings = EndedTrainings::default();
         for (way, seconds) in [(0, 100.0), (1, 10.0), (1, 30.0)] {
             let training = Training::ended(&program("i t --epochs 50"), &report(Some(50.0), 1.0, None)).unwrap();

@@ -212,12 +212,15 @@ pub fn options(labels: &Labels) -> Result<JobOptions, String> {
             deadline,
         )?,
         duration: parsed(labels, DURATION, "a duration from 1s to a year, such as 90m", span)?,
-        alternatives: parsed(labels, ALTERNATIVES, alternatives::EXPECTED, alternatives::alternatives)?.unwrap_or_default(),
+        alternatives: parsed(labels, ALTERNATIVES, alternatives::EXPECTED, alternatives::alternatives)?
+            .unwrap_or_default(),
         late_cost: parsed(labels, LATE_COST, "a cost per hour, such as 2.50, on the scale of flowcon.price", cost)?,
         kind: text(labels, KIND)?,
     };
     if options.gang.is_some() && !options.alternatives.is_empty() {
-        return Err(format!("labels {GANG} and {ALTERNATIVES}: only a job of one worker can have alternatives; remove one of them"));
+        return Err(format!(
+            "labels {GANG} and {ALTERNATIVES}: only a job of one worker can have alternatives; remove one of them"
+        ));
     }
     if let (Some(min), Some(max)) = (options.workers_min, options.workers_max)
         && min > max

@@ -242,7 +242,8 @@ impl Machine {
     fn alternatives(&self, members: &Members, known_work: &KnownWork) -> Vec<model::cluster::Alternative> {
         let Some((_, seen, job)) = members.here.first() else { return Vec::new() };
         let of = |alternative: &Alternative| {
-            let stated = || alternative.duration.or_else(|| self.tabled(seen, job, alternative)).map(Millis::as_secs_f64);
+            let stated =
+                || alternative.duration.or_else(|| self.tabled(seen, job, alternative)).map(Millis::as_secs_f64);
             let whole_s = known_work.seconds(&job.program, alternative).or_else(stated);
             model::cluster::Alternative {
                 request: alternative.request(seen.service.request),

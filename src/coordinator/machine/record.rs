@@ -153,8 +153,31 @@ const GOALS: [(Goal, &str); 6] = [
     (Goal::End, "end"),
 ];
 const NAMES: [&str; 25] = [
-    "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "total", "moves", "tries",
-    "retry-at", "avoid", "mark", "paused", "leased", "grace", "exit", "pin", "alternative", "since", "cost", "log",
+    "phase",
+    "number",
+    "home",
+    "from",
+    "to",
+    "goal",
+    "why",
+    "placed",
+    "past",
+    "saved",
+    "total",
+    "moves",
+    "tries",
+    "retry-at",
+    "avoid",
+    "mark",
+    "paused",
+    "leased",
+    "grace",
+    "exit",
+    "pin",
+    "alternative",
+    "since",
+    "cost",
+    "log",
 ];
 
 impl Record {

@@ -46,7 +46,8 @@ impl Machine {
                 agent: report.map(|report| report.version.clone()),
             }
         });
-        let mut jobs: Vec<ClusterJobStatus> = self.seen.iter().map(|(id, seen)| self.job_status(id, seen, at)).collect();
+        let mut jobs: Vec<ClusterJobStatus> =
+            self.seen.iter().map(|(id, seen)| self.job_status(id, seen, at)).collect();
         jobs.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.service.cmp(&b.service)));
         ClusterStatus { at: at.unix, acts, why, nodes: nodes.collect(), jobs }
     }

@@ -236,8 +236,15 @@ mod tests {
         let pin = Some(Some(NodeId("n".into())));
         let labels = BTreeMap::from([("x".into(), Some("y".into()))]);
         let service_id = ServiceId("s".into());
-        let change =
-            ServiceChange { service: service_id, version: 1, replicas: None, pin, stop_grace: None, request: None, labels };
+        let change = ServiceChange {
+            service: service_id,
+            version: 1,
+            replicas: None,
+            pin,
+            stop_grace: None,
+            request: None,
+            labels,
+        };
         service(&mut spec, &change);
         assert_eq!(spec["TaskTemplate"]["Placement"]["Constraints"], json!(["node.id==n"]));
         assert_eq!(spec["Labels"], json!({"x": "y"}));

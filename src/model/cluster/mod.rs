@@ -12,8 +12,8 @@ mod status;
 
 pub use command::{ClusterCommand, Submission};
 pub use observation::{
-    Alternative, Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase, Priority, Report,
-    Resources, Worker, WorkerRange,
+    Alternative, Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase,
+    Priority, Report, Resources, Worker, WorkerRange,
 };
 pub use plan::{Choice, ClusterPlan, Cost, Move, Start, Stop, Wait};
 pub use reason::{ClusterReason, Refusals};

@@ -78,7 +78,8 @@ fn names_are_known(observation: &ClusterObservation, plan: &ClusterPlan) -> bool
     let has = |job: usize, worker: u32| {
         observation.jobs.get(job).is_some_and(|job| job.placed.iter().any(|placed| placed.number == worker))
     };
-    let has_alternative = |start: &Start| start.alternative.is_none_or(|at| at < observation.jobs[start.job].alternatives.len());
+    let has_alternative =
+        |start: &Start| start.alternative.is_none_or(|at| at < observation.jobs[start.job].alternatives.len());
     plan.starts.iter().all(|start| start.job < jobs && start.node < nodes && has_alternative(start))
         && plan.stops.iter().all(|stop| has(stop.job, stop.worker))
         && plan.moves.iter().all(|moved| has(moved.job, moved.worker) && moved.to < nodes && moved.from < nodes)

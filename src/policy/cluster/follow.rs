@@ -4,7 +4,7 @@ use super::capacity::{FreeCapacity, When};
 use super::due;
 use super::placement::work_of;
 use super::plan::Planner;
-use super::schedule::Scheduled;
+use super::schedule::{Followed, Scheduled};
 use model::cluster::{ClusterReason, Move, NodeState, Stop};
 
 impl Planner<'_> {
@@ -33,20 +33,20 @@ impl Planner<'_> {
         (self.observation.nodes[node].state == NodeState::Ready).then_some(node)
     }
 
-    /// Starts a job as scheduled, or says why it waits; returns whether it starts. If the schedule gives it the room of running jobs, those
-    /// are stopped once it would be late otherwise.
-    pub(super) fn start_scheduled(&mut self, at: usize, node: usize) -> bool {
+    /// Starts a job as scheduled, or says why it waits. If the schedule gives it the room of running jobs, those are stopped once it would be
+    /// late otherwise; until then any other room will do.
+    pub(super) fn follow(&mut self, at: usize) -> Followed {
+        let Some(node) = self.scheduled_on(at) else { return Followed::No };
         let job = &self.observation.jobs[at];
         let fits = |free: &FreeCapacity<'_>, when| free.fits(node, job.request, 1, when);
         if let Some(ahead) = self.reserved[node] {
             self.wait(at, ClusterReason::NotOvertaking { ahead });
-            return false;
+            return Followed::Waits;
         }
         if !fits(&self.free, When::Soon) {
             let leaving = self.make_scheduled_room(at, node);
             if leaving.is_empty() {
-                self.wait(at, ClusterReason::NoRoom(self.free.refusals(job)));
-                return false;
+                return Followed::No;
             }
             self.plan.stops.extend(leaving);
         }
@@ -56,10 +56,13 @@ impl Planner<'_> {
             Some(cost) => {
                 self.placer.place(node, work_of(job, 1));
                 self.start(at, job, vec![(node, ClusterReason::Planned { cost })]);
+                Followed::Starts
             }
-            None => self.wait(at, ClusterReason::RoomBeingMade),
+            None => {
+                self.wait(at, ClusterReason::RoomBeingMade);
+                Followed::Waits
+            }
         }
-        starts
     }
 
     /// Returns the stops of the jobs that leave a node by the schedule, as many as a job needs to start there; none if it can wait, or if they
@@ -95,12 +98,11 @@ impl Planner<'_> {
             worker.is_some() && !stays_put(*at) && scheduled.saves > 0.0 && self.scheduled_on(*at).is_some()
         });
         let best = saving.max_by(|(_, one), (_, other)| one.saves.total_cmp(&other.saves));
-        let Some((at, Scheduled { saves, alternative, .. })) = best else { return };
+        let Some((at, Scheduled { saves, changes, .. })) = best else { return };
         let (job, Some(to)) = (&self.observation.jobs[at], self.scheduled_on(at)) else { return };
         let worker = &job.placed[0];
         let reason = ClusterReason::Cheaper { saves: *saves, restart_s: self.schedule.restart_s };
-        let changes = job.request_in(Some(*alternative)) != job.request && !job.alternatives.is_empty();
-        if changes {
+        if *changes {
             self.plan.stops.push(Stop { job: at, worker: worker.number, reason });
         } else if worker.node != to
             && self.allowance.allows(worker.node, to)

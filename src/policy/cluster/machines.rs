@@ -8,27 +8,25 @@
 use super::capacity::{FreeCapacity, allows, holds};
 use super::deadlines::{Assignment, Catalogue, RunTimes, SubmittedJob};
 use super::due;
-use super::price::{FREE, late_cost_of, parts, price};
+use super::kinds::{HOUR_S, Kind, Nodes, kinds};
+use super::price::late_cost_of;
 use model::cluster::{
-    Alternative, ClusterJob, ClusterNode, ClusterObservation, ClusterSettings, Constraint, Cost, NodeState, Phase,
-    Resources, Worker,
+    Alternative, ClusterJob, ClusterNode, ClusterObservation, ClusterSettings, Cost, NodeState, Phase, Resources,
+    Worker,
 };
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-/// Bounds of the number of units of a node: fewer divide it too coarsely, more take too long.
-const UNITS: (usize, usize) = (8, 32);
 /// Maximum number of waiting jobs that are planned, the most pressing first.
 const WAITING_MOST: usize = 128;
 /// Weight of a job that has waited for too long, relative to others: it goes first.
 const OVERDUE: f64 = 1e3;
-const HOUR_S: f64 = 3600.0;
-const ROUNDING: f64 = 1e-6;
 
 /// An instance of the solver. Times are relative to now.
 pub(super) struct Instance {
     pub catalogue: Catalogue,
-    /// The cluster's number of each node.
+    /// The cluster's number of each node, and the reverse.
     pub nodes: Vec<usize>,
+    places: Vec<Option<usize>>,
     /// The type of each node: its kind, with the units that are left.
     pub fixed: Vec<usize>,
     /// The same for open nodes.
@@ -45,8 +43,10 @@ pub(super) struct Entry {
     pub job: usize,
     pub times: RunTimes,
     pub deadline_s: f64,
-    /// Cost of each second after the deadline.
+    /// Weight of each second after the deadline: its cost, or more if the job has waited for too long.
     pub weight: f64,
+    /// Cost of each second after the deadline.
+    late_cost: f64,
     /// Where it is running.
     pub place: Option<Assignment>,
     /// The alternative in which it is running.
@@ -55,14 +55,6 @@ pub(super) struct Entry {
     pub costs: Vec<Option<Cost>>,
     /// The best alternative by kind and number of units less one.
     by_units: Vec<Vec<Option<usize>>>,
-}
-
-/// Nodes that are equal for the jobs in question.
-struct Kind {
-    /// One of them.
-    node: usize,
-    units: usize,
-    price: f64,
 }
 
 impl Instance {
@@ -81,11 +73,15 @@ impl Instance {
             settings.reclaim && job.movable && job.placed.iter().all(is_up)
         };
         let mut jobs: Vec<usize> = (0..observation.jobs.len()).collect();
-        jobs.retain(|at| is_planned(&observation.jobs[*at]) && (waits(&observation.jobs[*at]) || may_stop(&observation.jobs[*at])));
+        jobs.retain(|at| {
+            is_planned(&observation.jobs[*at]) && (waits(&observation.jobs[*at]) || may_stop(&observation.jobs[*at]))
+        });
         let mut waiting: Vec<usize> = jobs.iter().copied().filter(|at| waits(&observation.jobs[*at])).collect();
         if waiting.len() > WAITING_MOST {
-            waiting.sort_by(|a, b| due_in(observation, settings, *a).total_cmp(&due_in(observation, settings, *b)).then(a.cmp(b)));
-            let left_out = &waiting[WAITING_MOST..];
+            waiting.sort_by(|a, b| {
+                due_in(observation, settings, *a).total_cmp(&due_in(observation, settings, *b)).then(a.cmp(b))
+            });
+            let left_out: BTreeSet<usize> = waiting[WAITING_MOST..].iter().copied().collect();
             jobs.retain(|at| !left_out.contains(at));
         }
         let ways: Vec<Vec<Alternative>> = jobs.iter().map(|at| observation.jobs[*at].ways()).collect();
@@ -119,19 +115,29 @@ impl Instance {
         }
         let catalogue = nodes.catalogue(&kinds)?;
         let dearest = kinds.iter().map(|kind| kind.price).fold(0.0, f64::max);
-        let place = |node: usize| nodes.numbers.iter().position(|known| *known == node);
+        let mut places = vec![None; observation.nodes.len()];
+        nodes.numbers.iter().enumerate().for_each(|(place, node)| places[*node] = Some(place));
         let entry = |(at, ways): (&usize, &Vec<Alternative>)| {
             if is_kept(*at) {
                 return None;
             }
-            Entry::of(*at, ways, observation, settings, &kinds, &kind_of, &catalogue, dearest, place)
+            Entry::of(*at, ways, observation, settings, &kinds, &kind_of, &catalogue, dearest, &places)
         };
         let jobs: Vec<Entry> = jobs.iter().zip(&ways).filter_map(entry).collect();
         let moves = observation.jobs.iter().flat_map(|job| &job.placed).map(|worker| worker.move_s);
         let Nodes { numbers, fixed, open, .. } = nodes;
         // A change pays if it gains twice its cost, like a move.
         let restart_s = 2.0 * moves.fold(0.0, f64::max);
-        (!jobs.is_empty()).then_some(Instance { catalogue, nodes: numbers, fixed, open, jobs, restart_s, kinds })
+        (!jobs.is_empty()).then_some(Instance {
+            catalogue,
+            nodes: numbers,
+            places,
+            fixed,
+            open,
+            jobs,
+            restart_s,
+            kinds,
+        })
     }
 
     /// Returns the alternative in which a job runs with these units of a node.
@@ -149,71 +155,12 @@ impl Instance {
         node: usize,
         restart_s: f64,
     ) -> Option<Cost> {
-        let place = self.nodes.iter().position(|known| *known == node)?;
+        let place = (*self.places.get(node)?)?;
         let kind = self.catalogue.nodes()[self.fixed[place]].gpu;
         let request = observation.jobs[entry.job].ways().get(alternative)?.request;
         let units = self.kinds[kind].units_of(observation, request)?;
         let seconds = entry.times.seconds(kind, units)? + restart_s;
-        Some(self.kinds[kind].cost(units, seconds, entry, &observation.jobs[entry.job]))
-    }
-}
-
-/// The nodes of an instance, and their types: kind, and number of units that are left.
-#[derive(Default)]
-struct Nodes {
-    numbers: Vec<usize>,
-    fixed: Vec<usize>,
-    open: Vec<Option<usize>>,
-    types: Vec<(usize, usize)>,
-}
-
-impl Nodes {
-    fn add(&mut self, node: usize, kind: usize, units: usize, is_open: bool) {
-        if units == 0 {
-            return;
-        }
-        let known = self.types.iter().position(|known| *known == (kind, units));
-        let node_type = known.unwrap_or_else(|| {
-            self.types.push((kind, units));
-            self.types.len() - 1
-        });
-        self.numbers.push(node);
-        self.fixed.push(node_type);
-        self.open.push(is_open.then_some(node_type));
-    }
-
-    /// Returns the types, with all kinds in their order: one without a node that has room left gets an empty row.
-    fn catalogue(&mut self, kinds: &[Kind]) -> Option<Catalogue> {
-        let names: Vec<String> = (0..kinds.len()).map(|kind| kind.to_string()).collect();
-        // A type that no node has keeps the numbers of the kinds in order.
-        let first: Vec<(usize, usize)> = kinds.iter().enumerate().map(|(kind, of)| (kind, of.units)).collect();
-        self.fixed.iter_mut().chain(self.open.iter_mut().flatten()).for_each(|node_type| *node_type += first.len());
-        let rows = first.iter().chain(&self.types).map(|(kind, units)| {
-            let of = &kinds[*kind];
-            (&*names[*kind], &*names[*kind], *units, of.price * *units as f64 / of.units as f64)
-        });
-        Catalogue::new(&rows.collect::<Vec<_>>()).ok()
-    }
-}
-
-impl Kind {
-    /// Returns how many units a request takes; `None` if the node is too small even when empty.
-    fn units_of(&self, observation: &ClusterObservation, request: Resources) -> Option<usize> {
-        let capacity = observation.nodes[self.node].capacity;
-        let part = parts(request, capacity).into_iter().flatten().fold(0.0, f64::max);
-        holds(capacity, request, 1).then(|| ((part * self.units as f64 - ROUNDING).ceil() as usize).clamp(1, self.units))
-    }
-
-    fn units_left(&self, observation: &ClusterObservation, left: Resources) -> usize {
-        let part = parts(left, observation.nodes[self.node].capacity).into_iter().flatten().fold(1.0, f64::min);
-        (part * self.units as f64 + ROUNDING) as usize
-    }
-
-    fn cost(&self, units: usize, seconds: f64, entry: &Entry, job: &ClusterJob) -> Cost {
-        let price = if self.price > FREE { self.price } else { 0.0 };
-        let late_s = job.deadline.map_or(0.0, |_| (seconds - entry.deadline_s).max(0.0));
-        let node = price * units as f64 / self.units as f64 * seconds / HOUR_S;
-        Cost { seconds, node, lateness: entry.weight * late_s }
+        Some(entry.cost(&self.kinds[kind], units, seconds, &observation.jobs[entry.job]))
     }
 }
 
@@ -228,14 +175,15 @@ impl Entry {
         kind_of: &[Option<usize>],
         catalogue: &Catalogue,
         dearest: f64,
-        place: impl Fn(usize) -> Option<usize>,
+        places: &[Option<usize>],
     ) -> Option<Entry> {
         let job = &observation.jobs[at];
         let runs_on = job.placed.first().map(|worker| worker.node);
         let runs_as = runs_on.and_then(|node| {
             ways.iter().position(|way| way.request == job.request && allows(&observation.nodes[node], &way.constraints))
         });
-        let seconds: Vec<f64> = (0..ways.len()).map(|way| seconds_in(job, ways, way, runs_as, observation, settings)).collect();
+        let seconds: Vec<f64> =
+            (0..ways.len()).map(|way| seconds_in(job, ways, way, runs_as, observation, settings)).collect();
         let mut by_units: Vec<Vec<Option<usize>>> = kinds.iter().map(|kind| vec![None; kind.units]).collect();
         let mut needs = vec![vec![None; ways.len()]; kinds.len()];
         for (number, kind) in kinds.iter().enumerate() {
@@ -260,17 +208,21 @@ impl Entry {
         let rows: Vec<(usize, usize, f64)> = by_units.iter().enumerate().flat_map(row).collect();
         let times = RunTimes::new(catalogue, &rows).ok()?;
         let place = match runs_on {
-            Some(node) => Some(Assignment { node: place(node)?, gpus: needs[kind_of[node]?][runs_as?]? }),
+            Some(node) => Some(Assignment { node: places[node]?, gpus: needs[kind_of[node]?][runs_as?]? }),
             None => None,
         };
         let is_overdue = due::is_long_overdue(job, observation, settings) && runs_on.is_none();
-        let weight = late_cost_of(job, dearest) / HOUR_S * if is_overdue { OVERDUE } else { 1.0 };
+        let late_cost = late_cost_of(job, dearest) / HOUR_S;
+        let weight = late_cost * if is_overdue { OVERDUE } else { 1.0 };
         let takes_s = runs_as.map_or(times.fastest_s(), |way| seconds[way]);
         let deadline_s = due_in(observation, settings, at) + if job.deadline.is_none() { takes_s } else { 0.0 };
-        let mut entry = Entry { job: at, times, deadline_s, weight, place, runs_as, costs: Vec::new(), by_units };
+        let mut entry =
+            Entry { job: at, times, deadline_s, weight, late_cost, place, runs_as, costs: Vec::new(), by_units };
         entry.costs = (0..ways.len())
             .map(|way| {
-                let at_kind = |(kind, needs): (&Kind, &Vec<Option<usize>>)| Some(kind.cost(needs[way]?, seconds[way], &entry, job));
+                let at_kind = |(kind, needs): (&Kind, &Vec<Option<usize>>)| {
+                    Some(entry.cost(kind, needs[way]?, seconds[way], job))
+                };
                 let costs = kinds.iter().zip(&needs).filter_map(at_kind);
                 costs.min_by(|one, other| one.total().total_cmp(&other.total()))
             })
@@ -280,6 +232,11 @@ impl Entry {
 }
 
 impl Entry {
+    fn cost(&self, kind: &Kind, units: usize, seconds: f64, job: &ClusterJob) -> Cost {
+        let late_s = job.deadline.map_or(0.0, |_| (seconds - self.deadline_s).max(0.0));
+        kind.cost(units, seconds, late_s, self.late_cost)
+    }
+
     /// Returns the job as the solver sees it.
     pub(super) fn submitted(&self, number: usize) -> SubmittedJob<'_> {
         SubmittedJob {
@@ -300,7 +257,11 @@ pub(super) fn is_planned(job: &ClusterJob) -> bool {
     let reserves = |request: Resources| request != Resources::default();
     job.workers.max.max(job.workers.min) <= 1
         && job.placed.len() <= 1
-        && if job.alternatives.is_empty() { reserves(job.request) } else { job.alternatives.iter().all(|way| reserves(way.request)) }
+        && if job.alternatives.is_empty() {
+            reserves(job.request)
+        } else {
+            job.alternatives.iter().all(|way| reserves(way.request))
+        }
 }
 
 /// Returns the seconds until a job should have ended, or should have started if it has no deadline. A running one has nothing to start.
@@ -336,38 +297,4 @@ fn seconds_in(
         }
     };
     seconds.clamp(1.0, 1e9)
-}
-
-/// Returns the kinds of nodes that can run jobs, and the kind of each node.
-fn kinds(observation: &ClusterObservation, jobs: &[usize], ways: &[Vec<Alternative>]) -> (Vec<Kind>, Vec<Option<usize>>) {
-    let mut constraints: Vec<&Constraint> = Vec::new();
-    let own = jobs.iter().flat_map(|at| &observation.jobs[*at].constraints);
-    for constraint in own.chain(ways.iter().flatten().flat_map(|way| &way.constraints)) {
-        if !constraints.contains(&constraint) {
-            constraints.push(constraint);
-        }
-    }
-    let (mut kinds, mut known) = (Vec::new(), BTreeMap::new());
-    let mut kind_of = vec![None; observation.nodes.len()];
-    for (node, seen) in observation.nodes.iter().enumerate() {
-        if !matches!(seen.state, NodeState::Ready | NodeState::Closed) {
-            continue;
-        }
-        let Resources { cores, memory, gpus } = seen.capacity;
-        let price = price(observation, node).max(FREE);
-        let holds: Vec<bool> =
-            constraints.iter().map(|constraint| allows(seen, std::slice::from_ref(*constraint))).collect();
-        kind_of[node] = Some(*known.entry((cores.to_bits(), memory.0, gpus, price.to_bits(), holds)).or_insert_with(|| {
-            kinds.push(Kind { node, units: units(seen.capacity), price });
-            kinds.len() - 1
-        }));
-    }
-    (kinds, kind_of)
-}
-
-/// Returns the number of units of a node: a multiple of its GPUs, or of its cores if it has none.
-fn units(capacity: Resources) -> usize {
-    let whole = if capacity.gpus > 0 { capacity.gpus as usize } else { capacity.cores as usize };
-    let whole = whole.clamp(1, UNITS.1);
-    whole * UNITS.0.div_ceil(whole)
 }

@@ -15,6 +15,7 @@ mod elastic;
 mod follow;
 mod forecast_moves;
 mod gang;
+mod kinds;
 mod machines;
 mod placement;
 mod plan;

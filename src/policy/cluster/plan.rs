@@ -19,7 +19,7 @@ use super::gang::{Seats, seat, seat_most};
 use super::placement::Placer;
 use super::price::price;
 use super::queue;
-use super::schedule::Schedule;
+use super::schedule::{Followed, Schedule};
 use super::specon;
 use model::cluster::{
     Admission, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Move, MoveRule, NodeState,
@@ -154,13 +154,15 @@ impl Planner<'_> {
                 self.wait(at, reason);
                 continue;
             }
-            if let Some(node) = self.scheduled_on(at) {
-                if self.start_scheduled(at, node)
-                    && let Some(prices) = &mut prices
-                {
-                    prices.admit(job);
+            match self.follow(at) {
+                Followed::Starts => {
+                    if let Some(prices) = &mut prices {
+                        prices.admit(job);
+                    }
+                    continue;
                 }
-                continue;
+                Followed::Waits => continue,
+                Followed::No => {}
             }
             let like = failed.iter().find(|(before, _)| queue::needs_no_less(job, &self.observation.jobs[*before]));
             if let Some((_, reason)) = like {
@@ -203,6 +205,8 @@ impl Planner<'_> {
         let Planner { observation, settings, free, stopped, reserved, plan, .. } = self;
         let is_stuck = match settings.queue {
             QueueRule::Weighted => queue::is_stuck(job, observation.now, settings.overtaken_for),
+            // The schedule knows what is late, and what that costs.
+            QueueRule::Deadlines if self.schedule.job(at).is_some() => due::is_long_overdue(job, observation, settings),
             QueueRule::Deadlines => due::is_overdue(job, observation, settings),
             QueueRule::FirstFit | QueueRule::Dragon => false,
         };
@@ -263,7 +267,9 @@ impl Planner<'_> {
         let moves = match settings.moves {
             MoveRule::Never => return,
             // Moves that shorten completions would undo what the schedule decides about costs.
-            MoveRule::Forecast if settings.queue == QueueRule::Deadlines && settings.reclaim => return self.reschedule(),
+            MoveRule::Forecast if settings.queue == QueueRule::Deadlines && settings.reclaim => {
+                return self.reschedule();
+            }
             MoveRule::Forecast => {
                 let closed: Vec<bool> = reserved.iter().map(Option::is_some).collect();
                 forecast_moves::moves(observation, free, allowance, &closed)
@@ -290,7 +296,8 @@ impl Planner<'_> {
     }
 
     pub(super) fn start(&mut self, at: usize, job: &ClusterJob, seats: Seats) {
-        let alternative = self.schedule.job(at).map(|scheduled| scheduled.alternative).filter(|_| !job.alternatives.is_empty());
+        let alternative =
+            self.schedule.job(at).map(|scheduled| scheduled.alternative).filter(|_| !job.alternatives.is_empty());
         let starts = seats.into_iter().enumerate().map(|(skip, (node, reason))| Start {
             job: at,
             worker: free_number(job, skip as u32),

@@ -115,7 +115,8 @@ fn opens(
         let wished = plan.choices.iter().find(|choice| choice.job == wait.job).and_then(|choice| choice.node);
         let (known, closed) = order.split_at(known);
         let wished = wished.filter(|node| closed.contains(node));
-        let in_order = known.iter().copied().chain(wished).chain(closed.iter().copied().filter(|node| Some(*node) != wished));
+        let in_order =
+            known.iter().copied().chain(wished).chain(closed.iter().copied().filter(|node| Some(*node) != wished));
         let allowed = in_order.filter(|node| allows(&observation.nodes[*node], &job.constraints));
         let Some(seats) = free.seat(job, allowed, When::Soon) else { continue };
         for node in seats {
@@ -150,7 +151,8 @@ fn closes(
     let targets = plan.starts.iter().map(|start| start.node).chain(plan.moves.iter().map(|moved| moved.to));
     workers.flat_map(Worker::occupies).chain(targets).for_each(|node| used[node] = true);
     let free = FreeCapacity::of(observation);
-    let is_wanted = |node: usize| plan.waits.iter().any(|wait| free.admits(node, &settled(observation, plan, wait.job)));
+    let is_wanted =
+        |node: usize| plan.waits.iter().any(|wait| free.admits(node, &settled(observation, plan, wait.job)));
     let unneeded = candidates.into_iter().filter(|node| !used[*node] && !is_wanted(*node));
     // The most expensive node first, then the one with the longest idle time.
     unneeded.max_by(|a, b| {

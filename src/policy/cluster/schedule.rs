@@ -7,24 +7,23 @@
 //! The solver decides *what*: the planner decides *when*. A running job is stopped only once another would be late without its room, and a
 //! node is opened only then ([`super::renting`]), because a job that ends earlier than expected may make both needless.
 
-use super::deadlines::{
-    Board, Draft, Plan, Queue, Rule, Situation, SubmittedJob, baseline, merge, rollout, split,
-};
+use super::deadlines::{Board, Draft, Plan, Queue, Rule, Situation, SubmittedJob, baseline, merge, rollout, split};
 use super::machines::{Entry, Instance, is_planned};
 use model::cluster::{Choice, ClusterObservation, ClusterSettings, Cost, NodeState, QueueRule};
 use std::borrow::Cow;
 
 /// Maximum number of nodes of one controller.
 const NODES_MOST: usize = 100;
-/// Jobs times constructions of a step, and the maximum number of constructions.
+/// Jobs of all controllers times constructions of each, and the maximum number of constructions.
 const WORK: usize = 20_000;
-const CONSTRUCTIONS: usize = 256;
+const CONSTRUCTIONS: usize = 64;
 /// Number of constructions that are improved, in a step of at most this many jobs.
 const ELITE: usize = 3;
 const IMPROVED_MOST: usize = 64;
 const SEED: u64 = 0x7E51;
-/// Jobs squared times nodes times plans whose costs are followed to the end.
+/// Jobs squared times nodes times plans whose costs are followed to the end, and the maximum number of such plans.
 const ROLLOUT_WORK: usize = 200_000;
+const ROLLOUTS: usize = 16;
 /// Smaller gains do not count.
 const LEAST_GAIN: f64 = 1e-9;
 
@@ -37,10 +36,22 @@ pub(super) struct Scheduled {
     pub node: Option<usize>,
     /// Whether it keeps its node and its alternative.
     pub stays: bool,
+    /// Whether it runs in another alternative now.
+    pub changes: bool,
     /// What that costs.
     pub cost: Option<Cost>,
     /// What it would save, with a stop and a start, if it moves or changes its alternative.
     pub saves: f64,
+}
+
+/// What became of a job of the schedule.
+pub(super) enum Followed {
+    /// It starts.
+    Starts,
+    /// It waits for the room that the schedule gives it.
+    Waits,
+    /// The schedule gives it no room now.
+    No,
 }
 
 /// The decisions.
@@ -69,14 +80,16 @@ impl Schedule {
             let node = place.filter(|_| chosen.is_some()).map(|place| instance.nodes[place.node]);
             let now = observation.jobs[entry.job].placed.first().map(|worker| worker.node);
             let total = |cost: &Option<Cost>| cost.map_or(f64::INFINITY, |cost| cost.total());
-            let cheapest = (0..entry.costs.len()).min_by(|a, b| total(&entry.costs[*a]).total_cmp(&total(&entry.costs[*b])));
+            let cheapest =
+                (0..entry.costs.len()).min_by(|a, b| total(&entry.costs[*a]).total_cmp(&total(&entry.costs[*b])));
             let alternative = chosen.or(entry.runs_as).or(cheapest).unwrap_or(0);
             let stays = now.is_some() && now == node && entry.runs_as == Some(alternative);
+            let changes = entry.runs_as.is_some_and(|now| now != alternative);
             let restart_s = if now.is_some() && !stays { instance.restart_s } else { 0.0 };
             let there = node.and_then(|node| instance.cost(observation, entry, alternative, node, restart_s));
             let here = now.zip(entry.runs_as).and_then(|(now, way)| instance.cost(observation, entry, way, now, 0.0));
             let saves = here.zip(there).map_or(0.0, |(here, there)| here.total() - there.total());
-            schedule.jobs[entry.job] = Some(Scheduled { alternative, node, stays, cost: there, saves });
+            schedule.jobs[entry.job] = Some(Scheduled { alternative, node, stays, changes, cost: there, saves });
             let (job, chosen) = (entry.job, entry.runs_as.unwrap_or(alternative));
             schedule.choices.push(Choice { job, chosen, node: node.or(now), costs: entry.costs.clone() });
         }
@@ -118,7 +131,8 @@ fn solve(instance: &Instance) -> Plan {
     // A running job has the controller of its node.
     let number_of = |(at, entry): (usize, &Entry)| entry.place.map_or(at, |place| place.node);
     let numbers: Vec<usize> = instance.jobs.iter().enumerate().map(number_of).collect();
-    let jobs: Vec<SubmittedJob<'_>> = instance.jobs.iter().zip(numbers).map(|(entry, number)| entry.submitted(number)).collect();
+    let jobs: Vec<SubmittedJob<'_>> =
+        instance.jobs.iter().zip(numbers).map(|(entry, number)| entry.submitted(number)).collect();
     let situation = Situation {
         now_s: 0.0,
         catalogue: &instance.catalogue,
@@ -130,18 +144,19 @@ fn solve(instance: &Instance) -> Plan {
     let parts = split(&situation, instance.nodes.len().div_ceil(NODES_MOST)).into_iter().map(|part| {
         let (nodes, fixed, jobs) = (part.nodes_of(&situation), part.fixed_of(&situation), part.jobs_of(&situation));
         let own = Situation { nodes: &nodes, fixed: &fixed, jobs: &jobs, ..situation.clone() };
-        let plan = best(&own);
+        let plan = best(&own, WORK / instance.jobs.len());
         (part, plan)
     });
     merge(&situation, &parts.collect::<Vec<_>>())
 }
 
-/// Returns the cheapest plan of one controller: by what it costs to the end of all jobs, if there are few, else by the board's estimate.
-fn best(situation: &Situation<'_>) -> Plan {
+/// Returns the cheapest plan of one controller: by what it costs to the end of all jobs, if there are few, else by the board's estimate. It is
+/// the best of at most so many randomised constructions.
+fn best(situation: &Situation<'_>, constructions: usize) -> Plan {
     let (ours, thesis) = (Board::new(situation, Rule::Scarcity), Board::new(situation, Rule::Thesis));
     let mut drafts: Vec<Draft> = vec![ours.greedy(), thesis.greedy()];
-    let count = (WORK / situation.jobs.len().max(1)).min(CONSTRUCTIONS) as u64;
-    drafts.extend((0..count).map(|number| if number % 2 == 0 { &ours } else { &thesis }.construction(SEED, number / 2)));
+    let numbers = 0..constructions.min(CONSTRUCTIONS) as u64;
+    drafts.extend(numbers.map(|number| if number % 2 == 0 { &ours } else { &thesis }.construction(SEED, number / 2)));
     let by_cost = |drafts: Vec<Draft>| {
         let mut costs: Vec<(f64, Draft)> = drafts.into_iter().map(|draft| (ours.cost(&draft), draft)).collect();
         costs.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -154,12 +169,13 @@ fn best(situation: &Situation<'_>) -> Plan {
         drafts = by_cost(improved.into_iter().chain(drafts).collect());
     }
     let step = situation.jobs.len().pow(2) * situation.nodes.len();
-    let rollouts = (ROLLOUT_WORK / step.max(1)).min(CONSTRUCTIONS);
+    let rollouts = (ROLLOUT_WORK / step.max(1)).min(ROLLOUTS);
     if rollouts == 0 {
         return drafts.first().map_or_else(|| ours.plan(&ours.greedy()), |draft| ours.plan(draft));
     }
     // What earliest deadline starts comes first: of equal plans, it is the one that leaves running jobs in place.
-    let plans = std::iter::once(baseline(situation, Queue::PackedEdf)).chain(drafts.iter().take(rollouts).map(|draft| ours.plan(draft)));
+    let plans = std::iter::once(baseline(situation, Queue::PackedEdf))
+        .chain(drafts.iter().take(rollouts).map(|draft| ours.plan(draft)));
     let costs = plans.map(|plan| (rollout(situation, &plan), plan));
     let best = costs.reduce(|best, other| if other.0 < best.0 - LEAST_GAIN { other } else { best });
     best.map_or_else(|| ours.plan(&ours.greedy()), |(_, plan)| plan)

@@ -58,7 +58,8 @@ fn what_a_run_took_goes_before_what_the_label_says() {
     bench.swarm.tasks[0].is_wanted = false;
     let mut next = bench.swarm.services[0].clone();
     bench.passes(30);
-    (next.id, next.name, next.mode, next.pin) = (ServiceId("next".into()), "next".into(), ServiceMode::Replicated(0), None);
+    (next.id, next.name, next.mode, next.pin) =
+        (ServiceId("next".into()), "next".into(), ServiceMode::Replicated(0), None);
     next.labels.retain(|label, _| !label.starts_with(labels::INTERNAL_PREFIX));
     next.volumes.clear();
     next.labels.remove(CHECKPOINT);

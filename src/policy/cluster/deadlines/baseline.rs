@@ -82,7 +82,9 @@ fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
             let fits = (0..used.len()).filter(|node| gpu_of[*node].is_none_or(|open| open == gpu));
             let size = |node: usize| size_of(situation, gpu, node, plan.nodes[node]);
             let fits = fits.filter(|node| used[*node] + gpus <= size(*node));
-            fits.min_by_key(|node| (situation.nodes[*node].is_none() && used[*node] == 0, size(*node) - used[*node], *node))
+            fits.min_by_key(|node| {
+                (situation.nodes[*node].is_none() && used[*node] == 0, size(*node) - used[*node], *node)
+            })
         };
         let setups = setups(situation, job, |gpu, gpus| catalogue.gpu_price_per_s(gpu) * gpus as f64);
         let setups = setups.filter(|(gpu, gpus, ..)| room(*gpu, *gpus).is_some());

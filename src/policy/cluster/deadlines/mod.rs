@@ -38,5 +38,5 @@ pub(super) use draw::Draw;
 pub use exact::{MOST_JOBS, exact};
 pub use hierarchy::{Part, merge, split};
 pub use learned::{LearnedTime, RunRecord, learned};
-pub use rollout::rollout;
 pub use plan::{Assignment, Plan, Situation, SubmittedJob, Violation, check};
+pub use rollout::rollout;
