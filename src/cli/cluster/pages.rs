@@ -221,3 +221,24 @@ pub(super) fn events(events: &[ClusterEvent]) -> String {
     };
     events.iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alternative_says_what_it_costs_and_whether_it_is_chosen() {
+        let mut alternative = Alternative {
+            text: "gpus=1".to_owned(),
+            chosen: true,
+            seconds: Some(1200.0),
+            node_cost: Some(0.5),
+            late_cost: Some(0.0),
+        };
+        assert_eq!(way(&alternative), format!("chosen: gpus=1: 0.50, {}", text::duration(1200.0)));
+        (alternative.chosen, alternative.late_cost) = (false, Some(12.5));
+        assert_eq!(way(&alternative), format!("gpus=1: 0.50 and 12.50 for lateness, {}", text::duration(1200.0)));
+        alternative.seconds = None;
+        assert_eq!(way(&alternative), "gpus=1: no node can run it");
+    }
+}

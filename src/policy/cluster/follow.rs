@@ -34,8 +34,12 @@ impl Planner<'_> {
     }
 
     /// Starts a job as scheduled, or says why it waits. If the schedule gives it the room of running jobs, those are stopped once it would be
-    /// late otherwise; until then any other room will do.
+    /// late otherwise.
     pub(super) fn follow(&mut self, at: usize) -> Followed {
+        if self.schedule.job(at).is_some_and(|scheduled| scheduled.waits) {
+            self.wait(at, ClusterReason::CheaperLater);
+            return Followed::Waits;
+        }
         let Some(node) = self.scheduled_on(at) else { return Followed::No };
         let job = &self.observation.jobs[at];
         let fits = |free: &FreeCapacity<'_>, when| free.fits(node, job.request, 1, when);
@@ -46,7 +50,8 @@ impl Planner<'_> {
         if !fits(&self.free, When::Soon) {
             let leaving = self.make_scheduled_room(at, node);
             if leaving.is_empty() {
-                return Followed::No;
+                self.wait(at, ClusterReason::NoRoom(self.free.refusals(job)));
+                return Followed::Waits;
             }
             self.plan.stops.extend(leaving);
         }
@@ -90,7 +95,7 @@ impl Planner<'_> {
         Vec::new()
     }
 
-    /// Moves the job that saves most on another node, or stops it if it is to start there in another alternative.
+    /// Moves the job that costs less on another node, or stops it if it is to start there in another alternative. Nothing waits then.
     pub(super) fn reschedule(&mut self) {
         let stays_put = |at: usize| self.stopped[at] > 0;
         let saving = self.schedule.leaving().filter(|(at, scheduled)| {

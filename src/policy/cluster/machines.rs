@@ -49,6 +49,8 @@ pub(super) struct Entry {
     late_cost: f64,
     /// Where it is running.
     pub place: Option<Assignment>,
+    /// Whether it keeps its place.
+    pub stays: bool,
     /// The alternative in which it is running.
     pub runs_as: Option<usize>,
     /// Each alternative where it is cheapest.
@@ -58,10 +60,14 @@ pub(super) struct Entry {
 }
 
 impl Instance {
-    /// Returns the jobs and nodes that a plan can decide about; `None` if there are none.
+    /// Returns the jobs and nodes that a plan can decide about; `None` if there are none. Running jobs may be stopped only if the operator
+    /// allows that, and if there is a reason: a job is about to be late, or no job waits and one may run at less cost.
     pub(super) fn of(observation: &ClusterObservation, settings: &ClusterSettings) -> Option<Instance> {
         let waits = |job: &ClusterJob| job.placed.is_empty();
-        let may_stop = |job: &ClusterJob| {
+        let queue = || observation.jobs.iter().filter(|job| is_planned(job) && waits(job));
+        let reclaims = settings.reclaim
+            && (queue().next().is_none() || queue().any(|job| due::must_start_soon(job, observation, settings)));
+        let runs = |job: &ClusterJob| {
             let is_known = |node: &ClusterNode| {
                 let is_one = |way: &Alternative| way.request == job.request && allows(node, &way.constraints);
                 node.state == NodeState::Ready
@@ -69,12 +75,12 @@ impl Instance {
                     && allows(node, &job.constraints)
                     && job.ways().iter().any(is_one)
             };
-            let is_up = |worker: &Worker| worker.phase == Phase::Running && is_known(&observation.nodes[worker.node]);
-            settings.reclaim && job.movable && job.placed.iter().all(is_up)
+            let is_up = |phase: Phase| matches!(phase, Phase::Starting | Phase::Running);
+            job.placed.iter().all(|worker| is_up(worker.phase) && is_known(&observation.nodes[worker.node]))
         };
         let mut jobs: Vec<usize> = (0..observation.jobs.len()).collect();
         jobs.retain(|at| {
-            is_planned(&observation.jobs[*at]) && (waits(&observation.jobs[*at]) || may_stop(&observation.jobs[*at]))
+            is_planned(&observation.jobs[*at]) && (waits(&observation.jobs[*at]) || runs(&observation.jobs[*at]))
         });
         let mut waiting: Vec<usize> = jobs.iter().copied().filter(|at| waits(&observation.jobs[*at])).collect();
         if waiting.len() > WAITING_MOST {
@@ -121,7 +127,10 @@ impl Instance {
             if is_kept(*at) {
                 return None;
             }
-            Entry::of(*at, ways, observation, settings, &kinds, &kind_of, &catalogue, dearest, &places)
+            let job = &observation.jobs[*at];
+            let stays = !(reclaims && job.movable && job.placed.iter().all(|worker| worker.phase == Phase::Running));
+            let entry = Entry::of(*at, ways, observation, settings, &kinds, &kind_of, &catalogue, dearest, &places)?;
+            Some(Entry { stays: stays && entry.place.is_some(), ..entry })
         };
         let jobs: Vec<Entry> = jobs.iter().zip(&ways).filter_map(entry).collect();
         let moves = observation.jobs.iter().flat_map(|job| &job.placed).map(|worker| worker.move_s);
@@ -216,8 +225,18 @@ impl Entry {
         let weight = late_cost * if is_overdue { OVERDUE } else { 1.0 };
         let takes_s = runs_as.map_or(times.fastest_s(), |way| seconds[way]);
         let deadline_s = due_in(observation, settings, at) + if job.deadline.is_none() { takes_s } else { 0.0 };
-        let mut entry =
-            Entry { job: at, times, deadline_s, weight, late_cost, place, runs_as, costs: Vec::new(), by_units };
+        let mut entry = Entry {
+            job: at,
+            times,
+            deadline_s,
+            weight,
+            late_cost,
+            place,
+            stays: false,
+            runs_as,
+            costs: Vec::new(),
+            by_units,
+        };
         entry.costs = (0..ways.len())
             .map(|way| {
                 let at_kind = |(kind, needs): (&Kind, &Vec<Option<usize>>)| {

@@ -7,7 +7,9 @@
 //! The solver decides *what*: the planner decides *when*. A running job is stopped only once another would be late without its room, and a
 //! node is opened only then ([`super::renting`]), because a job that ends earlier than expected may make both needless.
 
-use super::deadlines::{Board, Draft, Plan, Queue, Rule, Situation, SubmittedJob, baseline, merge, rollout, split};
+use super::deadlines::{
+    Board, Draft, Plan, Queue, Rule, Situation, SubmittedJob, baseline, check, merge, rollout, split,
+};
 use super::machines::{Entry, Instance, is_planned};
 use model::cluster::{Choice, ClusterObservation, ClusterSettings, Cost, NodeState, QueueRule};
 use std::borrow::Cow;
@@ -34,13 +36,15 @@ pub(super) struct Scheduled {
     pub alternative: usize,
     /// The node on which it is to run; `None` = it waits.
     pub node: Option<usize>,
+    /// Whether it waits although there is room, because that costs less.
+    pub waits: bool,
     /// Whether it keeps its node and its alternative.
     pub stays: bool,
     /// Whether it runs in another alternative now.
     pub changes: bool,
     /// What that costs.
     pub cost: Option<Cost>,
-    /// What it would save, with a stop and a start, if it moves or changes its alternative.
+    /// What all jobs together cost less if it moves or changes its alternative, with a stop and a start.
     pub saves: f64,
 }
 
@@ -72,7 +76,7 @@ impl Schedule {
             return none;
         }
         let Some(instance) = Instance::of(observation, settings) else { return none };
-        let plan = solve(&instance);
+        let Solved { plan, saves, waits } = solve(&instance);
         let mut schedule = Schedule { restart_s: instance.restart_s / 2.0, ..none };
         for (at, place) in plan.places.iter().enumerate() {
             let (entry, place) = (&instance.jobs[at], *place);
@@ -86,10 +90,9 @@ impl Schedule {
             let stays = now.is_some() && now == node && entry.runs_as == Some(alternative);
             let changes = entry.runs_as.is_some_and(|now| now != alternative);
             let restart_s = if now.is_some() && !stays { instance.restart_s } else { 0.0 };
-            let there = node.and_then(|node| instance.cost(observation, entry, alternative, node, restart_s));
-            let here = now.zip(entry.runs_as).and_then(|(now, way)| instance.cost(observation, entry, way, now, 0.0));
-            let saves = here.zip(there).map_or(0.0, |(here, there)| here.total() - there.total());
-            schedule.jobs[entry.job] = Some(Scheduled { alternative, node, stays, changes, cost: there, saves });
+            let cost = node.and_then(|node| instance.cost(observation, entry, alternative, node, restart_s));
+            let waits = waits[at];
+            schedule.jobs[entry.job] = Some(Scheduled { alternative, node, waits, stays, changes, cost, saves });
             let (job, chosen) = (entry.job, entry.runs_as.unwrap_or(alternative));
             schedule.choices.push(Choice { job, chosen, node: node.or(now), costs: entry.costs.clone() });
         }
@@ -126,8 +129,17 @@ impl Schedule {
     }
 }
 
+/// A plan of one step.
+struct Solved {
+    plan: Plan,
+    /// What it costs less than if all running jobs stayed as they are; 0 if jobs wait.
+    saves: f64,
+    /// For each job, whether it waits although there is room.
+    waits: Vec<bool>,
+}
+
 /// Solves a step.
-fn solve(instance: &Instance) -> Plan {
+fn solve(instance: &Instance) -> Solved {
     // A running job has the controller of its node.
     let number_of = |(at, entry): (usize, &Entry)| entry.place.map_or(at, |place| place.node);
     let numbers: Vec<usize> = instance.jobs.iter().enumerate().map(number_of).collect();
@@ -141,18 +153,24 @@ fn solve(instance: &Instance) -> Plan {
         jobs: &jobs,
         restart_s: instance.restart_s,
     };
+    let stays: Vec<bool> = instance.jobs.iter().map(|entry| entry.stays).collect();
+    let (mut saves, mut waits) = (0.0, vec![false; jobs.len()]);
     let parts = split(&situation, instance.nodes.len().div_ceil(NODES_MOST)).into_iter().map(|part| {
         let (nodes, fixed, jobs) = (part.nodes_of(&situation), part.fixed_of(&situation), part.jobs_of(&situation));
         let own = Situation { nodes: &nodes, fixed: &fixed, jobs: &jobs, ..situation.clone() };
-        let plan = best(&own, WORK / instance.jobs.len());
-        (part, plan)
+        let stays: Vec<bool> = part.jobs.iter().map(|job| stays[*job]).collect();
+        let solved = best(&own, &stays, WORK / instance.jobs.len());
+        saves += solved.saves;
+        part.jobs.iter().zip(solved.waits).for_each(|(job, is_waiting)| waits[*job] = is_waiting);
+        (part, solved.plan)
     });
-    merge(&situation, &parts.collect::<Vec<_>>())
+    let parts: Vec<_> = parts.collect();
+    Solved { plan: merge(&situation, &parts), saves, waits }
 }
 
 /// Returns the cheapest plan of one controller: by what it costs to the end of all jobs, if there are few, else by the board's estimate. It is
-/// the best of at most so many randomised constructions.
-fn best(situation: &Situation<'_>, constructions: usize) -> Plan {
+/// the best of at most so many randomised constructions, of what earliest deadline starts, and of plans close to that.
+fn best(situation: &Situation<'_>, stays: &[bool], constructions: usize) -> Solved {
     let (ours, thesis) = (Board::new(situation, Rule::Scarcity), Board::new(situation, Rule::Thesis));
     let mut drafts: Vec<Draft> = vec![ours.greedy(), thesis.greedy()];
     let numbers = 0..constructions.min(CONSTRUCTIONS) as u64;
@@ -168,17 +186,57 @@ fn best(situation: &Situation<'_>, constructions: usize) -> Plan {
         let improved: Vec<Draft> = drafts.iter().take(ELITE).map(|draft| ours.improve(draft)).collect();
         drafts = by_cost(improved.into_iter().chain(drafts).collect());
     }
+    let is_kept = |plan: &Plan, job: usize| plan.places[job] == situation.jobs[job].place;
+    let all_kept = |plan: &Plan| (0..stays.len()).all(|job| !stays[job] || is_kept(plan, job));
+    let mut plans = drafts.iter().map(|draft| ours.plan(draft)).filter(all_kept);
+    let waits = vec![false; situation.jobs.len()];
     let step = situation.jobs.len().pow(2) * situation.nodes.len();
     let rollouts = (ROLLOUT_WORK / step.max(1)).min(ROLLOUTS);
+    let kept = baseline(situation, Queue::PackedEdf);
     if rollouts == 0 {
-        return drafts.first().map_or_else(|| ours.plan(&ours.greedy()), |draft| ours.plan(draft));
+        return Solved { plan: plans.next().unwrap_or(kept), saves: 0.0, waits };
     }
-    // What earliest deadline starts comes first: of equal plans, it is the one that leaves running jobs in place.
-    let plans = std::iter::once(baseline(situation, Queue::PackedEdf))
-        .chain(drafts.iter().take(rollouts).map(|draft| ours.plan(draft)));
-    let costs = plans.map(|plan| (rollout(situation, &plan), plan));
-    let best = costs.reduce(|best, other| if other.0 < best.0 - LEAST_GAIN { other } else { best });
-    best.map_or_else(|| ours.plan(&ours.greedy()), |(_, plan)| plan)
+    let mut best = (rollout(situation, &kept), kept.clone());
+    let before = best.0;
+    let consider = |plan: Plan, best: &mut (f64, Plan)| {
+        let cost = rollout(situation, &plan);
+        let is_better = cost < best.0 - LEAST_GAIN;
+        if is_better {
+            *best = (cost, plan);
+        }
+        is_better
+    };
+    if situation.jobs.iter().all(|job| job.place.is_some()) {
+        // One job at a time changes: if several did, they would wait for each other's room.
+        for plan in plans.take(rollouts) {
+            for job in (0..situation.jobs.len()).filter(|job| !is_kept(&plan, *job)) {
+                consider(with_one_changed(situation, &kept, &plan, job), &mut best);
+            }
+        }
+        return Solved { saves: before - best.0, plan: best.1, waits };
+    }
+    for plan in plans.take(rollouts) {
+        consider(plan, &mut best);
+    }
+    let mut waits = waits;
+    for job in 0..situation.jobs.len() {
+        let starts = situation.jobs[job].place.is_none() && best.1.places[job].is_some();
+        let mut later = best.1.clone();
+        later.places[job] = None;
+        waits[job] = starts && later.places.iter().any(Option::is_some) && consider(later, &mut best);
+    }
+    Solved { plan: best.1, saves: 0.0, waits }
+}
+
+/// Returns a plan with the place of one job taken from another; unchanged if that does not fit there.
+fn with_one_changed(situation: &Situation<'_>, kept: &Plan, other: &Plan, job: usize) -> Plan {
+    let mut plan = kept.clone();
+    plan.places[job] = other.places[job];
+    for (node, node_type) in plan.nodes.iter_mut().enumerate() {
+        let is_used = plan.places.iter().flatten().any(|place| place.node == node);
+        *node_type = node_type.or(other.nodes[node]).filter(|_| is_used);
+    }
+    if check(situation, &plan).is_empty() { plan } else { kept.clone() }
 }
 
 #[cfg(test)]
