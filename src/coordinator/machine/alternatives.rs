@@ -4,16 +4,17 @@
 //! flowcon.alternatives="cpus=2 duration=2h | gpus=1 node.labels.type==a100 duration=20m"
 //! ```
 
-use super::job::attribute;
-use super::labels::span;
+use super::constraints::constraint;
 use model::Millis;
 use model::cluster::{Constraint, Resources};
+use model::time::duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum number of alternatives of a job.
 const MOST: usize = 16;
 const CORES_MOST: f64 = 65_536.0;
+const SPANS: std::ops::RangeInclusive<Millis> = Millis::from_secs(1)..=Millis::from_secs(31_536_000);
 /// The expected value of the label.
 pub(super) const EXPECTED: &str = "up to 16 alternatives, separated by |, of cpus=N, gpus=N, constraints and duration=TIME, such as \
                                    cpus=2 duration=2h | gpus=1 node.labels.type==a100 duration=20m";
@@ -70,15 +71,10 @@ impl Alternative {
     }
 }
 
-/// Parses a constraint on a label or an attribute of a node.
-fn constraint(text: &str) -> Option<Constraint> {
-    let Some(text) = text.strip_prefix("node.labels.") else { return attribute(text) };
-    let (equal, at) = match (text.find("=="), text.find("!=")) {
-        (Some(at), _) => (true, at),
-        (None, at) => (false, at?),
-    };
-    let (label, value) = (&text[..at], &text[at + 2..]);
-    (!label.is_empty() && !value.is_empty()).then(|| Constraint { label: label.into(), equal, value: value.into() })
+/// Parses a duration from a second to a year.
+pub(super) fn span(value: &str) -> Option<Millis> {
+    let span = Millis(u64::try_from(duration(value)?.as_millis()).ok()?);
+    SPANS.contains(&span).then_some(span)
 }
 
 /// Parses the value of the label.

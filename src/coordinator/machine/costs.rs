@@ -9,22 +9,11 @@ use super::observe::Observed;
 use super::record::{JobPhase, Record};
 use super::state::{Machine, Seen};
 use model::Millis;
-use model::cluster::{AlternativeStatus, ClusterPlan, Cost, QueueRule};
+use model::cluster::{AlternativeStatus, ClusterPlan, QueueRule};
 use model::swarm::ServiceId;
 use policy::cluster::{late_cost, rent_of_part};
 
 const HOUR_MS: f64 = 3_600_000.0;
-
-/// What the last plan compared for a job.
-#[derive(Clone, Debug)]
-pub(super) struct Compared {
-    /// The chosen alternative.
-    chosen: usize,
-    /// Cost of the rest of the job in each.
-    costs: Vec<Option<Cost>>,
-    /// Cost of each hour after its deadline.
-    late_cost: f64,
-}
 
 impl Machine {
     /// Remembers what a plan has compared.
@@ -33,8 +22,7 @@ impl Machine {
             let late_cost = late_cost(&observed.observation, choice.job);
             for id in &observed.jobs[choice.job] {
                 if let Some(seen) = self.seen.get_mut(id) {
-                    let (chosen, costs) = (choice.chosen, choice.costs.clone());
-                    seen.memory.compared = Some(Compared { chosen, costs, late_cost });
+                    seen.memory.compared = Some((choice.clone(), late_cost));
                 }
             }
         }
@@ -80,9 +68,9 @@ impl Machine {
     pub(super) fn compared(&self, seen: &Seen, job: &Job) -> Vec<AlternativeStatus> {
         let compared = seen.memory.compared.as_ref().filter(|_| job.record.phase != JobPhase::Done);
         let is_up = !matches!(job.record.phase, JobPhase::Waiting | JobPhase::Done);
-        let chosen = job.record.alternative.filter(|_| is_up).or(compared.map(|compared| compared.chosen));
+        let chosen = job.record.alternative.filter(|_| is_up).or(compared.map(|(choice, _)| choice.chosen));
         let of = |(at, alternative): (usize, &Alternative)| {
-            let cost = compared.and_then(|compared| *compared.costs.get(at)?);
+            let cost = compared.and_then(|(choice, _)| *choice.costs.get(at)?);
             AlternativeStatus { text: alternative.text.clone(), is_chosen: chosen == Some(at), cost }
         };
         job.options.alternatives.iter().enumerate().map(of).collect()
@@ -97,7 +85,7 @@ impl Machine {
 
 fn lateness_so_far(seen: &Seen, job: &Job, at: At) -> f64 {
     let Some(deadline) = job.options.deadline.map(|deadline| deadline.of(seen.service.created)) else { return 0.0 };
-    let late_cost = job.options.late_cost.or(seen.memory.compared.as_ref().map(|compared| compared.late_cost));
+    let late_cost = job.options.late_cost.or(seen.memory.compared.as_ref().map(|(_, late_cost)| *late_cost));
     let Millis(late) = at.unix.since(deadline);
     late_cost.unwrap_or(0.0) * late as f64 / HOUR_MS
 }

@@ -1,6 +1,6 @@
 //! Labels by which users describe a job: names and values. Invalid labels are rejected with the expected value.
 
-use super::alternatives::{self, Alternative};
+use super::alternatives::{self, Alternative, span};
 use config::LABELS;
 use model::Millis;
 use model::cluster::Priority;
@@ -84,7 +84,6 @@ const USER_LABELS: [&str; 18] = [
 const PREFIX: &str = "flowcon.";
 const WORKERS_MOST: u32 = 1000;
 const AFTER_MOST: usize = 64;
-const SPANS: std::ops::RangeInclusive<Millis> = Millis::from_secs(1)..=Millis::from_secs(31_536_000);
 const GRACE_LONGEST: Millis = Millis::from_secs(86_400);
 /// Default time that a job may need to save its state and stop.
 pub(super) const GRACE: Millis = Millis::from_secs(120);
@@ -298,11 +297,6 @@ fn priority(value: &str) -> Option<Priority> {
     let (level, decay) = value.split_once('/').unwrap_or((value, "0"));
     let (level, decay): (f64, f64) = (number(level)?, number(decay)?);
     ((1.0..=100.0).contains(&level) && (0.0..=1.0).contains(&decay)).then_some(Priority { level, decay })
-}
-
-pub(super) fn span(value: &str) -> Option<Millis> {
-    let span = Millis(u64::try_from(duration(value)?.as_millis()).ok()?);
-    SPANS.contains(&span).then_some(span)
 }
 
 fn cost(value: &str) -> Option<f64> {

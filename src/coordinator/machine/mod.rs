@@ -24,6 +24,7 @@
 mod alternatives;
 mod claims;
 mod command;
+mod constraints;
 mod costs;
 mod ended;
 mod event;

@@ -4,8 +4,9 @@
 //! them. Reservations of other services are subtracted from their nodes.
 
 use super::alternatives::Alternative;
+use super::constraints::{NODE_HOSTNAME, NODE_ID, NODE_ROLE};
 use super::event::At;
-use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
+use super::job::Job;
 use super::known_work::KnownWork;
 use super::labels::{GANG, JobOptions, Role};
 use super::record::{Goal, JobPhase};

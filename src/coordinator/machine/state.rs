@@ -1,13 +1,12 @@
 //! State of the machine, and what all its parts do with it. All of it may be lost: durable state is in the services' labels.
 
-use super::costs::Compared;
 use super::event::{At, Command, CommandId, CoordinatorSettings, Effect, LOOKS_VALID};
 use super::job::{Job, Rejection};
 use super::known_work::EndedTrainings;
 use super::record::JobPhase;
 use super::rented_node::Rental;
 use model::Millis;
-use model::cluster::{NodeState, Resources, Why, WhyKind};
+use model::cluster::{Choice, NodeState, Resources, Why, WhyKind};
 use model::swarm::{
     Availability, HeldLease, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
 };
@@ -136,8 +135,8 @@ pub(super) struct Memory {
     pub last_move_s: Option<f64>,
     /// Expected end of its job.
     pub expected_end: Option<Millis>,
-    /// What the last plan compared for it.
-    pub compared: Option<Compared>,
+    /// What the last plan compared for it, and the cost of each hour after its deadline.
+    pub compared: Option<(Choice, f64)>,
     /// Whether it waits for the plan alone.
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.

@@ -15,7 +15,7 @@ pub use observation::{
     Alternative, Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase,
     Priority, Report, Resources, Worker, WorkerRange,
 };
-pub use plan::{Choice, ClusterPlan, Cost, Move, Start, Stop, Wait};
-pub use reason::{ClusterReason, Refusals};
+pub use plan::{Choice, ClusterPlan, Move, Start, Stop, Wait};
+pub use reason::{ClusterReason, Cost, Refusals};
 pub use settings::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
 pub use status::{AlternativeStatus, ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};

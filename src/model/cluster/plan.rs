@@ -1,6 +1,6 @@
 //! Decisions about the jobs of a cluster. A plan is complete: applying it involves no further decisions.
 
-use super::ClusterReason;
+use super::{ClusterReason, Cost};
 use crate::Millis;
 use serde::{Deserialize, Serialize};
 
@@ -36,24 +36,6 @@ pub struct Choice {
     pub node: Option<usize>,
     /// Cost of each alternative if it started now, on the node where that is cheapest; `None` if no node can run it.
     pub costs: Vec<Option<Cost>>,
-}
-
-/// What the rest of a job costs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// Seconds to its end.
-    pub seconds: f64,
-    /// Price of its part of the node for that time.
-    pub node: f64,
-    /// Cost of its lateness.
-    pub lateness: f64,
-}
-
-impl Cost {
-    /// Returns the sum.
-    pub fn total(&self) -> f64 {
-        self.node + self.lateness
-    }
 }
 
 /// A worker to start.

@@ -1,6 +1,5 @@
 //! Why a job is started, moved, scaled or left waiting, in terms that an operator understands.
 
-use super::Cost;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -122,6 +121,24 @@ pub struct Refusals {
     pub too_small: usize,
     /// Its free resources are insufficient.
     pub full: usize,
+}
+
+/// What the rest of a job costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Seconds to its end.
+    pub seconds: f64,
+    /// Price of its part of the node for that time.
+    pub node: f64,
+    /// Cost of its lateness.
+    pub lateness: f64,
+}
+
+impl Cost {
+    /// Returns the sum.
+    pub fn total(&self) -> f64 {
+        self.node + self.lateness
+    }
 }
 
 impl fmt::Display for ClusterReason {

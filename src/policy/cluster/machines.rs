@@ -12,7 +12,6 @@ use super::kinds::{HOUR_S, Kind, Nodes, kinds};
 use super::price::late_cost_of;
 use model::cluster::{
     Alternative, ClusterJob, ClusterNode, ClusterObservation, ClusterSettings, Cost, NodeState, Phase, Resources,
-    Worker,
 };
 use std::collections::BTreeSet;
 

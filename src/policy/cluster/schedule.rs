@@ -171,6 +171,11 @@ fn solve(instance: &Instance) -> Solved {
 /// Returns the cheapest plan of one controller: by what it costs to the end of all jobs, if there are few, else by the board's estimate. It is
 /// the best of at most so many randomised constructions, of what earliest deadline starts, and of plans close to that.
 fn best(situation: &Situation<'_>, stays: &[bool], constructions: usize) -> Solved {
+    let kept = baseline(situation, Queue::PackedEdf);
+    let waits = vec![false; situation.jobs.len()];
+    if stays.iter().all(|stays| *stays) {
+        return Solved { plan: kept, saves: 0.0, waits };
+    }
     let (ours, thesis) = (Board::new(situation, Rule::Scarcity), Board::new(situation, Rule::Thesis));
     let mut drafts: Vec<Draft> = vec![ours.greedy(), thesis.greedy()];
     let numbers = 0..constructions.min(CONSTRUCTIONS) as u64;
@@ -189,10 +194,8 @@ fn best(situation: &Situation<'_>, stays: &[bool], constructions: usize) -> Solv
     let is_kept = |plan: &Plan, job: usize| plan.places[job] == situation.jobs[job].place;
     let all_kept = |plan: &Plan| (0..stays.len()).all(|job| !stays[job] || is_kept(plan, job));
     let mut plans = drafts.iter().map(|draft| ours.plan(draft)).filter(all_kept);
-    let waits = vec![false; situation.jobs.len()];
     let step = situation.jobs.len().pow(2) * situation.nodes.len();
     let rollouts = (ROLLOUT_WORK / step.max(1)).min(ROLLOUTS);
-    let kept = baseline(situation, Queue::PackedEdf);
     if rollouts == 0 {
         return Solved { plan: plans.next().unwrap_or(kept), saves: 0.0, waits };
     }
@@ -219,11 +222,11 @@ fn best(situation: &Situation<'_>, stays: &[bool], constructions: usize) -> Solv
         consider(plan, &mut best);
     }
     let mut waits = waits;
-    for job in 0..situation.jobs.len() {
+    for (job, waits) in waits.iter_mut().enumerate() {
         let starts = situation.jobs[job].place.is_none() && best.1.places[job].is_some();
         let mut later = best.1.clone();
         later.places[job] = None;
-        waits[job] = starts && later.places.iter().any(Option::is_some) && consider(later, &mut best);
+        *waits = starts && later.places.iter().any(Option::is_some) && consider(later, &mut best);
     }
     Solved { plan: best.1, saves: 0.0, waits }
 }

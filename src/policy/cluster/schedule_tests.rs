@@ -250,27 +250,6 @@ fn eight_jobs_on_three_nodes_cost_no_more_than_by_earliest_deadline_and_none_is_
         let ours = run(observation.clone(), &jobs, |observation| {
             let plan = plan(observation, &settings(true));
             assert_eq!(check(observation, &settings(true), &plan), []);
-            if seed == 0 {
-                for stop in &plan.stops {
-                    println!("{} stop {} {}", observation.now.0 / 1000, observation.jobs[stop.job].name, stop.reason);
-                }
-                for start in &plan.starts {
-                    println!(
-                        "{} start {} on {} as {:?}: {}",
-                        observation.now.0 / 1000,
-                        observation.jobs[start.job].name,
-                        start.node,
-                        start.alternative,
-                        start.reason
-                    );
-                }
-                for moved in &plan.moves {
-                    println!("{} move {} to {} {}", observation.now.0 / 1000, observation.jobs[moved.job].name, moved.to, moved.reason);
-                }
-                for wait in &plan.waits {
-                    println!("{} wait {} {}", observation.now.0 / 1000, observation.jobs[wait.job].name, wait.reason);
-                }
-            }
             let stops = plan.stops.iter().map(|stop| Step::Stop { job: stop.job });
             let starts = plan.starts.iter().map(|start| Step::Start {
                 job: start.job,
