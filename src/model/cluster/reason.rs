@@ -84,7 +84,7 @@ pub enum ClusterReason {
     },
     /// Workers of other jobs are stopping to make room.
     RoomBeingMade,
-    /// There is room, but the plan of all jobs with deadlines costs less if it waits for other room.
+    /// There is room where it would be late; the plan of all jobs with deadlines costs less if it waits for other room.
     CheaperLater,
     /// A job ahead of it in the queue has waited too long to be overtaken.
     NotOvertaking {
@@ -181,7 +181,7 @@ impl fmt::Display for ClusterReason {
                 write!(f, "it needs {workers} workers; the whole cluster has room for {room}")
             }
             ClusterReason::RoomBeingMade => f.write_str("workers of other jobs are stopping to make room"),
-            ClusterReason::CheaperLater => f.write_str("it costs less to wait for other nodes than to start now"),
+            ClusterReason::CheaperLater => f.write_str("it would be late on the free nodes, and waiting for others costs less"),
             ClusterReason::NotOvertaking { .. } => f.write_str("a job ahead of it has waited too long to be overtaken"),
             ClusterReason::PriceTooHigh { price, utility, level, below } => {
                 write!(f, "its utility is {utility:.2}, but its resources currently cost {price:.2}: it starts ")?;

@@ -172,8 +172,12 @@ impl Planner<'_> {
             }
             // The solver does not know gangs: no job behind one takes its room.
             let behind = if self.schedule.job(at).is_none() { self.release(|_| true) } else { Vec::new() };
-            let Planner { observation, free, placer, reserved, .. } = self;
-            let seats = tiers.iter().find_map(|max_price| {
+            let Planner { observation, free, placer, reserved, schedule, .. } = self;
+            // What the solver gives no room fits at most because it is smaller than its units, but not on dearer nodes than it needs.
+            let least = (0..observation.nodes.len()).filter(|node| free.admits(*node, job));
+            let least = least.map(|node| price(observation, node)).reduce(f64::min);
+            let least = least.filter(|_| schedule.job(at).is_some()).map(|price| vec![price]);
+            let seats = least.as_ref().unwrap_or(&tiers).iter().find_map(|max_price| {
                 let may = |node: usize| {
                     reserved[node].is_none() && (max_price.is_infinite() || price(observation, node) <= *max_price)
                 };

@@ -36,7 +36,7 @@ pub(super) struct Scheduled {
     pub alternative: usize,
     /// The node on which it is to run; `None` = it waits.
     pub node: Option<usize>,
-    /// Whether it waits although there is room, because that costs less.
+    /// Whether it waits although there is room, because it would be late there, and waiting costs less.
     pub waits: bool,
     /// Whether it keeps its node and its alternative.
     pub stays: bool,
@@ -223,12 +223,22 @@ fn best(situation: &Situation<'_>, stays: &[bool], constructions: usize) -> Solv
     }
     let mut waits = waits;
     for (job, waits) in waits.iter_mut().enumerate() {
-        let starts = situation.jobs[job].place.is_none() && best.1.places[job].is_some();
+        let starts = situation.jobs[job].place.is_none() && is_late(situation, &best.1, job);
         let mut later = best.1.clone();
         later.places[job] = None;
         *waits = starts && later.places.iter().any(Option::is_some) && consider(later, &mut best);
     }
     Solved { plan: best.1, saves: 0.0, waits }
+}
+
+/// Whether a job starts in a plan, but would be late there.
+fn is_late(situation: &Situation<'_>, plan: &Plan, job: usize) -> bool {
+    let seconds = || {
+        let place = plan.places[job]?;
+        let gpu = situation.catalogue.nodes()[plan.nodes[place.node]?].gpu;
+        situation.seconds_left(&situation.jobs[job], gpu, place.gpus, false)
+    };
+    seconds().is_some_and(|seconds| situation.now_s + seconds > situation.jobs[job].deadline_s)
 }
 
 /// Returns a plan with the place of one job taken from another; unchanged if that does not fit there.
