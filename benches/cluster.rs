@@ -120,6 +120,8 @@ fn job(number: usize, placed: Vec<Worker>, cores: f64) -> ClusterJob {
         work: None,
         deadline: None,
         takes_s: None,
+        late_cost: None,
+        alternatives: Vec::new(),
         movable: true,
         moves: 0,
         placed,

@@ -31,7 +31,8 @@ fn main() {
             })
             .collect();
         let now_s = instance.jobs[active[active.len() - 1].0].submit_s;
-        let situation = Situation { now_s, catalogue: &instance.catalogue, nodes: &open, jobs: &jobs, restart_s: 0.0 };
+        let situation =
+            Situation { now_s, catalogue: &instance.catalogue, nodes: &open, fixed: &[], jobs: &jobs, restart_s: 0.0 };
         for (policy, target) in TARGETS_MS {
             let solver = solver(policy);
             let mut times: Vec<f64> = (0..if policy == "greedy" { 200 } else { 5 })

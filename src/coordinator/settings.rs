@@ -1,6 +1,6 @@
 //! Parser of `flowcoord.toml`: every key is optional; each error names its line and the expected value.
 
-use super::machine::{CoordinatorSettings, LOOKS_VALID, RentSettings};
+use super::machine::{CoordinatorSettings, LOOKS_VALID, RentSettings, RunTimes};
 use model::cluster::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
 use model::time::duration;
 use model::{Bytes, Millis};
@@ -90,12 +90,22 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => String::new(),
             Err(source) => return Err(SettingsError::Unreadable { path: path.to_owned(), source }),
         };
-        Settings::parse(&text).map_err(|mistake| SettingsError::Mistake { path: path.to_owned(), mistake })
+        let mistake = |mistake| SettingsError::Mistake { path: path.to_owned(), mistake };
+        let (mut settings, run_times) = Settings::parse(&text).map_err(mistake)?;
+        if let Some(path) = run_times {
+            let text = fs::read_to_string(&path);
+            let text = text.map_err(|source| SettingsError::Unreadable { path: path.clone(), source })?;
+            settings.machine.run_times =
+                RunTimes::parse(&text).map_err(|mistake| SettingsError::Mistake { path, mistake })?;
+        }
+        Ok(settings)
     }
 
-    fn parse(text: &str) -> Result<Settings, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-        file.settings()
+    /// Returns the settings, and the file with the table of run times.
+    fn parse(text: &str) -> Result<(Settings, Option<PathBuf>), String> {
+        let mut file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let run_times = file.cluster.run_times.take();
+        Ok((file.settings()?, run_times))
     }
 }
 
@@ -154,6 +164,7 @@ struct Cluster {
     price_highest: Option<f64>,
     price_margin: Option<f64>,
     unknown_takes: Option<Span>,
+    run_times: Option<PathBuf>,
     specon_threshold: Option<Part>,
     specon_interval: Option<Span>,
     procon_limit: Option<Part>,

@@ -33,7 +33,12 @@ pub struct TestSwarm {
 impl TestSwarm {
     /// Starts a Swarm of `nodes` governed nodes with agents, the first of them a manager, without a coordinator.
     pub fn start(nodes: usize) -> TestSwarm {
-        let mut swarm = TestSwarm::without_agents(nodes);
+        TestSwarm::start_with_gpus(nodes, "0")
+    }
+
+    /// Like [`TestSwarm::start`], with declared GPUs: the numbers of the nodes, such as `0,0,1`.
+    pub fn start_with_gpus(nodes: usize, gpus: &str) -> TestSwarm {
+        let mut swarm = TestSwarm::engines(nodes, gpus);
         for node in 1..=nodes {
             let mut agent = swarm.inside(node, env!("CARGO_BIN_EXE_flowcoord"));
             let log = File::create(swarm.folder(node).join("agent.log")).expect("a log");
@@ -44,8 +49,13 @@ impl TestSwarm {
 
     /// Like [`TestSwarm::start`], without agents.
     pub fn without_agents(nodes: usize) -> TestSwarm {
+        TestSwarm::engines(nodes, "0")
+    }
+
+    fn engines(nodes: usize, gpus: &str) -> TestSwarm {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut script = Command::new(root().join("integration/cluster/with-swarm"))
+            .env("GPUS", gpus)
             .arg(nodes.to_string())
             .args(["sh", "-c", "echo \"$SWARM_DIR\"; read end || true"])
             .stdin(Stdio::piped())
@@ -284,7 +294,7 @@ impl TestSwarm {
              while [ $i -lt {units} ]; do \
              while [ -e /beats/{name}.hold ] && [ $((i+1)) -ge {units} ]; do sleep 0.2; done; \
              echo \"$(hostname) $((i+=1))\" >>/beats/{name}; \
-             echo \"epoch $i/{units} loss $((100000-i))\"; sleep 0.2; done"
+             echo \"epoch $i/{units} loss $((100000-i))\"; sleep ${{PAUSE:-0.2}}; done"
         );
         let (checkpoint, saved) =
             (format!("flowcon.checkpoint={name}"), format!("type=volume,source={name},target=/saved"));

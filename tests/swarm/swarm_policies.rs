@@ -54,13 +54,14 @@ fn submit_growing(swarm: &TestSwarm, name: &str) {
 
 #[test]
 fn the_published_policies_do_on_a_real_swarm_what_their_papers_say() {
-    let mut swarm = TestSwarm::start(3);
+    let mut swarm = TestSwarm::start_with_gpus(3, "0,0,1");
     for (policy, run) in [
         ("SpeCon", specon as fn(&mut TestSwarm)),
         ("ProCon", procon),
         ("DRAGON", dragon),
         ("OASIS", oasis),
         ("deadlines", deadlines),
+        ("alternatives", alternatives),
     ] {
         let began = std::time::Instant::now();
         run(&mut swarm);
@@ -200,4 +201,83 @@ fn deadlines(swarm: &mut TestSwarm) {
     ["due-1", "due-2"].iter().for_each(|name| drop(swarm.stdout_of(&["cancel", name])));
     state("closed");
     await_event(swarm, "node-3", "closing: idle for 4 s");
+}
+
+/// Prices of the nodes for [`alternatives`]: the third has a GPU, on which a job is four times as fast.
+const PRICES: [f64; 3] = [1.0, 1.0, 10.0];
+const LATE_COST: f64 = 1000.0;
+
+/// Eight jobs that run on cores or on a GPU. Two must end soon: the second waits for the GPU of the first, because it would be late on cores,
+/// although those are free. The others take the cores, which are cheaper. So all cost no more than if each took what is free, by earliest
+/// deadline, and none is late that would not be late then.
+fn alternatives(swarm: &mut TestSwarm) {
+    for (node, price) in ["node-1", "node-2", "node-3"].iter().zip(PRICES) {
+        swarm.docker(1, &["node", "update", "--label-add", &format!("flowcon.price={price}"), node]);
+    }
+    // It is closed.
+    let opened = ["--label-rm", "flowcon.rented", "--label-rm", "flowcon.rented.stage", "--availability", "active"];
+    swarm.docker(1, &[&["node", "update"][..], &opened, &["node-3"]].concat());
+    restart_with(swarm, "queue = \"deadlines\"\nreclaim = true\nmoves = \"never\"");
+    let most = most(swarm);
+    let due_s = |number: usize| if number <= 2 { 32.0 } else { 600.0 };
+    let submit = |number: usize| {
+        let labels = [
+            "flowcon.alternatives=cpus=1 node.labels.flowcon.price==1 duration=35s | gpus=1 duration=9s".to_owned(),
+            format!("flowcon.deadline={}s", due_s(number)),
+            format!("flowcon.late-cost={LATE_COST}"),
+        ];
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let pause = "PAUSE={{if eq .Node.Hostname \"node-3\"}}0.25{{else}}1{{end}}";
+        swarm.submit_with(&format!("eight-{number}"), 30, &labels, &["--reserve-memory", &most, "--env", pause]);
+    };
+    (1..=2).for_each(submit);
+    let explained = || {
+        let text = swarm.stdout_of(&["explain", "eight-2"]);
+        (text.contains("chosen: gpus=1 duration=9s") && text.contains("for lateness")).then_some(())
+    };
+    eventually_or("the second waits for the GPU", SOON, explained, || swarm.stdout_of(&["explain", "eight-2"]));
+    (3..=8).for_each(submit);
+    let done = || Some(swarm.jobs()).filter(|jobs| jobs.len() == 8 && jobs.iter().all(|job| job["state"] == "done"));
+    let jobs = eventually_or("all eight are done", SOON * 4, done, || format!("{:#?}", swarm.jobs()));
+    let at = |job: &serde_json::Value, text: &str| {
+        let log = job["log"].as_array().expect("a log");
+        let event = log.iter().find(|event| event["text"].as_str().is_some_and(|event| event.starts_with(text)));
+        event.unwrap_or_else(|| panic!("{text}: {log:?}"))["unix_ms"].as_f64().expect("a time") / 1000.0
+    };
+    let mean = |on_gpu: bool| {
+        let there = jobs.iter().filter(|job| (job["node"] == "node-3") == on_gpu);
+        let took: Vec<f64> = there.map(|job| at(job, "done") - at(job, "starting on")).collect();
+        took.iter().sum::<f64>() / took.len() as f64
+    };
+    let (cores_s, gpu_s) = (mean(false), mean(true));
+    let (edf, late) = by_earliest_deadline([cores_s, cores_s, gpu_s], (1..=8).map(due_s));
+    let cost: f64 = jobs.iter().map(|job| job["cost"].as_f64().expect("a cost")).sum();
+    println!("{cores_s:.0} s on cores, {gpu_s:.0} s on the GPU; cost {cost:.3}, by earliest deadline {edf:.3}");
+    assert!(cost <= edf, "{cost} is more than {edf}, by earliest deadline");
+    let is_late =
+        |job: &&serde_json::Value| at(job, "done") > job["deadline_unix_ms"].as_f64().expect("a deadline") / 1000.0;
+    assert!(jobs.iter().filter(is_late).count() <= late, "{late} late by earliest deadline; {jobs:#?}");
+}
+
+/// Returns the cost of jobs on nodes that each hold one of them, with their lateness, and how many are late: in the order of the deadlines,
+/// each takes the free node where it is in time and cheapest, else fastest. `seconds`: how long a job takes on each node.
+fn by_earliest_deadline(seconds: [f64; 3], deadlines: impl Iterator<Item = f64>) -> (f64, usize) {
+    let mut waiting: Vec<f64> = deadlines.collect();
+    waiting.sort_by(f64::total_cmp);
+    let (mut free_at, mut cost, mut late) = ([0.0; 3], 0.0, 0);
+    for deadline in waiting {
+        let now = free_at.iter().copied().fold(f64::INFINITY, f64::min);
+        let key = |node: &usize| {
+            let is_late = now + seconds[*node] > deadline;
+            (is_late, if is_late { seconds[*node] } else { PRICES[*node] * seconds[*node] })
+        };
+        let free = (0..3).filter(|node| free_at[*node] <= now);
+        let node = free.min_by(|a, b| key(a).partial_cmp(&key(b)).expect("numbers")).expect("a free node");
+        free_at[node] = now + seconds[node];
+        let late_s = (free_at[node] - deadline).max(0.0);
+        // The memory that each reserves is six tenths of a node.
+        cost += (0.6 * PRICES[node] * seconds[node] + LATE_COST * late_s) / 3600.0;
+        late += usize::from(late_s > 0.0);
+    }
+    (cost, late)
 }

@@ -2,7 +2,10 @@
 
 use super::{finite, word};
 use crate::cluster::ClusterEvent as PublishedEvent;
-use model::cluster::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Resources, Submission as ModelSubmission};
+use model::cluster::{
+    AlternativeStatus, ClusterJobStatus, ClusterNodeStatus, ClusterStatus, Cost, Resources,
+    Submission as ModelSubmission,
+};
 use model::swarm::{NodeId, SWARMS_GRACE};
 use model::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
@@ -88,8 +91,29 @@ pub struct ClusterJob {
     pub expected_end_unix_ms: Option<u64>,
     /// Whether it is or will be late; null without a deadline, after its end, or if unknown.
     pub late: Option<bool>,
+    /// Its alternatives (`flowcon.alternatives`), as the last plan compared them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Alternative>,
+    /// What it has cost so far with `queue = "deadlines"`, in the currency of `flowcon.price`.
+    #[serde(default)]
+    pub cost: Option<f64>,
     /// Exit code, after its end.
     pub exit_code: Option<i64>,
+}
+
+/// One alternative of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Alternative {
+    /// As its owner wrote it.
+    pub text: String,
+    /// Whether the job runs or is to run in it.
+    pub chosen: bool,
+    /// Seconds to the end of the job in it; null if no node can run it. The same applies to the costs.
+    pub seconds: Option<f64>,
+    /// Price of its part of the node until then.
+    pub node_cost: Option<f64>,
+    /// Cost of its lateness.
+    pub late_cost: Option<f64>,
 }
 
 /// An event of one job. The latest ones are kept with the job, so they survive a restart of the coordinator.
@@ -265,7 +289,22 @@ impl ClusterJob {
             deadline_unix_ms: job.deadline.map(|at| at.0),
             expected_end_unix_ms: job.expected_end.map(|at| at.0),
             late: job.is_late(at),
+            alternatives: job.alternatives.iter().map(Alternative::of).collect(),
+            cost: job.cost.and_then(finite),
             exit_code: job.exit_code,
+        }
+    }
+}
+
+impl Alternative {
+    fn of(alternative: &AlternativeStatus) -> Alternative {
+        let of = |part: fn(&Cost) -> f64| alternative.cost.as_ref().map(part).and_then(finite);
+        Alternative {
+            text: alternative.text.to_string(),
+            chosen: alternative.is_chosen,
+            seconds: of(|cost| cost.seconds),
+            node_cost: of(|cost| cost.node),
+            late_cost: of(|cost| cost.lateness),
         }
     }
 }

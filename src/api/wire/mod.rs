@@ -18,8 +18,8 @@ mod status;
 mod users;
 
 pub use cluster::{
-    Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, GangSubmission, JobEvent, JobOutput, OutputLine,
-    Submission, Why,
+    Alternative, Cluster, ClusterEvent, ClusterEvents, ClusterJob, ClusterNode, GangSubmission, JobEvent, JobOutput,
+    OutputLine, Submission, Why,
 };
 pub use container::{Container, ContainerList, Hold, Limit, Limits, Parameter, Trial};
 pub use ended::{Ended, Restarts};

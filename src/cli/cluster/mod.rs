@@ -204,8 +204,10 @@ async fn history(client: &Client, screen: &Screen) -> Result<(), Failure> {
 }
 
 async fn explain(client: &Client, job: &str, screen: &Screen) -> Result<(), Failure> {
-    let meant = jobs_named(&fetch(client).await?.jobs, job)?;
-    screen.show(&meant, &meant, |look| pages::explain(&meant, look))
+    let all = fetch(client).await?.jobs;
+    let meant = jobs_named(&all, job)?;
+    let cost: f64 = all.iter().filter_map(|job| job.cost).sum();
+    screen.show(&meant, &meant, |look| pages::explain(&meant, cost, look))
 }
 
 /// Returns the workers that a name means, by the same rule as the coordinator.

@@ -1,6 +1,6 @@
 //! The pages of `flowctl cluster`. Pure.
 
-use api::wire::{Cluster, ClusterEvent, ClusterJob, ClusterNode};
+use api::wire::{Alternative, Cluster, ClusterEvent, ClusterJob, ClusterNode};
 use term::screen::{Look, Tone};
 use term::table::{Cell, Column, table};
 use term::{text, when};
@@ -145,12 +145,12 @@ pub(super) fn ended(jobs: &[ClusterJob], look: &Look) -> String {
     table(&columns, &rows, look)
 }
 
-/// All details of the given workers.
-pub(super) fn explain(jobs: &[ClusterJob], look: &Look) -> String {
-    jobs.iter().map(|job| explained(job, look)).collect::<Vec<_>>().join("\n")
+/// All details of the given workers. `cost`: what all jobs of the cluster have cost so far.
+pub(super) fn explain(jobs: &[ClusterJob], cost: f64, look: &Look) -> String {
+    jobs.iter().map(|job| explained(job, cost, look)).collect::<Vec<_>>().join("\n")
 }
 
-fn explained(job: &ClusterJob, look: &Look) -> String {
+fn explained(job: &ClusterJob, all_cost: f64, look: &Look) -> String {
     let mut page = format!("{}\n", look.paint(Tone::Bold, &text::clean(&job.name)));
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -167,6 +167,10 @@ fn explained(job: &ClusterJob, look: &Look) -> String {
     line("deadline", job.deadline_unix_ms.map(when::clock));
     line("ends", job.expected_end_unix_ms.map(|end| format!("{} (estimate)", when::clock(end))));
     line("in time", job.late.map(|late| in_time(job, late)));
+    for (at, alternative) in job.alternatives.iter().enumerate() {
+        line(if at == 0 { "ways" } else { "" }, Some(way(alternative)));
+    }
+    line("cost", job.cost.map(|cost| format!("{cost:.2} so far, {all_cost:.2} for all jobs")));
     line("progress", progress(job));
     line("moves", Some(job.moves.to_string()));
     line("last move", job.last_move_s.map(|seconds| format!("{} without progress", text::duration(seconds))));
@@ -176,6 +180,17 @@ fn explained(job: &ClusterJob, look: &Look) -> String {
         line(name, Some(format!("{}  {}", when::clock(event.unix_ms), event.text)));
     }
     page
+}
+
+/// One alternative: what it costs from now on, and whether it is the chosen one.
+fn way(alternative: &Alternative) -> String {
+    let chosen = if alternative.chosen { "chosen: " } else { "" };
+    let Some(((seconds, node), late)) = alternative.seconds.zip(alternative.node_cost).zip(alternative.late_cost)
+    else {
+        return format!("{chosen}{}: no node can run it", alternative.text);
+    };
+    let late = if late > 0.0 { format!(" and {late:.2} for lateness") } else { String::new() };
+    format!("{chosen}{}: {node:.2}{late}, {}", alternative.text, text::duration(seconds))
 }
 
 fn in_time(job: &ClusterJob, late: bool) -> String {
@@ -205,4 +220,25 @@ pub(super) fn events(events: &[ClusterEvent]) -> String {
         format!("{}  {job}{}\n", when::clock(event.unix_ms), text::clean(&event.text))
     };
     events.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alternative_says_what_it_costs_and_whether_it_is_chosen() {
+        let mut alternative = Alternative {
+            text: "gpus=1".to_owned(),
+            chosen: true,
+            seconds: Some(1200.0),
+            node_cost: Some(0.5),
+            late_cost: Some(0.0),
+        };
+        assert_eq!(way(&alternative), format!("chosen: gpus=1: 0.50, {}", text::duration(1200.0)));
+        (alternative.chosen, alternative.late_cost) = (false, Some(12.5));
+        assert_eq!(way(&alternative), format!("gpus=1: 0.50 and 12.50 for lateness, {}", text::duration(1200.0)));
+        alternative.seconds = None;
+        assert_eq!(way(&alternative), "gpus=1: no node can run it");
+    }
 }

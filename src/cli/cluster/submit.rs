@@ -43,6 +43,16 @@ pub(super) struct SubmitArgs {
     /// Your estimate of its duration on the resources that it reserves, such as 90m
     #[arg(long, value_name = "DURATION", value_parser = estimate)]
     duration: Option<String>,
+    /// A way to run it, instead of --cpus and --gpus, such as "gpus=1 node.labels.type==a100 duration=20m"; may be given
+    /// several times, and queue = "deadlines" chooses the cheapest
+    #[arg(long, value_name = "ALTERNATIVE", conflicts_with_all = ["cpus", "gpus", "workers"])]
+    alternative: Vec<String>,
+    /// What each hour after the deadline costs, in the currency of flowcon.price [default: by priority]
+    #[arg(long, value_name = "COST")]
+    late_cost: Option<f64>,
+    /// Its kind in the table of run times [default: its name]
+    #[arg(long)]
+    kind: Option<String>,
     /// The path of its saved state in the container, and the volume for it [default volume: NAME-checkpoint]
     #[arg(long, value_name = "[VOLUME:]PATH", value_parser = checkpoint)]
     checkpoint: Option<Checkpoint>,
@@ -231,6 +241,9 @@ impl SubmitArgs {
             ("priority", self.priority.clone()),
             ("deadline", self.deadline.clone()),
             ("duration", self.duration.clone()),
+            ("alternatives", (!self.alternative.is_empty()).then(|| self.alternative.join(" | "))),
+            ("late-cost", self.late_cost.map(|cost| cost.to_string())),
+            ("kind", self.kind.clone()),
             ("gang", self.gang.clone().or_else(|| member.map(|_| self.name.clone()))),
             ("role", role.map(str::to_owned)),
             ("workers-min", self.workers.map(|workers| workers.min.to_string())),
@@ -340,6 +353,27 @@ mod tests {
         {
             assert_eq!(workers(text).ok().map(|workers| (workers.min, workers.max)), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn alternatives_are_one_label() {
+        let words = [
+            "submit",
+            "--name",
+            "a",
+            "--image",
+            "i",
+            "--alternative",
+            "cpus=2",
+            "--alternative",
+            "gpus=1 duration=20m",
+        ];
+        let args =
+            <Line as clap::Parser>::try_parse_from(words.into_iter().chain(["--late-cost", "2.5"])).unwrap().args;
+        let labels = args.submission(None, &BTreeMap::new()).labels;
+        assert_eq!(labels["flowcon.alternatives"], "cpus=2 | gpus=1 duration=20m");
+        assert_eq!((labels["flowcon.late-cost"].as_str(), labels.get("flowcon.kind")), ("2.5", None));
+        assert!(parsed("--alternative cpus=2 --cpus 2").is_err());
     }
 
     #[test]

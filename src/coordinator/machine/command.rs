@@ -2,8 +2,9 @@
 //!
 //! A command for a gang is executed for each of its workers.
 
+use super::constraints::{NODE_HOSTNAME, NODE_ID, NODE_ROLE};
 use super::event::{At, Command, CommandId, Effect};
-use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE, Rejection};
+use super::job::{Job, Rejection};
 use super::labels::{DRAIN, shown};
 use super::record::{Goal, JobPhase};
 use super::state::{CommandOutcome, Machine, QueuedCommand, QueuedNodeCommand, Seen, SeenNode};

@@ -1,5 +1,6 @@
 //! Events and effects of the machine, and its settings.
 
+use super::alternatives::RunTimes;
 pub use model::cluster::ClusterCommand as Command;
 use model::cluster::{ClusterSettings, ClusterStatus};
 use model::swarm::{
@@ -241,6 +242,8 @@ pub struct CoordinatorSettings {
     pub changes_most: usize,
     /// Assumed seconds without progress per move, until one was measured.
     pub move_s: f64,
+    /// How long kinds of jobs take in their alternatives.
+    pub run_times: RunTimes,
     /// Opening and closing of rented nodes; `None` = disabled.
     pub rent: Option<RentSettings>,
 }
@@ -267,6 +270,7 @@ impl Default for CoordinatorSettings {
             carries_most: 4,
             changes_most: 32,
             move_s: 30.0,
+            run_times: RunTimes::default(),
             rent: None,
         }
     }

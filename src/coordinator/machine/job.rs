@@ -1,5 +1,6 @@
 //! A service as a job: its options and record, or why it cannot be a job.
 
+use super::constraints::{NODE_ID, constraint};
 use super::known_work::Program;
 use super::labels::{self, JobOptions};
 use super::record::{JobPhase, Record};
@@ -11,11 +12,6 @@ use std::sync::Arc;
 
 /// A pin that matches no node. A fenced service is pinned there, so that scaling it up by hand cannot start a second writer.
 pub(super) const NOWHERE: &str = "flowcon-nowhere";
-
-/// Node attributes that constraints may name besides labels.
-pub(super) const NODE_ID: &str = "node.id";
-pub(super) const NODE_HOSTNAME: &str = "node.hostname";
-pub(super) const NODE_ROLE: &str = "node.role";
 
 /// A service that is a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,21 +136,10 @@ fn record_of(service: &SwarmService) -> Result<Record, String> {
 
 fn constraints(service: &SwarmService, record: &Record) -> Vec<Constraint> {
     let mut constraints = service.constraints.clone();
-    constraints.extend(service.other_constraints.iter().filter_map(|text| attribute(text)));
+    constraints.extend(service.other_constraints.iter().filter_map(|text| constraint(text)));
     let on = |pin: &NodeId| Constraint { label: NODE_ID.into(), equal: true, value: pin.0.clone() };
     constraints.extend(record.pin.iter().map(on));
     constraints
-}
-
-/// Parses a constraint on a known node attribute; others are left to Swarm.
-fn attribute(text: &str) -> Option<Constraint> {
-    let (equal, at) = match (text.find("=="), text.find("!=")) {
-        (Some(at), _) => (true, at),
-        (None, at) => (false, at?),
-    };
-    let label = text[..at].trim();
-    let known = [NODE_ID, NODE_HOSTNAME, NODE_ROLE].contains(&label);
-    known.then(|| Constraint { label: label.into(), equal, value: text[at + 2..].trim().into() })
 }
 
 /// State of a job's current start, from its Swarm tasks.

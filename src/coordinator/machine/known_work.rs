@@ -5,6 +5,7 @@
 //! mean over those jobs of its program, running or ended, that differ from it in the fewest numbers. If the total number of units of such a
 //! job is a number of its command, as in `--epochs 50`, the work is scaled by that number.
 
+use super::alternatives::Alternative;
 use model::swarm::WorkerReport;
 use model::{Parameter, TrainingId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,12 +42,19 @@ pub(super) struct Training {
     work: f64,
     /// Total number of units, as reported by its log.
     units: Option<f64>,
+    /// In which alternative it ran from its start to its end without a stop, and for how many seconds.
+    whole_run: Option<(Alternative, f64)>,
 }
 
 impl Training {
     /// Returns a training that has ended.
     pub(super) fn ended(program: &Program, report: &WorkerReport) -> Option<Training> {
         Training::with(program, report, report.cpu_time_s?)
+    }
+
+    /// Adds that it ran in one alternative without a stop.
+    pub(super) fn in_one_run(self, alternative: Alternative, seconds: f64) -> Training {
+        Training { whole_run: (seconds > 0.0).then_some((alternative, seconds)), ..self }
     }
 
     /// Returns a running training with the forecast of its node.
@@ -60,7 +68,7 @@ impl Training {
 
     fn with(program: &Program, report: &WorkerReport, work: f64) -> Option<Training> {
         let is_usable = work.is_finite() && work > 0.0;
-        is_usable.then(|| Training { program: program.clone(), work, units: report.total })
+        is_usable.then(|| Training { program: program.clone(), work, units: report.total, whole_run: None })
     }
 
     /// Returns the index of the number that is the total; `None` if no number, or more than one, equals it.
@@ -70,7 +78,7 @@ impl Training {
         equal.next().is_none().then_some(at)
     }
 
-    /// Returns in how many numbers, besides the total, it differs from a job of the same program, and the expected work of that job.
+    /// Returns in how many numbers, besides the total, it differs from a job of the same program, and how much larger that job is.
     fn for_job(&self, job: &Program) -> Option<(usize, f64)> {
         let total_at = self.total_at();
         let pairs = self.program.numbers.iter().zip(&job.numbers).enumerate();
@@ -79,7 +87,7 @@ impl Training {
             Some(at) => job.numbers.get(at)? / self.program.numbers.get(at)?,
             None => 1.0,
         };
-        (scale.is_finite() && scale > 0.0).then_some((differences, scale * self.work))
+        (scale.is_finite() && scale > 0.0).then_some((differences, scale))
     }
 }
 
@@ -121,11 +129,25 @@ impl KnownWork {
 
     /// Returns the expected work of a job in CPU-seconds; `None` = no job of its program is known.
     pub(super) fn expected(&self, job: &Program) -> Option<f64> {
-        let trainings = self.0.get(&job.id)?.iter();
-        let similar: Vec<(usize, f64)> = trainings.filter_map(|training| training.for_job(job)).collect();
+        self.mean(job, |training| Some(training.work))
+    }
+
+    /// Returns the expected seconds of a whole job in an alternative; `None` = no job of its program has run in it from start to end.
+    pub(super) fn seconds(&self, job: &Program, alternative: &Alternative) -> Option<f64> {
+        let seconds = |(ran_as, seconds): &(Alternative, f64)| ran_as.is_like(alternative).then_some(*seconds);
+        self.mean(job, |training| training.whole_run.as_ref().and_then(seconds))
+    }
+
+    /// Returns the mean of a quantity over the trainings that are nearest to a job and have it, scaled to its size.
+    fn mean(&self, job: &Program, quantity: impl Fn(&Training) -> Option<f64>) -> Option<f64> {
+        let of = |training: &Training| {
+            let (differences, scale) = training.for_job(job)?;
+            Some((differences, scale * quantity(training)?))
+        };
+        let similar: Vec<(usize, f64)> = self.0.get(&job.id)?.iter().filter_map(of).collect();
         let fewest = similar.iter().map(|(differences, _)| *differences).min()?;
         let nearest = similar.iter().filter(|(differences, _)| *differences == fewest);
-        let (count, sum) = nearest.fold((0.0, 0.0), |(count, sum), (_, work)| (count + 1.0, sum + work));
+        let (count, sum) = nearest.fold((0.0, 0.0), |(count, sum), (_, value)| (count + 1.0, sum + value));
         Some(sum / count)
     }
 }
@@ -171,6 +193,21 @@ mod tests {
         assert_eq!(expected(&ended, "image test --lr 0.1"), None, "another command");
         assert_eq!(expected(&ended, "image-2 train --lr 0.1"), None, "another image");
         assert_eq!(expected(&ended, "image train --lr 0.1 --fp16"), None, "another option");
+    }
+
+    #[test]
+    fn a_job_takes_as_long_as_the_same_command_took_in_the_same_alternative() {
+        let ways =
+            super::super::alternatives::alternatives("cpus=2 | gpus=1 duration=9h | gpus=1 node.labels.type==a100")
+                .unwrap();
+        let mut trainings = EndedTrainings::default();
+        for (way, seconds) in [(0, 100.0), (1, 10.0), (1, 30.0)] {
+            let training = Training::ended(&program("i t --epochs 50"), &report(Some(50.0), 1.0, None)).unwrap();
+            trainings.add(training.in_one_run(ways[way].clone(), seconds));
+        }
+        let job = program("i t --epochs 25");
+        let known = KnownWork::of(std::iter::once(&job), &trainings, std::iter::empty());
+        assert_eq!([0, 1, 2].map(|way| known.seconds(&job, &ways[way])), [Some(50.0), Some(10.0), None]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Labels by which users describe a job: names and values. Invalid labels are rejected with the expected value.
 
+use super::alternatives::{self, Alternative, span};
 use config::LABELS;
 use model::Millis;
 use model::cluster::Priority;
@@ -43,6 +44,12 @@ pub const AFTER: &str = "flowcon.after";
 pub const DEADLINE: &str = "flowcon.deadline";
 /// The owner's estimate of the run time.
 pub const DURATION: &str = "flowcon.duration";
+/// The ways to run the job, of which the plan chooses one.
+pub const ALTERNATIVES: &str = "flowcon.alternatives";
+/// Cost of each hour after the deadline.
+pub const LATE_COST: &str = "flowcon.late-cost";
+/// Kind of the job in the table of run times; by default the name of the service.
+pub const KIND: &str = "flowcon.kind";
 /// Prefix of the coordinator's internal labels.
 pub const INTERNAL_PREFIX: &str = "flowcon.cluster.";
 /// On a node: it is draining. Unlike Swarm's availability `drain`, jobs are stopped only with a proof and with their state.
@@ -54,7 +61,7 @@ pub const RENTED: &str = "flowcon.rented";
 pub const STAGE: &str = "flowcon.rented.stage";
 
 /// Labels that users may set on a service.
-const USER_LABELS: [&str; 15] = [
+const USER_LABELS: [&str; 18] = [
     QUEUE,
     GANG,
     WORKERS_MIN,
@@ -70,11 +77,13 @@ const USER_LABELS: [&str; 15] = [
     AFTER,
     DEADLINE,
     DURATION,
+    ALTERNATIVES,
+    LATE_COST,
+    KIND,
 ];
 const PREFIX: &str = "flowcon.";
 const WORKERS_MOST: u32 = 1000;
 const AFTER_MOST: usize = 64;
-const SPANS: std::ops::RangeInclusive<Millis> = Millis::from_secs(1)..=Millis::from_secs(31_536_000);
 const GRACE_LONGEST: Millis = Millis::from_secs(86_400);
 /// Default time that a job may need to save its state and stop.
 pub(super) const GRACE: Millis = Millis::from_secs(120);
@@ -114,6 +123,12 @@ pub struct JobOptions {
     pub deadline: Option<Deadline>,
     /// Estimated run time of the whole job.
     pub duration: Option<Millis>,
+    /// The ways to run it; empty = as the service says.
+    pub alternatives: Vec<Alternative>,
+    /// Cost of each hour after the deadline.
+    pub late_cost: Option<f64>,
+    /// Kind of the job in the table of run times.
+    pub kind: Option<Arc<str>>,
 }
 
 /// What a service is in its gang.
@@ -196,7 +211,16 @@ pub fn options(labels: &Labels) -> Result<JobOptions, String> {
             deadline,
         )?,
         duration: parsed(labels, DURATION, "a duration from 1s to a year, such as 90m", span)?,
+        alternatives: parsed(labels, ALTERNATIVES, alternatives::EXPECTED, alternatives::alternatives)?
+            .unwrap_or_default(),
+        late_cost: parsed(labels, LATE_COST, "a cost per hour, such as 2.50, on the scale of flowcon.price", cost)?,
+        kind: text(labels, KIND)?,
     };
+    if options.gang.is_some() && !options.alternatives.is_empty() {
+        return Err(format!(
+            "labels {GANG} and {ALTERNATIVES}: only a job of one worker can have alternatives; remove one of them"
+        ));
+    }
     if let (Some(min), Some(max)) = (options.workers_min, options.workers_max)
         && min > max
     {
@@ -275,9 +299,8 @@ fn priority(value: &str) -> Option<Priority> {
     ((1.0..=100.0).contains(&level) && (0.0..=1.0).contains(&decay)).then_some(Priority { level, decay })
 }
 
-fn span(value: &str) -> Option<Millis> {
-    let span = Millis(u64::try_from(duration(value)?.as_millis()).ok()?);
-    SPANS.contains(&span).then_some(span)
+fn cost(value: &str) -> Option<f64> {
+    number(value).filter(|cost: &f64| (0.0..=1e9).contains(cost))
 }
 
 fn deadline(value: &str) -> Option<Deadline> {
@@ -344,6 +367,8 @@ mod tests {
             (AFTER, "a,,b", "label flowcon.after=a,,b: expected at most 64 names"),
             (DEADLINE, "soon", "label flowcon.deadline=soon: expected a duration from submission"),
             (DEADLINE, "0s", "label flowcon.deadline=0s: expected"),
+            (LATE_COST, "-1", "label flowcon.late-cost=-1: expected a cost per hour"),
+            (ALTERNATIVES, "2 cores", "label flowcon.alternatives=2 cores: expected up to 16 alternatives"),
             (DURATION, "2026-01-31", "label flowcon.duration=2026-01-31: expected a duration from 1s to a year"),
             (ON_NODE_LOSS, "reboot", "label flowcon.on-node-loss=reboot: expected wait or restart"),
             ("flowcon.movabel", "false", "label flowcon.movabel: unknown label"),

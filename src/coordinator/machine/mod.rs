@@ -6,14 +6,14 @@
 //!
 //! ```text
 //! handle    updates the state by an event
-//! jobs      services → jobs: labels and spec, or why a service is rejected       labels, job
+//! jobs      services → jobs: labels and spec, or why a service is rejected       labels, alternatives, job
 //! command   commands of operators: what each changes, and the names in them      command, names
 //! step      each job's next action, from its labels alone                        step, waiting, ended, proof, transfer, manual, writes
 //! claim     whose saved state a volume holds                                     claims, volumes
 //! poll      reports of agents, and leases of jobs that may be started elsewhere   leases
 //! plan      the policy's decisions: starts, stops, moves                         observe, known_work, plan
 //! rent      opens rented nodes for waiting jobs, and closes idle ones            open_close, rented_node
-//! publish   the status: why each job is where it is                              status
+//! publish   the status: why each job is where it is, and what it costs           status, costs
 //! ```
 //!
 //! The only durable state is labels of services; all other state may be lost at any time. Each phase of a move is written to the labels
@@ -21,8 +21,11 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod alternatives;
 mod claims;
 mod command;
+mod constraints;
+mod costs;
 mod ended;
 mod event;
 mod handle;
@@ -48,6 +51,7 @@ mod volumes;
 mod waiting;
 mod writes;
 
+pub use alternatives::RunTimes;
 pub use event::{At, Command, CommandId, CoordinatorSettings, Effect, Event, LOOKS_VALID, Question, RentSettings};
 pub use job::{Job, Rejection};
 pub use record::{Goal, JobPhase, Record};

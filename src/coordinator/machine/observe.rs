@@ -3,8 +3,10 @@
 //! A job is a service, or all services of a gang. Workers that are not placed and cannot start now are left out, so that no plan counts on
 //! them. Reservations of other services are subtracted from their nodes.
 
+use super::alternatives::Alternative;
+use super::constraints::{NODE_HOSTNAME, NODE_ID, NODE_ROLE};
 use super::event::At;
-use super::job::{Job, NODE_HOSTNAME, NODE_ID, NODE_ROLE};
+use super::job::Job;
 use super::known_work::KnownWork;
 use super::labels::{GANG, JobOptions, Role};
 use super::record::{Goal, JobPhase};
@@ -225,17 +227,45 @@ impl Machine {
             constraints,
             work: members.work(known_work),
             deadline: members.option(|options| options.deadline).map(|deadline| deadline.of(arrived)),
-            takes_s: members.option(|options| options.duration).map(|whole| whole.as_secs_f64() * left_of(members)),
+            takes_s: members
+                .option(|options| options.duration)
+                .or_else(|| self.tabled(first, leader, &Alternative::of(first.service.request)))
+                .map(|whole| whole.as_secs_f64() * left_of(members)),
+            late_cost: members.option(|options| options.late_cost),
+            alternatives: self.alternatives(members, known_work),
             movable: members.here.iter().all(is_movable),
             moves: members.here.iter().map(|(_, _, job)| job.record.moves).max().unwrap_or(0),
             placed,
         })
     }
 
+    /// Returns the alternatives of a job with what is known about their run times: as earlier runs took, else as its owner or the table says.
+    fn alternatives(&self, members: &Members, known_work: &KnownWork) -> Vec<model::cluster::Alternative> {
+        let Some((_, seen, job)) = members.here.first() else { return Vec::new() };
+        let of = |alternative: &Alternative| {
+            let stated =
+                || alternative.duration.or_else(|| self.tabled(seen, job, alternative)).map(Millis::as_secs_f64);
+            let whole_s = known_work.seconds(&job.program, alternative).or_else(stated);
+            model::cluster::Alternative {
+                request: alternative.request(seen.service.request),
+                constraints: alternative.constraints.clone(),
+                takes_s: whole_s.map(|whole_s| whole_s * left_of(members)),
+            }
+        };
+        job.options.alternatives.iter().map(of).collect()
+    }
+
+    /// Returns the run time of a whole job by the table.
+    fn tabled(&self, seen: &Seen, job: &Job, alternative: &Alternative) -> Option<Millis> {
+        let kind = job.options.kind.as_ref().unwrap_or(&seen.service.name);
+        self.settings.run_times.of(kind, alternative)
+    }
+
     /// Collects what is known about the programs of jobs without a forecast.
     fn known_work(&self) -> KnownWork {
         let jobs = || self.seen.values().filter_map(|seen| Some((seen, seen.job.as_deref().ok()?)));
-        let wanted = jobs().filter(|(seen, job)| job.record.phase != JobPhase::Done && seen.forecast().is_none());
+        let is_open = |(seen, job): &(&Seen, &Job)| seen.forecast().is_none() || !job.options.alternatives.is_empty();
+        let wanted = jobs().filter(|pair| pair.1.record.phase != JobPhase::Done && is_open(pair));
         // A moved job has used CPU time on several nodes, but reports only that on the last one.
         let whole = jobs().filter(|(_, job)| job.record.phase == JobPhase::Running && job.record.moves == 0);
         KnownWork::of(

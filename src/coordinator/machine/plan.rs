@@ -24,6 +24,7 @@ impl Machine {
             return self.emit(None, format!("invalid plan, not executed: {violations:?}; please report this bug"));
         }
         self.note_ends(&observed, &plan);
+        self.note_choices(&observed, &plan);
         self.rent(&observed, &plan, at);
         self.carry_out(&observed, plan, at);
     }
@@ -77,9 +78,9 @@ impl Machine {
             if starts.iter().map(claimed).filter(|is_claimed| !is_claimed).count() > 0 {
                 continue;
             }
-            for Start { job, worker, node, reason } in starts.iter().cloned() {
+            for Start { job, worker, node, alternative, reason } in starts.iter().cloned() {
                 let id = observed.jobs[job][worker as usize].clone();
-                self.begin_start(&id, &observed.nodes[node], &reason, at);
+                self.begin_start(&id, &observed.nodes[node], alternative, &reason, at);
             }
         }
         for Move { job, worker, to, reason, .. } in plan.moves {
@@ -96,7 +97,14 @@ impl Machine {
         }
     }
 
-    fn begin_start(&mut self, id: &ServiceId, node: &NodeId, reason: &ClusterReason, at: At) {
+    fn begin_start(
+        &mut self,
+        id: &ServiceId,
+        node: &NodeId,
+        alternative: Option<usize>,
+        reason: &ClusterReason,
+        at: At,
+    ) {
         let Some(seen) = self.seen.get(id).filter(|seen| seen.memory.pending.is_none()) else { return };
         let Ok(job) = &seen.job else { return };
         if job.record.phase != JobPhase::Waiting || !seen.memory.is_startable {
@@ -105,6 +113,7 @@ impl Machine {
         let past = past_of(&seen.tasks).into_iter();
         let mut write = if job.needs_carriage(node) { job.carry(node, past) } else { job.start(node, past) };
         write.record.why = Some(reason.to_string().into());
+        write.record.alternative = alternative;
         self.write(id, write, None, at);
     }
 

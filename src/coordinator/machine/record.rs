@@ -93,6 +93,12 @@ pub struct Record {
     pub exit: Option<i64>,
     /// The node that its owner had pinned it to before its first start, which replaces that pin: it starts on no other.
     pub pin: Option<NodeId>,
+    /// The alternative in which it runs or last ran.
+    pub alternative: Option<usize>,
+    /// Time of its current start since 1970, if its costs are counted.
+    pub since: Option<Millis>,
+    /// What its earlier runs cost, and its lateness once it has ended.
+    pub cost: Option<f64>,
     /// Its latest events, oldest first, with their times since 1970.
     pub log: Vec<(Millis, Arc<str>)>,
 }
@@ -121,6 +127,9 @@ impl Default for Record {
             grace: None,
             exit: None,
             pin: None,
+            alternative: None,
+            since: None,
+            cost: None,
             log: Vec::new(),
         }
     }
@@ -143,9 +152,32 @@ const GOALS: [(Goal, &str); 6] = [
     (Goal::Cancel, "cancel"),
     (Goal::End, "end"),
 ];
-const NAMES: [&str; 22] = [
-    "phase", "number", "home", "from", "to", "goal", "why", "placed", "past", "saved", "total", "moves", "tries",
-    "retry-at", "avoid", "mark", "paused", "leased", "grace", "exit", "pin", "log",
+const NAMES: [&str; 25] = [
+    "phase",
+    "number",
+    "home",
+    "from",
+    "to",
+    "goal",
+    "why",
+    "placed",
+    "past",
+    "saved",
+    "total",
+    "moves",
+    "tries",
+    "retry-at",
+    "avoid",
+    "mark",
+    "paused",
+    "leased",
+    "grace",
+    "exit",
+    "pin",
+    "alternative",
+    "since",
+    "cost",
+    "log",
 ];
 
 impl Record {
@@ -191,6 +223,9 @@ impl Record {
             grace: read.number("grace")?.map(Millis),
             exit: read.number("exit")?,
             pin: read.text("pin")?.map(NodeId),
+            alternative: read.number("alternative")?,
+            since: read.number("since")?.map(Millis),
+            cost: read.number("cost")?.filter(|cost: &f64| cost.is_finite()),
             log: read.text("log")?.map_or_else(Vec::new, |log| log.lines().filter_map(event).collect()),
         };
         record.checked()
@@ -241,7 +276,7 @@ impl Record {
     }
 
     /// Returns the label values in the order of [`NAMES`].
-    fn values(&self) -> [Option<Arc<str>>; 22] {
+    fn values(&self) -> [Option<Arc<str>>; 25] {
         let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Arc::from(bounded(text, TEXT_MOST)));
         let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.0.clone());
         fn some(number: u64) -> Option<Arc<str>> {
@@ -269,6 +304,9 @@ impl Record {
             self.grace.map(|grace| grace.0.to_string().into()),
             self.exit.map(|exit| exit.to_string().into()),
             node(&self.pin),
+            self.alternative.map(|alternative| alternative.to_string().into()),
+            self.since.map(|since| since.0.to_string().into()),
+            self.cost.map(|cost| cost.to_string().into()),
             self.log
                 .iter()
                 .map(|(at, text)| format!("{} {text}", at.0))

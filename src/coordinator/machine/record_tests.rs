@@ -27,6 +27,9 @@ fn full() -> Record {
         exit: Some(-1),
         pin: Some(NodeId("b".into())),
         total: Some(60.0),
+        alternative: Some(1),
+        since: Some(Millis(1_700_000_000_000)),
+        cost: Some(0.25),
         log: vec![(Millis(7), "starting on b: it fits".into()), (Millis(9), "running".into())],
     }
 }

@@ -6,7 +6,7 @@ use super::known_work::EndedTrainings;
 use super::record::JobPhase;
 use super::rented_node::Rental;
 use model::Millis;
-use model::cluster::{NodeState, Resources, Why, WhyKind};
+use model::cluster::{Choice, NodeState, Resources, Why, WhyKind};
 use model::swarm::{
     Availability, HeldLease, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
 };
@@ -135,6 +135,8 @@ pub(super) struct Memory {
     pub last_move_s: Option<f64>,
     /// Expected end of its job.
     pub expected_end: Option<Millis>,
+    /// What the last plan compared for it, and the cost of each hour after its deadline.
+    pub compared: Option<(Choice, f64)>,
     /// Whether it waits for the plan alone.
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.

@@ -46,12 +46,13 @@ impl Machine {
                 agent: report.map(|report| report.version.clone()),
             }
         });
-        let mut jobs: Vec<ClusterJobStatus> = self.seen.iter().map(|(id, seen)| self.job_status(id, seen)).collect();
+        let mut jobs: Vec<ClusterJobStatus> =
+            self.seen.iter().map(|(id, seen)| self.job_status(id, seen, at)).collect();
         jobs.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.service.cmp(&b.service)));
         ClusterStatus { at: at.unix, acts, why, nodes: nodes.collect(), jobs }
     }
 
-    fn job_status(&self, id: &ServiceId, seen: &Seen) -> ClusterJobStatus {
+    fn job_status(&self, id: &ServiceId, seen: &Seen, at: At) -> ClusterJobStatus {
         let blank = ClusterJobStatus::new(id.clone(), seen.service.name.clone(), JobState::Refused);
         let job = match &seen.job {
             Ok(job) => job,
@@ -82,6 +83,8 @@ impl Machine {
             last_move_s: seen.memory.last_move_s,
             deadline: job.options.deadline.map(|deadline| deadline.of(seen.service.created)),
             expected_end: seen.memory.expected_end.filter(|_| !matches!(job.record.phase, JobPhase::Done)),
+            alternatives: self.compared(seen, job),
+            cost: self.cost_so_far(seen, job, at),
             exit_code: job.record.exit,
             ..blank
         }

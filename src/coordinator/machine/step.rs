@@ -265,7 +265,12 @@ impl Machine {
             && let Some(training) = last_report.as_ref().and_then(|report| Training::ended(&job.program, report))
         {
             self.usual_work.add(training.work());
-            self.ended_trainings.add(training);
+            // What an earlier run did is not in the time of this one.
+            let ran_as = last_report.as_ref().filter(|_| job.record.past.is_empty()).zip(self.ran_as(id, job));
+            self.ended_trainings.add(match ran_as {
+                Some((report, alternative)) => training.in_one_run(alternative, report.up_s),
+                None => training,
+            });
         }
         let mut write = job.done(exit, past.into_iter());
         if let Some(report) = last_report {

@@ -11,6 +11,7 @@ use model::swarm::{
 use model::{Bytes, Millis, Refusal};
 use std::collections::{BTreeMap, VecDeque};
 
+mod alternatives;
 mod claims;
 mod commands;
 mod known_work;
@@ -217,6 +218,7 @@ impl Bench {
         if let Some(pin) = change.pin {
             service.pin = pin;
         }
+        service.request = change.request.unwrap_or(service.request);
         service.stop_grace = change.stop_grace.or(service.stop_grace);
         let phase = service.labels.get("flowcon.cluster.phase").map(ToString::to_string).unwrap_or_default();
         if let Some(replicas) = change.replicas {

@@ -123,6 +123,7 @@ impl Machine {
         let until = at.now.after(self.settings.request_within);
         let text = self.in_full(&write);
         write.record.note(at.unix, &text);
+        self.count_costs(id, &mut write.record, at);
         let Some(seen) = self.seen.get_mut(id) else { return };
         let service = &mut seen.service;
         let (replicas, pin) = match &write.spec {
@@ -143,7 +144,12 @@ impl Machine {
         }
         let labels = write.record.changes(&service.labels);
         let (of, version) = (id.clone(), service.version);
-        let change = ServiceChange { service: of, version, replicas, pin: pin.clone(), stop_grace, labels };
+        let alternative = write.record.alternative.and_then(|at| job?.options.alternatives.get(at));
+        let starts = matches!(write.record.phase, JobPhase::Carrying | JobPhase::Starting);
+        let request = alternative.filter(|_| starts).map(|alternative| alternative.request(service.request));
+        let request = request.filter(|request| *request != service.request);
+        service.request = request.unwrap_or(service.request);
+        let change = ServiceChange { service: of, version, replicas, pin: pin.clone(), stop_grace, request, labels };
         service.stop_grace = stop_grace.or(service.stop_grace);
         for (label, value) in &change.labels {
             match value {

@@ -196,7 +196,7 @@ fn resources(resources: &Value) -> Resources {
     }
 }
 
-fn is_gpu(resource: &Value) -> bool {
+pub(super) fn is_gpu(resource: &Value) -> bool {
     resource["Kind"].as_str().is_some_and(|kind| kind.to_ascii_lowercase().contains("gpu"))
 }
 

@@ -1,9 +1,9 @@
 //! Edits of a spec that leave all other fields unchanged.
 
-use super::read::is_pin;
+use super::read::{is_gpu, is_pin};
 use super::{GANG_LABEL, QUEUE_LABEL};
 use model::Millis;
-use model::cluster::Submission;
+use model::cluster::{Resources, Submission};
 use model::swarm::{Availability, NodeChange, ServiceChange};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -21,6 +21,9 @@ pub(super) fn service(spec: &mut Value, change: &ServiceChange) {
     if let Some(grace) = change.stop_grace {
         spec["TaskTemplate"]["ContainerSpec"]["StopGracePeriod"] = nanos(grace).into();
     }
+    if let Some(request) = change.request {
+        reserve(&mut spec["TaskTemplate"]["Resources"], request);
+    }
     if let Some(pin) = &change.pin {
         let constraints = object(&mut spec["TaskTemplate"]["Placement"]).entry("Constraints");
         let constraints = constraints.or_insert_with(|| json!([]));
@@ -31,6 +34,22 @@ pub(super) fn service(spec: &mut Value, change: &ServiceChange) {
             constraints.retain(|constraint| !is_pin(constraint));
             constraints.extend(pin.iter().map(|node| Value::from(format!("node.id=={node}"))));
         }
+    }
+}
+
+/// Sets what a task reserves. Generic resources other than GPUs stay.
+fn reserve(resources: &mut Value, request: Resources) {
+    let reservations = object(object(resources).entry("Reservations").or_insert_with(|| json!({})));
+    reservations.insert("NanoCPUs".to_owned(), ((request.cores * 1e9).round() as i64).into());
+    reservations.insert("MemoryBytes".to_owned(), request.memory.0.into());
+    let mut generic = reservations.get("GenericResources").and_then(Value::as_array).cloned().unwrap_or_default();
+    generic.retain(|resource| !is_gpu(&resource["DiscreteResourceSpec"]) && !is_gpu(&resource["NamedResourceSpec"]));
+    if request.gpus > 0 {
+        generic.push(json!({"DiscreteResourceSpec": {"Kind": GPU, "Value": request.gpus}}));
+    }
+    match generic.is_empty() {
+        true => drop(reservations.remove("GenericResources")),
+        false => drop(reservations.insert("GenericResources".to_owned(), generic.into())),
     }
 }
 
@@ -73,14 +92,8 @@ fn object(value: &mut Value) -> &mut Map<String, Value> {
 
 /// Builds the spec of a service with 0 replicas, to be started by the coordinator.
 pub(super) fn created(submission: &Submission) -> Value {
-    let request = submission.request;
-    let mut reservations = json!({
-        "NanoCPUs": (request.cores * 1e9).round() as i64,
-        "MemoryBytes": request.memory.0,
-    });
-    if request.gpus > 0 {
-        reservations["GenericResources"] = json!([{"DiscreteResourceSpec": {"Kind": GPU, "Value": request.gpus}}]);
-    }
+    let mut resources = Value::Null;
+    reserve(&mut resources, submission.request);
     let mut labels = map(&submission.labels);
     labels.insert(QUEUE_LABEL.to_owned(), "true".into());
     let is_in_gang = submission.labels.contains_key(GANG_LABEL);
@@ -116,7 +129,7 @@ pub(super) fn created(submission: &Submission) -> Value {
                 "Mounts": mounts,
                 "StopGracePeriod": nanos(submission.stop_grace),
             },
-            "Resources": {"Reservations": reservations},
+            "Resources": resources,
             "RestartPolicy": {"Condition": "on-failure", "MaxAttempts": submission.restarts},
             "Placement": {"Constraints": submission.constraints},
             "Networks": networks,
@@ -137,6 +150,7 @@ fn map(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Bytes;
     use model::swarm::{NodeId, ServiceId};
 
     #[test]
@@ -145,6 +159,8 @@ mod tests {
             "Name": "a", "Labels": {"theirs": "1", "flowcon.cluster.to": "old"}, "New": {"field": [1]},
             "TaskTemplate": {
                 "ContainerSpec": {"Image": "job:1"},
+                "Resources": {"Limits": {"NanoCPUs": 1}, "Reservations": {"NanoCPUs": 7, "GenericResources": [
+                    {"DiscreteResourceSpec": {"Kind": "gpu", "Value": 4}}, {"DiscreteResourceSpec": {"Kind": "fpga", "Value": 1}}]}},
                 "Placement": {"Constraints": ["node.id == n1", "node.labels.gpu==a100"], "MaxReplicas": 1}
             },
             "Mode": {"Replicated": {"Replicas": 0}}
@@ -155,6 +171,7 @@ mod tests {
             replicas: Some(1),
             pin: Some(Some(NodeId("n2".into()))),
             stop_grace: Some(Millis(120_000)),
+            request: Some(Resources { cores: 2.5, memory: Bytes(64), gpus: 1 }),
             labels: BTreeMap::from([
                 ("flowcon.cluster.to".into(), None),
                 ("flowcon.cluster.phase".into(), Some("starting".into())),
@@ -167,6 +184,8 @@ mod tests {
                 "Name": "a", "Labels": {"theirs": "1", "flowcon.cluster.phase": "starting"}, "New": {"field": [1]},
                 "TaskTemplate": {
                     "ContainerSpec": {"Image": "job:1", "StopGracePeriod": 120_000_000_000_u64},
+                    "Resources": {"Limits": {"NanoCPUs": 1}, "Reservations": {"NanoCPUs": 2_500_000_000_u64, "MemoryBytes": 64, "GenericResources": [
+                        {"DiscreteResourceSpec": {"Kind": "fpga", "Value": 1}}, {"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU", "Value": 1}}]}},
                     "Placement": {"Constraints": ["node.labels.gpu==a100", "node.id==n2"], "MaxReplicas": 1}
                 },
                 "Mode": {"Replicated": {"Replicas": 1}}
@@ -217,7 +236,15 @@ mod tests {
         let pin = Some(Some(NodeId("n".into())));
         let labels = BTreeMap::from([("x".into(), Some("y".into()))]);
         let service_id = ServiceId("s".into());
-        let change = ServiceChange { service: service_id, version: 1, replicas: None, pin, stop_grace: None, labels };
+        let change = ServiceChange {
+            service: service_id,
+            version: 1,
+            replicas: None,
+            pin,
+            stop_grace: None,
+            request: None,
+            labels,
+        };
         service(&mut spec, &change);
         assert_eq!(spec["TaskTemplate"]["Placement"]["Constraints"], json!(["node.id==n"]));
         assert_eq!(spec["Labels"], json!({"x": "y"}));

@@ -12,10 +12,10 @@ mod status;
 
 pub use command::{ClusterCommand, Submission};
 pub use observation::{
-    Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase, Priority, Report,
-    Resources, Worker, WorkerRange,
+    Alternative, Category, ClusterJob, ClusterNode, ClusterObservation, Constraint, Convergence, NodeState, Phase,
+    Priority, Report, Resources, Worker, WorkerRange,
 };
-pub use plan::{ClusterPlan, Move, Start, Stop, Wait};
-pub use reason::{ClusterReason, Refusals};
+pub use plan::{Choice, ClusterPlan, Move, Start, Stop, Wait};
+pub use reason::{ClusterReason, Cost, Refusals};
 pub use settings::{Admission, ClusterSettings, MoveRule, PlacementRule, QueueRule};
-pub use status::{ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};
+pub use status::{AlternativeStatus, ClusterJobStatus, ClusterNodeStatus, ClusterStatus, JobState, Why, WhyKind};

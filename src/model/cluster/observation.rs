@@ -113,12 +113,54 @@ pub struct ClusterJob {
     pub deadline: Option<Millis>,
     /// Duration of the job in seconds if it starts now, as stated by its owner.
     pub takes_s: Option<f64>,
+    /// Cost of each hour after the deadline, in the currency of the node prices; `None` = by its priority.
+    #[serde(default)]
+    pub late_cost: Option<f64>,
+    /// The ways to run it, of which one is chosen at each start; empty: only with its `request`. Only for jobs of one worker.
+    #[serde(default)]
+    pub alternatives: Vec<Alternative>,
     /// Whether it saves its state when it is stopped, so that it may be moved.
     pub movable: bool,
     /// Number of moves so far.
     pub moves: u32,
     /// The workers that are placed on a node; none = the job is waiting.
     pub placed: Vec<Worker>,
+}
+
+/// One way to run a job: what it reserves, where, and how long it then takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// Resources that it reserves.
+    pub request: Resources,
+    /// Constraints on its node, besides those of the job.
+    pub constraints: Vec<Constraint>,
+    /// Duration of the rest of the job in seconds: as earlier runs took, as a table says, or as its owner states.
+    pub takes_s: Option<f64>,
+}
+
+impl ClusterJob {
+    /// Returns all ways to run it; the only one of a job without alternatives is its request.
+    pub fn ways(&self) -> Vec<Alternative> {
+        let only = || Alternative { request: self.request, constraints: Vec::new(), takes_s: self.takes_s };
+        if self.alternatives.is_empty() { vec![only()] } else { self.alternatives.clone() }
+    }
+
+    /// Returns what a worker reserves in this alternative; `None` = its request.
+    pub fn request_in(&self, alternative: Option<usize>) -> Resources {
+        alternative.and_then(|at| self.alternatives.get(at)).map_or(self.request, |alternative| alternative.request)
+    }
+
+    /// Settles a waiting job on one alternative.
+    #[must_use]
+    pub fn settled_on(&self, alternative: usize) -> ClusterJob {
+        let mut job = self.clone();
+        if let Some(chosen) = self.alternatives.get(alternative) {
+            job.request = chosen.request;
+            job.constraints.extend(chosen.constraints.iter().cloned());
+            job.takes_s = chosen.takes_s;
+        }
+        job
+    }
 }
 
 /// Parameters [γ1, γ2] of the weight of a job in the queue.

@@ -1,6 +1,6 @@
 //! Decisions about the jobs of a cluster. A plan is complete: applying it involves no further decisions.
 
-use super::ClusterReason;
+use super::{ClusterReason, Cost};
 use crate::Millis;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,21 @@ pub struct ClusterPlan {
     pub settled: Vec<usize>,
     /// Expected end of jobs, where known (`QueueRule::Deadlines`).
     pub ends: Vec<(usize, Millis)>,
+    /// What was compared for each job of one worker (`QueueRule::Deadlines`).
+    pub choices: Vec<Choice>,
+}
+
+/// The alternatives of one job, and which of them was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The job.
+    pub job: usize,
+    /// The chosen alternative, or that in which it is running.
+    pub chosen: usize,
+    /// The node on which it is to run, which may be closed yet; `None` = it waits.
+    pub node: Option<usize>,
+    /// Cost of each alternative if it started now, on the node where that is cheapest; `None` if no node can run it.
+    pub costs: Vec<Option<Cost>>,
 }
 
 /// A worker to start.
@@ -32,6 +47,9 @@ pub struct Start {
     pub worker: u32,
     /// The node.
     pub node: usize,
+    /// The alternative in which it starts; `None` = as it is.
+    #[serde(default)]
+    pub alternative: Option<usize>,
     /// Why this node.
     pub reason: ClusterReason,
 }

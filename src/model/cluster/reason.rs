@@ -59,6 +59,18 @@ pub enum ClusterReason {
         /// Cost of the move, in seconds without progress.
         price_s: f64,
     },
+    /// Of its alternatives and their nodes, this costs least in the plan of all jobs with deadlines.
+    Planned {
+        /// What the rest of the job costs there.
+        cost: Cost,
+    },
+    /// It costs less elsewhere or in another way, also with the stop and the start.
+    Cheaper {
+        /// What it saves.
+        saves: f64,
+        /// Seconds without progress.
+        restart_s: f64,
+    },
     /// The node is being drained.
     Drained,
     /// No node can take the job now.
@@ -72,6 +84,8 @@ pub enum ClusterReason {
     },
     /// Workers of other jobs are stopping to make room.
     RoomBeingMade,
+    /// There is room where it would be late; the plan of all jobs with deadlines costs less if it waits for other room.
+    CheaperLater,
     /// A job ahead of it in the queue has waited too long to be overtaken.
     NotOvertaking {
         /// The job ahead.
@@ -109,6 +123,24 @@ pub struct Refusals {
     pub full: usize,
 }
 
+/// What the rest of a job costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Seconds to its end.
+    pub seconds: f64,
+    /// Price of its part of the node for that time.
+    pub node: f64,
+    /// Cost of its lateness.
+    pub lateness: f64,
+}
+
+impl Cost {
+    /// Returns the sum.
+    pub fn total(&self) -> f64 {
+        self.node + self.lateness
+    }
+}
+
 impl fmt::Display for ClusterReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -136,12 +168,20 @@ impl fmt::Display for ClusterReason {
             ClusterReason::Gains { seconds, price_s } => {
                 write!(f, "shortens completions by {seconds:.0} s in all; costs {price_s:.0} s")
             }
+            ClusterReason::Planned { cost: Cost { seconds, node, lateness } } => {
+                write!(f, "cheapest in the plan: {node:.2} for {seconds:.0} s")?;
+                if *lateness > 0.0 { write!(f, ", {lateness:.2} for its lateness") } else { Ok(()) }
+            }
+            ClusterReason::Cheaper { saves, restart_s } => {
+                write!(f, "saves {saves:.2}, although stop and start cost {restart_s:.0} s")
+            }
             ClusterReason::Drained => f.write_str("the node is being drained"),
             ClusterReason::NoRoom(refusals) => refusals.fmt(f),
             ClusterReason::ClusterTooSmall { workers, room } => {
                 write!(f, "it needs {workers} workers; the whole cluster has room for {room}")
             }
             ClusterReason::RoomBeingMade => f.write_str("workers of other jobs are stopping to make room"),
+            ClusterReason::CheaperLater => f.write_str("it would be late on the free nodes, and waiting for others costs less"),
             ClusterReason::NotOvertaking { .. } => f.write_str("a job ahead of it has waited too long to be overtaken"),
             ClusterReason::PriceTooHigh { price, utility, level, below } => {
                 write!(f, "its utility is {utility:.2}, but its resources currently cost {price:.2}: it starts ")?;

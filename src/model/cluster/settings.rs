@@ -76,8 +76,8 @@ pub enum QueueRule {
     /// DRAGON: the first job that fits; workers are stopped for a job that has waited for `dragon_waits`, and added after
     /// `dragon_idles` without an event.
     Dragon,
-    /// By the latest start that meets the deadline of each job, improved by a search that makes jobs less late; on the cheapest nodes with
-    /// room. Nothing is scaled; with `reclaim`, a job that would be late preempts those that can wait.
+    /// The alternatives and nodes at which the price of all nodes and the lateness of all jobs cost least, in the order of the latest starts
+    /// that meet the deadlines. Nothing is scaled; with `reclaim`, running jobs are stopped where that costs less.
     Deadlines,
     /// By weight, then the larger demand: workers are stopped for a more important job at once, and added as soon as no waiting job can use the room. The default.
     Weighted,

@@ -1,6 +1,6 @@
 //! Status of a cluster as published by its coordinator: for the API, `flowctl cluster status` and `flowctl explain`.
 
-use super::{NodeState, Resources};
+use super::{Cost, NodeState, Resources};
 use crate::Millis;
 use crate::swarm::{NodeId, ServiceId};
 use serde::{Deserialize, Serialize};
@@ -77,8 +77,23 @@ pub struct ClusterJobStatus {
     pub deadline: Option<Millis>,
     /// Its expected end, if the plan forecasts it.
     pub expected_end: Option<Millis>,
+    /// Its alternatives, as the last plan compared them.
+    pub alternatives: Vec<AlternativeStatus>,
+    /// What it has cost so far, in the currency of the node prices.
+    pub cost: Option<f64>,
     /// Its exit code, if it has ended.
     pub exit_code: Option<i64>,
+}
+
+/// One alternative of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlternativeStatus {
+    /// As its owner wrote it.
+    pub text: Arc<str>,
+    /// Whether it is the chosen one.
+    pub is_chosen: bool,
+    /// What the rest of the job costs in it; `None` = no node can run it, or it was not compared.
+    pub cost: Option<Cost>,
 }
 
 impl ClusterJobStatus {
@@ -101,6 +116,8 @@ impl ClusterJobStatus {
             last_move_s: None,
             deadline: None,
             expected_end: None,
+            alternatives: Vec::new(),
+            cost: None,
             exit_code: None,
         }
     }

@@ -198,7 +198,7 @@ pub enum TaskState {
 }
 
 /// One change of a service, applied in one update and only if the service still has this version.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceChange {
     /// The service.
     pub service: ServiceId,
@@ -210,6 +210,9 @@ pub struct ServiceChange {
     pub pin: Option<Option<NodeId>>,
     /// New stop grace period; `None` = no change. Swarm applies the period that was set when the task was created.
     pub stop_grace: Option<Millis>,
+    /// New reservations of its tasks; `None` = no change.
+    #[serde(default)]
+    pub request: Option<Resources>,
     /// Labels to set, or to remove (`None`).
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
 }

@@ -1,5 +1,6 @@
 //! Free resources of each node: now, and once the stopping workers have exited.
 
+use model::Bytes;
 use model::cluster::{ClusterJob, ClusterNode, ClusterObservation, Constraint, NodeState, Phase, Refusals, Resources};
 
 /// Tolerance in cores: they are sums of fractions.
@@ -82,6 +83,16 @@ impl<'a> FreeCapacity<'a> {
     pub(super) fn give_back(&mut self, node: usize, request: Resources) {
         change(&mut self.now, node, request, 1);
         change(&mut self.soon, node, request, 1);
+    }
+
+    /// Returns the free resources of a node once the stopping workers have exited.
+    pub(super) fn left(&self, node: usize) -> Resources {
+        let Free { cores, memory, gpus } = self.soon[node];
+        Resources {
+            cores: cores.max(0.0),
+            memory: Bytes(u64::try_from(memory).unwrap_or(0)),
+            gpus: u32::try_from(gpus).unwrap_or(0),
+        }
     }
 
     /// Reserves room for a job's minimum number of workers on the first nodes that have it. Returns `None` and reserves nothing if they do

@@ -4,7 +4,7 @@
 
 use super::capacity::{allows, holds};
 use model::Bytes;
-use model::cluster::{ClusterObservation, ClusterPlan, ClusterSettings, NodeState, Phase, Resources};
+use model::cluster::{ClusterObservation, ClusterPlan, ClusterSettings, NodeState, Phase, Resources, Start};
 use std::collections::BTreeMap;
 
 /// A violated invariant. Nodes and jobs are indexes into the observation.
@@ -78,7 +78,9 @@ fn names_are_known(observation: &ClusterObservation, plan: &ClusterPlan) -> bool
     let has = |job: usize, worker: u32| {
         observation.jobs.get(job).is_some_and(|job| job.placed.iter().any(|placed| placed.number == worker))
     };
-    plan.starts.iter().all(|start| start.job < jobs && start.node < nodes)
+    let has_alternative =
+        |start: &Start| start.alternative.is_none_or(|at| at < observation.jobs[start.job].alternatives.len());
+    plan.starts.iter().all(|start| start.job < jobs && start.node < nodes && has_alternative(start))
         && plan.stops.iter().all(|stop| has(stop.job, stop.worker))
         && plan.moves.iter().all(|moved| has(moved.job, moved.worker) && moved.to < nodes && moved.from < nodes)
         && plan.waits.iter().all(|wait| wait.job < jobs)
@@ -105,6 +107,12 @@ fn acts_are_single(observation: &ClusterObservation, plan: &ClusterPlan, violati
 }
 
 fn targets_are_allowed(observation: &ClusterObservation, plan: &ClusterPlan, violations: &mut Vec<ClusterViolation>) {
+    for start in &plan.starts {
+        let alternative = start.alternative.and_then(|at| observation.jobs[start.job].alternatives.get(at));
+        if alternative.is_some_and(|alternative| !allows(&observation.nodes[start.node], &alternative.constraints)) {
+            violations.push(ClusterViolation::Constraint { job: start.job, node: start.node });
+        }
+    }
     let starts = plan.starts.iter().map(|start| (start.job, start.node));
     for (job, at) in starts.chain(plan.moves.iter().map(|moved| (moved.job, moved.to))) {
         let node = &observation.nodes[at];
@@ -138,12 +146,13 @@ fn nodes_have_room(observation: &ClusterObservation, plan: &ClusterPlan, violati
             worker.occupies().for_each(|node| add(node, job.request));
         }
     }
-    plan.starts.iter().for_each(|start| add(start.node, observation.jobs[start.job].request));
+    let starts = || plan.starts.iter().map(|start| (start, observation.jobs[start.job].request_in(start.alternative)));
+    starts().for_each(|(start, request)| add(start.node, request));
     plan.moves.iter().for_each(|moved| add(moved.to, observation.jobs[moved.job].request));
     // Nodes that are overfull already do not count against the plan.
-    let mut filled: Vec<(usize, usize)> = plan.starts.iter().map(|start| (start.node, start.job)).collect();
-    filled.extend(plan.moves.iter().map(|moved| (moved.to, moved.job)));
-    filled.retain(|(_, job)| observation.jobs[*job].request != Resources::default());
+    let mut filled: Vec<(usize, Resources)> = starts().map(|(start, request)| (start.node, request)).collect();
+    filled.extend(plan.moves.iter().map(|moved| (moved.to, observation.jobs[moved.job].request)));
+    filled.retain(|(_, request)| *request != Resources::default());
     let mut filled: Vec<usize> = filled.into_iter().map(|(node, _)| node).collect();
     filled.sort_unstable();
     filled.dedup();

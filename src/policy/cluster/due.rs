@@ -147,6 +147,24 @@ pub(super) fn is_overdue(job: &ClusterJob, observation: &ClusterObservation, set
     observation.now >= latest_start(job, Guess::of(observation, settings), settings.overtaken_for)
 }
 
+/// Whether a job's latest start passed so long ago that it goes before all others.
+pub(super) fn is_long_overdue(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> bool {
+    let latest = latest_start(job, Guess::of(observation, settings), settings.overtaken_for);
+    observation.now >= latest.after(settings.overtaken_for)
+}
+
+/// Whether a job with a deadline will be late unless it starts now, even in its fastest alternative.
+pub(super) fn must_start_soon(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> bool {
+    let ways = 0..job.alternatives.len().max(1);
+    let slack = ways.map(|way| slack_s(&job.settled_on(way), observation, settings)).fold(f64::NEG_INFINITY, f64::max);
+    job.deadline.is_some() && slack <= stop_and_start_s(observation)
+}
+
+/// Returns the seconds to the end of a job that starts now, or is running.
+pub(super) fn takes(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> f64 {
+    time_left(job, Guess::of(observation, settings)).seconds
+}
+
 /// Returns the seconds until a job's latest start; negative once it has passed.
 pub(super) fn slack_s(job: &ClusterJob, observation: &ClusterObservation, settings: &ClusterSettings) -> f64 {
     let latest = latest_start(job, Guess::of(observation, settings), settings.overtaken_for);

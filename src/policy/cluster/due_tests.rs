@@ -74,8 +74,8 @@ fn a_job_that_would_be_late_preempts_one_that_can_wait_where_the_operator_allows
     observation.jobs[1].deadline = Some(Millis::from_secs(300));
     assert_eq!(stops(&observation, true), 0, "it need not start before 200 s");
     observation.jobs[1].deadline = Some(Millis::from_secs(210));
-    observation.jobs[0].deadline = Some(Millis::from_secs(1210));
-    assert_eq!(stops(&observation, true), 0, "the running job could not start again in time");
+    (observation.jobs[0].deadline, observation.jobs[0].priority.level) = (Some(Millis::from_secs(1210)), 100.0);
+    assert_eq!(stops(&observation, true), 0, "the running job would be late, which costs more");
     observation.jobs[0].deadline = Some(Millis::from_secs(5000));
     observation.jobs[0].movable = false;
     assert_eq!(stops(&observation, true), 0, "it does not save its state");

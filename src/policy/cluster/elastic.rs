@@ -233,6 +233,7 @@ pub(super) fn scale_up(
                 job: *at,
                 worker,
                 node,
+                alternative: None,
                 reason: ClusterReason::ScaledUp,
             }));
         }

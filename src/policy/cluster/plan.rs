@@ -3,9 +3,9 @@
 //! ```text
 //! complete    gangs with too few running workers        gang
 //! drain       moves workers off draining nodes          (here)
-//! start       waiting jobs, in order                    queue, due, admission, gang, placement; elastic makes room
+//! start       waiting jobs, in order                    queue, due, schedule, admission, gang, placement; elastic makes room
 //! scale       running jobs up into unused resources     elastic
-//! move        running jobs, where it pays               forecast_moves, specon
+//! move        running jobs, where it pays               forecast_moves, specon, schedule
 //! ```
 //!
 //! The planner keeps no state between plans: all input is in the observation.
@@ -19,6 +19,7 @@ use super::gang::{Seats, seat, seat_most};
 use super::placement::Placer;
 use super::price::price;
 use super::queue;
+use super::schedule::{Followed, Schedule};
 use super::specon;
 use model::cluster::{
     Admission, ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, ClusterSettings, Move, MoveRule, NodeState,
@@ -27,15 +28,21 @@ use model::cluster::{
 
 /// Plans the whole cluster.
 pub fn plan(observation: &ClusterObservation, settings: &ClusterSettings) -> ClusterPlan {
+    let mut schedule = Schedule::of(observation, settings);
+    let settled = schedule.settled(observation);
+    let observation = &*settled;
+    let choices = std::mem::take(&mut schedule.choices);
     let mut planner = Planner {
         observation,
         settings,
+        held: Vec::new(),
         free: FreeCapacity::of(observation),
         placer: Placer::new(observation, settings.placement, settings.procon_limit),
         allowance: Allowance::of(observation, settings),
         reserved: vec![None; observation.nodes.len()],
         stopped: vec![0; observation.jobs.len()],
-        plan: ClusterPlan { at: observation.now, ..ClusterPlan::default() },
+        plan: ClusterPlan { at: observation.now, choices, ..ClusterPlan::default() },
+        schedule,
     };
     planner.complete_gangs();
     planner.drain();
@@ -45,17 +52,21 @@ pub fn plan(observation: &ClusterObservation, settings: &ClusterSettings) -> Clu
     planner.plan
 }
 
-struct Planner<'a> {
-    observation: &'a ClusterObservation,
-    settings: &'a ClusterSettings,
-    free: FreeCapacity<'a>,
-    placer: Placer,
-    allowance: Allowance,
+pub(super) struct Planner<'a> {
+    pub(super) observation: &'a ClusterObservation,
+    pub(super) settings: &'a ClusterSettings,
+    pub(super) free: FreeCapacity<'a>,
+    /// Decisions about jobs with deadlines.
+    pub(super) schedule: Schedule,
+    /// Jobs that are to start on a node by the schedule, while their room is reserved.
+    pub(super) held: Vec<(usize, usize)>,
+    pub(super) placer: Placer,
+    pub(super) allowance: Allowance,
     /// For each node, the job that has waited too long and for which the node is reserved.
-    reserved: Vec<Option<usize>>,
+    pub(super) reserved: Vec<Option<usize>>,
     /// Number of workers of each job that this plan stops; all workers of a job that it moves.
-    stopped: Vec<u32>,
-    plan: ClusterPlan,
+    pub(super) stopped: Vec<u32>,
+    pub(super) plan: ClusterPlan,
 }
 
 impl Planner<'_> {
@@ -135,11 +146,23 @@ impl Planner<'_> {
         };
         // Jobs that found no room, with the reason; it also holds for jobs that need at least as much.
         let mut failed: Vec<(usize, ClusterReason)> = Vec::new();
+        self.hold(self.schedule.starts(self.observation));
         for at in order {
             let job = &self.observation.jobs[at];
+            self.release(|(held, _)| *held == at);
             if let Some(reason) = prices.as_ref().and_then(|prices| prices.refusal(job)) {
                 self.wait(at, reason);
                 continue;
+            }
+            match self.follow(at) {
+                Followed::Starts => {
+                    if let Some(prices) = &mut prices {
+                        prices.admit(job);
+                    }
+                    continue;
+                }
+                Followed::Waits => continue,
+                Followed::No => {}
             }
             let like = failed.iter().find(|(before, _)| queue::needs_no_less(job, &self.observation.jobs[*before]));
             if let Some((_, reason)) = like {
@@ -147,8 +170,14 @@ impl Planner<'_> {
                 self.wait(at, reason);
                 continue;
             }
-            let Planner { observation, free, placer, reserved, .. } = self;
-            let seats = tiers.iter().find_map(|max_price| {
+            // The solver does not know gangs: no job behind one takes its room.
+            let behind = if self.schedule.job(at).is_none() { self.release(|_| true) } else { Vec::new() };
+            let Planner { observation, free, placer, reserved, schedule, .. } = self;
+            // What the solver gives no room fits at most because it is smaller than its units, but not on dearer nodes than it needs.
+            let least = (0..observation.nodes.len()).filter(|node| free.admits(*node, job));
+            let least = least.map(|node| price(observation, node)).reduce(f64::min);
+            let least = least.filter(|_| schedule.job(at).is_some()).map(|price| vec![price]);
+            let seats = least.as_ref().unwrap_or(&tiers).iter().find_map(|max_price| {
                 let may = |node: usize| {
                     reserved[node].is_none() && (max_price.is_infinite() || price(observation, node) <= *max_price)
                 };
@@ -171,6 +200,7 @@ impl Planner<'_> {
                     }
                 }
             }
+            self.hold(behind);
         }
     }
 
@@ -179,11 +209,15 @@ impl Planner<'_> {
         let Planner { observation, settings, free, stopped, reserved, plan, .. } = self;
         let is_stuck = match settings.queue {
             QueueRule::Weighted => queue::is_stuck(job, observation.now, settings.overtaken_for),
+            // The schedule knows what is late, and what that costs.
+            QueueRule::Deadlines if self.schedule.job(at).is_some() => due::is_long_overdue(job, observation, settings),
             QueueRule::Deadlines => due::is_overdue(job, observation, settings),
             QueueRule::FirstFit | QueueRule::Dragon => false,
         };
         let end = plan.ends.iter().find(|(waiting, _)| *waiting == at).map(|(_, end)| *end);
         let asks = match settings.queue {
+            // For jobs of the schedule, room is made only by it.
+            QueueRule::Deadlines if self.schedule.job(at).is_some() => false,
             QueueRule::Deadlines => settings.reclaim && due::needs_room(job, end, observation, settings),
             _ => elastic::may_ask(observation, job, settings, is_stuck),
         };
@@ -236,6 +270,10 @@ impl Planner<'_> {
         let Planner { observation, settings, free, allowance, plan, reserved, .. } = self;
         let moves = match settings.moves {
             MoveRule::Never => return,
+            // Moves that shorten completions would undo what the schedule decides about costs.
+            MoveRule::Forecast if settings.queue == QueueRule::Deadlines && settings.reclaim => {
+                return self.reschedule();
+            }
             MoveRule::Forecast => {
                 let closed: Vec<bool> = reserved.iter().map(Option::is_some).collect();
                 forecast_moves::moves(observation, free, allowance, &closed)
@@ -261,17 +299,20 @@ impl Planner<'_> {
         plan.moves.extend(moves);
     }
 
-    fn start(&mut self, at: usize, job: &ClusterJob, seats: Seats) {
+    pub(super) fn start(&mut self, at: usize, job: &ClusterJob, seats: Seats) {
+        let alternative =
+            self.schedule.job(at).map(|scheduled| scheduled.alternative).filter(|_| !job.alternatives.is_empty());
         let starts = seats.into_iter().enumerate().map(|(skip, (node, reason))| Start {
             job: at,
             worker: free_number(job, skip as u32),
             node,
+            alternative,
             reason,
         });
         self.plan.starts.extend(starts);
     }
 
-    fn wait(&mut self, job: usize, reason: ClusterReason) {
+    pub(super) fn wait(&mut self, job: usize, reason: ClusterReason) {
         self.plan.waits.push(Wait { job, reason });
     }
 }

@@ -371,7 +371,13 @@ fn the_check_finds_violations() {
     observation.nodes[1].state = NodeState::Unreachable;
     observation.jobs = vec![gang("a", 2, 3.0)];
     let settings = ClusterSettings::default();
-    let start = |worker, node| model::cluster::Start { job: 0, worker, node, reason: ClusterReason::GangTogether };
+    let start = |worker, node| model::cluster::Start {
+        job: 0,
+        worker,
+        node,
+        alternative: None,
+        reason: ClusterReason::GangTogether,
+    };
     let found = |starts| check(&observation, &settings, &ClusterPlan { starts, ..ClusterPlan::default() });
     assert_eq!(found(vec![start(0, 0)]), [ClusterViolation::HalfGang { job: 0 }]);
     assert_eq!(found(vec![start(0, 0), start(1, 0)]), [ClusterViolation::Overfull { node: 0 }]);

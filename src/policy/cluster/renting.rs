@@ -9,7 +9,8 @@ use super::capacity::{FreeCapacity, When, allows};
 use super::due;
 use super::price::price;
 use model::Millis;
-use model::cluster::{ClusterObservation, ClusterPlan, ClusterReason, NodeState, Wait, Worker};
+use model::cluster::{ClusterJob, ClusterObservation, ClusterPlan, ClusterReason, NodeState, Wait, Worker};
+use std::borrow::Cow;
 
 /// Maximum number of nodes that one decision opens, and of waiting jobs that it considers.
 const OPENS_MOST: usize = 16;
@@ -62,9 +63,19 @@ pub fn rent(
     Renting { opens, closes }
 }
 
+/// Returns a waiting job in the alternative that the plan has chosen.
+fn settled<'o>(observation: &'o ClusterObservation, plan: &ClusterPlan, at: usize) -> Cow<'o, ClusterJob> {
+    let job = &observation.jobs[at];
+    if job.alternatives.is_empty() {
+        return Cow::Borrowed(job);
+    }
+    let chosen = plan.choices.iter().find(|choice| choice.job == at).map_or(0, |choice| choice.chosen);
+    Cow::Owned(job.settled_on(chosen))
+}
+
 /// Whether a waiting job meets its deadline without a node that is opened now.
 fn can_wait(observation: &ClusterObservation, plan: &ClusterPlan, at: usize, opens_within: Millis) -> bool {
-    let job = &observation.jobs[at];
+    let job = &settled(observation, plan, at);
     let Some(deadline) = job.deadline else { return false };
     if let Some((_, end)) = plan.ends.iter().find(|(ending, _)| *ending == at) {
         return *end <= deadline;
@@ -100,11 +111,16 @@ fn opens(
     };
     let needs_one = |wait: &&Wait| lacks_room(&wait.reason) && !can_wait(observation, plan, wait.job, opens_within);
     for wait in plan.waits.iter().filter(needs_one).take(JOBS_MOST) {
-        let job = &observation.jobs[wait.job];
-        let allowed = order.iter().copied().filter(|node| allows(&observation.nodes[*node], &job.constraints));
+        let job = &settled(observation, plan, wait.job);
+        let wished = plan.choices.iter().find(|choice| choice.job == wait.job).and_then(|choice| choice.node);
+        let (known, closed) = order.split_at(known);
+        let wished = wished.filter(|node| closed.contains(node));
+        let in_order =
+            known.iter().copied().chain(wished).chain(closed.iter().copied().filter(|node| Some(*node) != wished));
+        let allowed = in_order.filter(|node| allows(&observation.nodes[*node], &job.constraints));
         let Some(seats) = free.seat(job, allowed, When::Soon) else { continue };
         for node in seats {
-            let is_new = order[known..].contains(&node) && opens.iter().all(|(other, _)| *other != node);
+            let is_new = closed.contains(&node) && opens.iter().all(|(other, _)| *other != node);
             opens.extend(is_new.then_some((node, wait.job)));
         }
         if opens.len() >= OPENS_MOST {
@@ -135,7 +151,8 @@ fn closes(
     let targets = plan.starts.iter().map(|start| start.node).chain(plan.moves.iter().map(|moved| moved.to));
     workers.flat_map(Worker::occupies).chain(targets).for_each(|node| used[node] = true);
     let free = FreeCapacity::of(observation);
-    let is_wanted = |node: usize| plan.waits.iter().any(|wait| free.admits(node, &observation.jobs[wait.job]));
+    let is_wanted =
+        |node: usize| plan.waits.iter().any(|wait| free.admits(node, &settled(observation, plan, wait.job)));
     let unneeded = candidates.into_iter().filter(|node| !used[*node] && !is_wanted(*node));
     // The most expensive node first, then the one with the longest idle time.
     unneeded.max_by(|a, b| {
@@ -150,7 +167,7 @@ mod tests {
     use crate::cluster::plan;
     use crate::cluster::price::PRICE;
     use crate::cluster::testing::{self, cluster, worker};
-    use model::cluster::{ClusterJob, ClusterSettings, QueueRule};
+    use model::cluster::{ClusterSettings, QueueRule};
     use proptest::prelude::*;
 
     const CLOSE_AFTER: Millis = Millis::from_secs(600);

@@ -30,6 +30,8 @@ pub(super) fn waiting(name: &str, change: impl FnOnce(&mut ClusterJob)) -> Clust
         work: None,
         deadline: None,
         takes_s: None,
+        late_cost: None,
+        alternatives: Vec::new(),
         movable: true,
         moves: 0,
         placed: Vec::new(),

@@ -116,6 +116,7 @@ impl Cluster<'_> {
             now_s: self.now_s,
             catalogue: &self.instance.catalogue,
             nodes: &self.nodes,
+            fixed: &[],
             jobs: &jobs,
             restart_s: self.restart_s,
         };

@@ -141,8 +141,8 @@ impl Solver {
 
     fn hierarchical(&self, situation: &Situation<'_>, seed: u64) -> Plan {
         let parts = split(situation, self.controllers).into_iter().map(|part| {
-            let (nodes, jobs) = (part.nodes_of(situation), part.jobs_of(situation));
-            let own = Situation { nodes: &nodes, jobs: &jobs, ..situation.clone() };
+            let (nodes, fixed, jobs) = (part.nodes_of(situation), part.fixed_of(situation), part.jobs_of(situation));
+            let own = Situation { nodes: &nodes, fixed: &fixed, jobs: &jobs, ..situation.clone() };
             let plan = self.random(&own, seed);
             (part, plan)
         });

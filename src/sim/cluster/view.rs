@@ -113,6 +113,8 @@ impl View {
                 work: plan.before.as_ref().map(|_| submission.job.whole_work()),
                 deadline: None,
                 takes_s: None,
+                late_cost: None,
+                alternatives: Vec::new(),
                 movable: true,
                 moves: run.moves,
                 placed: run.slots().into_iter().map(observe_worker).collect(),

@@ -16,7 +16,7 @@ pub enum Queue {
     Edf,
     /// The largest weight of lateness first.
     Priority,
-    /// Earliest deadline first, on shared nodes; never preempted.
+    /// Earliest deadline first, on shared nodes; never preempted. The only one that knows fixed types of nodes.
     PackedEdf,
 }
 
@@ -68,8 +68,10 @@ fn alone(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
 /// Places jobs on shared nodes: the best setup that fits now, on the node where fewest GPUs remain idle, else on a new node.
 fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
     let catalogue = situation.catalogue;
-    let mut gpu_of: Vec<Option<usize>> =
-        plan.nodes.iter().map(|open| open.map(|node_type| catalogue.nodes()[node_type].gpu)).collect();
+    let fixed = |node: usize| situation.fixed.get(node).copied();
+    let mut gpu_of: Vec<Option<usize>> = (0..plan.nodes.len())
+        .map(|node| fixed(node).or(plan.nodes[node]).map(|node_type| catalogue.nodes()[node_type].gpu))
+        .collect();
     let mut used = vec![0; gpu_of.len()];
     for place in plan.places.iter().flatten() {
         used[place.node] += place.gpus;
@@ -78,9 +80,11 @@ fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
         let job = &situation.jobs[*at];
         let room = |gpu: usize, gpus: usize| {
             let fits = (0..used.len()).filter(|node| gpu_of[*node].is_none_or(|open| open == gpu));
-            let size = |node: usize| size_of(situation, gpu, plan.nodes[node]);
+            let size = |node: usize| size_of(situation, gpu, node, plan.nodes[node]);
             let fits = fits.filter(|node| used[*node] + gpus <= size(*node));
-            fits.min_by_key(|node| (gpu_of[*node].is_none(), size(*node) - used[*node], *node))
+            fits.min_by_key(|node| {
+                (situation.nodes[*node].is_none() && used[*node] == 0, size(*node) - used[*node], *node)
+            })
         };
         let setups = setups(situation, job, |gpu, gpus| catalogue.gpu_price_per_s(gpu) * gpus as f64);
         let setups = setups.filter(|(gpu, gpus, ..)| room(*gpu, *gpus).is_some());
@@ -89,11 +93,13 @@ fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
         plan.places[*at] = Some(Assignment { node, gpus });
         used[node] += gpus;
         gpu_of[node] = Some(gpu);
-        if situation.restart_s > 0.0 && plan.nodes[node].is_none() {
+        if let Some(fixed) = fixed(node) {
+            plan.nodes[node] = Some(fixed);
+        } else if situation.restart_s > 0.0 && plan.nodes[node].is_none() {
             plan.nodes[node] = catalogue.cheapest_with(gpu, catalogue.most_gpus(gpu));
         }
     }
-    if situation.restart_s <= 0.0 {
+    if situation.restart_s <= 0.0 && situation.fixed.is_empty() {
         let fitting = |node: usize| {
             gpu_of[node].filter(|_| used[node] > 0).and_then(|gpu| catalogue.cheapest_with(gpu, used[node]))
         };
@@ -101,10 +107,11 @@ fn packed(situation: &Situation<'_>, order: &[usize], plan: &mut Plan) {
     }
 }
 
-/// Returns the number of GPUs that a node can have: if a restart costs nothing, it may become the largest of its type.
-fn size_of(situation: &Situation<'_>, gpu: usize, open: Option<usize>) -> usize {
+/// Returns the number of GPUs that a node can have: unless its type is fixed, it may become the largest of its type if a restart costs nothing.
+fn size_of(situation: &Situation<'_>, gpu: usize, node: usize, open: Option<usize>) -> usize {
     let largest = situation.catalogue.most_gpus(gpu);
-    match open {
+    match situation.fixed.get(node).copied().or(open) {
+        Some(node_type) if !situation.fixed.is_empty() => situation.catalogue.nodes()[node_type].gpus,
         Some(node_type) if situation.restart_s > 0.0 => situation.catalogue.nodes()[node_type].gpus,
         _ => largest,
     }

@@ -143,6 +143,11 @@ impl<'a> Board<'a> {
         if gpus == 0 || gpus > self.widest { None } else { self.cells[self.slot(job, gpu, gpus)] }
     }
 
+    /// Returns the smallest number of GPUs of a type on which a job can run; 1 if it cannot.
+    pub(super) fn least(&self, job: usize, gpu: usize) -> usize {
+        (1..=self.widest).find(|gpus| self.cell(job, gpu, *gpus).is_some()).unwrap_or(1)
+    }
+
     /// Returns the ways to run a job, the preferred one first.
     pub(super) fn choices(&self, job: usize) -> &[Choice] {
         let start = if job == 0 { 0 } else { self.ends[job - 1] };
@@ -216,8 +221,8 @@ impl<'a> Board<'a> {
         cost
     }
 
-    /// Returns the cheapest node type that is large enough for the jobs. If a restart costs time, a large enough open node keeps its type
-    /// while a job stays on it. `None` if there are no jobs or no type is large enough.
+    /// Returns the cheapest node type that is large enough for the jobs, or the fixed one. If a restart costs time, a large enough open node
+    /// keeps its type while a job stays on it. `None` if there are no jobs or no type is large enough.
     fn node_type(
         &self,
         node: usize,
@@ -229,6 +234,10 @@ impl<'a> Board<'a> {
             return None;
         }
         let catalogue = self.situation.catalogue;
+        if let Some(fixed) = self.situation.fixed.get(node) {
+            let has = &catalogue.nodes()[*fixed];
+            return (has.gpu == gpu && has.gpus >= used).then_some(*fixed);
+        }
         let open = self.situation.nodes[node].filter(|open| {
             let open = &catalogue.nodes()[*open];
             self.situation.restart_s > 0.0 && open.gpu == gpu && open.gpus >= used

@@ -33,6 +33,10 @@ struct FreeGpus {
     open: Vec<Vec<Vec<usize>>>,
     /// Closed nodes in descending order; the last one is opened first.
     closed: Vec<usize>,
+    /// GPU type and number of GPUs of each node, if that is fixed.
+    fixed: Vec<(usize, usize)>,
+    /// Number of GPUs of the largest node, by GPU type.
+    most: Vec<usize>,
     total: usize,
 }
 
@@ -44,7 +48,7 @@ impl Board<'_> {
             return anew;
         }
         let kept = self.build(&self.order, None, Style { keeps: true, hurries: false });
-        if self.cost(&kept) < self.cost(&anew) { kept } else { anew }
+        if self.cost(&kept) <= self.cost(&anew) { kept } else { anew }
     }
 
     /// Returns randomised construction `number` of a seed. If a restart costs time, half of them keep running jobs in place; in half of
@@ -160,14 +164,27 @@ impl FreeGpus {
     fn new(board: &Board<'_>) -> FreeGpus {
         let catalogue = board.situation.catalogue;
         let nodes = board.situation.nodes.len();
-        let types = 0..catalogue.gpu_types().len();
-        FreeGpus {
+        let most: Vec<usize> = (0..catalogue.gpu_types().len()).map(|gpu| catalogue.most_gpus(gpu)).collect();
+        let type_of = |node_type: &usize| (catalogue.nodes()[*node_type].gpu, catalogue.nodes()[*node_type].gpus);
+        let mut free = FreeGpus {
             gpu: vec![0; nodes],
             free: vec![0; nodes],
-            open: types.map(|gpu| vec![Vec::new(); catalogue.most_gpus(gpu) + 1]).collect(),
+            open: most.iter().map(|most| vec![Vec::new(); most + 1]).collect(),
             closed: (0..nodes).rev().collect(),
+            fixed: board.situation.fixed.iter().map(type_of).collect(),
+            most,
             total: super::scarcity::gpus(board.situation),
+        };
+        // A machine that is open stays so for a while, whether it is used or not.
+        let is_open = |node: &usize| board.situation.nodes[*node].is_some();
+        for node in (0..free.fixed.len()).rev().filter(is_open) {
+            (free.gpu[node], free.free[node]) = free.fixed[node];
+            free.open[free.gpu[node]][free.free[node]].push(node);
         }
+        if !free.fixed.is_empty() {
+            free.closed.retain(|node| !is_open(node));
+        }
+        free
     }
 
     /// Takes GPUs on the open node where fewest remain idle, else on a new node. With `draw`: on one of the two best fits, with a
@@ -188,8 +205,12 @@ impl FreeGpus {
     }
 
     fn open_one(&mut self, choice: Choice) -> Option<Assignment> {
-        let size = self.open[choice.gpu].len() - 1;
-        let node = self.closed.pop()?;
+        let size = |node: usize| match self.fixed.get(node) {
+            Some((gpu, gpus)) => (*gpu == choice.gpu && *gpus >= choice.gpus).then_some(*gpus),
+            None => Some(self.most[choice.gpu]),
+        };
+        let (at, size) = self.closed.iter().enumerate().rev().find_map(|(at, node)| Some((at, size(*node)?)))?;
+        let node = self.closed.remove(at);
         (self.gpu[node], self.free[node]) = (choice.gpu, size);
         self.occupy(node, choice.gpus);
         Some(Assignment { node, gpus: choice.gpus })

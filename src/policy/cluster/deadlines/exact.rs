@@ -29,7 +29,7 @@ pub fn exact(board: &Board<'_>) -> Option<Draft> {
     let nodes = board.situation.nodes.len();
     // The cost of waiting that running a set of jobs saves.
     let waiting: Vec<f64> = (0..sets).map(|set| members(set).map(|job| board.waiting_cost(job)).sum()).collect();
-    let alike = board.situation.restart_s <= 0.0;
+    let alike = board.situation.restart_s <= 0.0 && board.situation.fixed.is_empty();
     let mut best = vec![0.0; sets];
     let mut taken: Vec<Vec<usize>> = Vec::new();
     let mut together: Vec<Vec<Option<Together>>> = Vec::new();

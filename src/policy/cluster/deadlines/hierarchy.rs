@@ -29,6 +29,11 @@ impl Part {
         self.nodes.iter().map(|node| situation.nodes[*node]).collect()
     }
 
+    /// Returns the fixed types of its nodes.
+    pub fn fixed_of(&self, situation: &Situation<'_>) -> Vec<usize> {
+        self.nodes.iter().filter_map(|node| situation.fixed.get(*node).copied()).collect()
+    }
+
     /// Returns its jobs; their places are indexes into its own nodes.
     pub fn jobs_of<'a>(&self, situation: &Situation<'a>) -> Vec<SubmittedJob<'a>> {
         let own = |place: Assignment| {

@@ -7,6 +7,7 @@
 //! - [`Board::greedy`] is the greedy construction (§3.1.3). [`Board::construction`] is a randomised one (§3.1.4); constructions are
 //!   independent and may run in parallel. [`Board::improve`] searches the seven neighbourhoods (§3.1.5).
 //! - [`split`] and [`merge`] implement the controllers of the hierarchical method (§3.1.2); [`baseline`] implements the baselines.
+//! - [`rollout`] is the cost of a plan to the end of its jobs; [`super`] decides by it on machines that exist ([`Situation::fixed`]).
 //! - [`exact`] finds the optimum of one step for a few jobs.
 //!
 //! Units: seconds; prices per hour in the input and per second internally; costs in the currency of the prices.
@@ -24,6 +25,7 @@ mod neighbours;
 mod plan;
 #[cfg(test)]
 mod properties;
+mod rollout;
 mod scarcity;
 #[cfg(test)]
 mod testing;
@@ -37,3 +39,4 @@ pub use exact::{MOST_JOBS, exact};
 pub use hierarchy::{Part, merge, split};
 pub use learned::{LearnedTime, RunRecord, learned};
 pub use plan::{Assignment, Plan, Situation, SubmittedJob, Violation, check};
+pub use rollout::rollout;

@@ -197,8 +197,11 @@ impl<'b, 'a> Search<'b, 'a> {
         let mut nodes: Vec<(usize, usize)> =
             (0..self.seats.len()).filter(|node| Some(*node) != from).map(|node| (used(node), node)).collect();
         nodes.sort_unstable();
-        // Closed nodes are equivalent: one is enough.
-        let closed = nodes.iter().take_while(|(used, _)| *used == 0).count().saturating_sub(1);
+        // Closed nodes that may have any type are equivalent: one is enough.
+        let closed = match self.board.situation.fixed.is_empty() {
+            true => nodes.iter().take_while(|(used, _)| *used == 0).count().saturating_sub(1),
+            false => 0,
+        };
         for (used, node) in nodes.into_iter().skip(closed).take(CANDIDATES) {
             let jobs: Vec<usize> = self.jobs_of(node).chain([job]).collect();
             let types = self.board.situation.catalogue.gpu_types().len();
@@ -230,12 +233,12 @@ impl<'b, 'a> Search<'b, 'a> {
         self.seats[node].iter().map(|(job, _)| *job)
     }
 
-    /// Distributes the GPUs of a node greedily: one to each job, then one at a time to the job that it helps most. Returns the cheapest
+    /// Distributes the GPUs of a node greedily: to each job as many as it needs at least, then one at a time to the job that it helps most. Returns the cheapest
     /// distribution on the way.
     fn shared_anew(&self, node: usize, gpu: usize, jobs: &[usize]) -> Vec<(usize, usize)> {
-        let mut seats: Vec<(usize, usize)> = jobs.iter().map(|job| (*job, 1)).collect();
+        let mut seats: Vec<(usize, usize)> = jobs.iter().map(|job| (*job, self.board.least(*job, gpu))).collect();
         let mut best = (self.board.node_cost(node, gpu, &seats), seats.clone());
-        for _ in jobs.len()..self.board.situation.catalogue.most_gpus(gpu) {
+        for _ in seats.iter().map(|(_, gpus)| gpus).sum()..self.board.situation.catalogue.most_gpus(gpu) {
             let mut next = (f64::INFINITY, 0);
             for at in 0..seats.len() {
                 seats[at].1 += 1;

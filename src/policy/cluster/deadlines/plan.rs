@@ -41,6 +41,8 @@ pub struct Situation<'a> {
     pub catalogue: &'a Catalogue,
     /// Open type of each node: an index into [`Catalogue::nodes`].
     pub nodes: &'a [Option<usize>],
+    /// The only type that each node can have, on machines that exist; empty: each may be opened with any type, as in the thesis.
+    pub fixed: &'a [usize],
     /// The jobs, in any order.
     pub jobs: &'a [SubmittedJob<'a>],
     /// Seconds without progress of a job that is moved, stopped or resized, or whose node changes its type.
@@ -48,6 +50,11 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
+    /// Whether a node may have this type.
+    pub(super) fn may_be(&self, node: usize, node_type: usize) -> bool {
+        self.fixed.get(node).is_none_or(|fixed| *fixed == node_type)
+    }
+
     /// Returns the GPU type at the current place of a job.
     pub(super) fn gpu_now(&self, job: &SubmittedJob<'_>) -> Option<usize> {
         let node = job.place?.node;
@@ -104,6 +111,11 @@ pub enum Violation {
         /// The node.
         node: usize,
     },
+    /// A node has a type that it cannot have.
+    WrongType {
+        /// The node.
+        node: usize,
+    },
     /// A job is on a closed node, has no GPU, or has GPUs that it cannot use.
     CannotRun {
         /// The job.
@@ -136,6 +148,9 @@ pub fn check(situation: &Situation<'_>, plan: &Plan) -> Vec<Violation> {
         }
     }
     for (node, node_type) in plan.nodes.iter().enumerate() {
+        if node_type.is_some_and(|node_type| !situation.may_be(node, node_type)) {
+            wrong.push(Violation::WrongType { node });
+        }
         match node_type.map(|node_type| situation.catalogue.nodes()[node_type].gpus) {
             Some(gpus) if used[node] > gpus => wrong.push(Violation::Overfull { node }),
             Some(_) if used[node] == 0 => wrong.push(Violation::Idle { node }),

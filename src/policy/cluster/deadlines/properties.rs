@@ -45,6 +45,23 @@ proptest! {
     }
 
     #[test]
+    fn every_plan_on_machines_that_exist_passes_the_check(seed: u64, nodes in 1_usize..6, jobs in 1_usize..25, running: bool) {
+        let world = World::drawn(seed, nodes, jobs, running, 600.0).with_machines(seed);
+        let list = world.job_list();
+        let situation = world.situation(&list);
+        let board = Board::new(&situation, Rule::Scarcity);
+        let (greedy, drawn) = (board.greedy(), board.construction(3, 2));
+        let improved = board.improve(&drawn);
+        prop_assert!(board.cost(&improved) <= board.cost(&drawn));
+        let best = if jobs <= 4 { exact(&board) } else { None };
+        for draft in [&greedy, &drawn, &improved].into_iter().chain(&best) {
+            prop_assert_eq!(check(&situation, &board.plan(draft)), []);
+            prop_assert!(best.as_ref().is_none_or(|best| board.cost(best) <= board.cost(draft) + 1e-6));
+        }
+        prop_assert_eq!(check(&situation, &baseline(&situation, Queue::PackedEdf)), []);
+    }
+
+    #[test]
     fn baselines_leave_running_jobs_in_place(seed: u64, jobs in 1_usize..25, restarts: bool) {
         let world = World::drawn(seed, 4, jobs, true, if restarts { 600.0 } else { 0.0 });
         let list = world.job_list();
@@ -102,8 +119,8 @@ proptest! {
         }
         let situation = Situation { nodes: &nodes, ..world.situation(&list) };
         let parts: Vec<_> = split(&situation, controllers).into_iter().map(|part| {
-            let (nodes, jobs) = (part.nodes_of(&situation), part.jobs_of(&situation));
-            let own = Situation { nodes: &nodes, jobs: &jobs, ..situation.clone() };
+            let (nodes, fixed, jobs) = (part.nodes_of(&situation), part.fixed_of(&situation), part.jobs_of(&situation));
+            let own = Situation { nodes: &nodes, fixed: &fixed, jobs: &jobs, ..situation.clone() };
             let board = Board::new(&own, Rule::Scarcity);
             let plan = board.plan(&board.greedy());
             (part, plan)

@@ -116,6 +116,9 @@ fn wanted(now: &[Line], later: &[Line], price: f64) -> usize {
 
 /// Returns the greatest number of GPUs that could be open.
 pub(super) fn gpus(situation: &Situation<'_>) -> usize {
+    if !situation.fixed.is_empty() {
+        return situation.fixed.iter().map(|node_type| situation.catalogue.nodes()[*node_type].gpus).sum();
+    }
     let types = 0..situation.catalogue.gpu_types().len();
     situation.nodes.len() * types.map(|gpu| situation.catalogue.most_gpus(gpu)).max().unwrap_or(0)
 }

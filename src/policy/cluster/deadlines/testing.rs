@@ -9,6 +9,7 @@ pub(super) struct World {
     pub catalogue: Catalogue,
     pub times: Vec<RunTimes>,
     pub nodes: Vec<Option<usize>>,
+    pub fixed: Vec<usize>,
     pub jobs: Vec<Drawn>,
     pub restart_s: f64,
 }
@@ -41,7 +42,14 @@ impl World {
     }
 
     pub(super) fn situation<'a>(&'a self, jobs: &'a [SubmittedJob<'a>]) -> Situation<'a> {
-        Situation { now_s: 0.0, catalogue: &self.catalogue, nodes: &self.nodes, jobs, restart_s: self.restart_s }
+        Situation {
+            now_s: 0.0,
+            catalogue: &self.catalogue,
+            nodes: &self.nodes,
+            fixed: &self.fixed,
+            jobs,
+            restart_s: self.restart_s,
+        }
     }
 
     /// Draws a world like those of the evaluation: two GPU types on nodes of 1, 2, 4 and 8 GPUs, sublinear speed-ups, half of the deadlines
@@ -54,7 +62,8 @@ impl World {
             .collect();
         let rows: Vec<_> = rows.iter().map(|(name, gpu, gpus, price)| (name.as_str(), *gpu, *gpus, *price)).collect();
         let catalogue = Catalogue::new(&rows).unwrap();
-        let mut world = World { catalogue, times: Vec::new(), nodes: vec![None; nodes], jobs: Vec::new(), restart_s };
+        let (nodes, fixed) = (vec![None; nodes], Vec::new());
+        let mut world = World { catalogue, times: Vec::new(), nodes, fixed, jobs: Vec::new(), restart_s };
         for _ in 0..jobs {
             let (one, power) = (20_000.0 + 300_000.0 * draw.uniform(), 0.1 + 0.6 * draw.uniform());
             let other = 0.8 + 0.4 * draw.uniform();
@@ -72,6 +81,13 @@ impl World {
             world.settle(&mut draw);
         }
         world
+    }
+
+    /// Makes machines of the nodes: each keeps its type, a closed one gets any.
+    pub(super) fn with_machines(mut self, seed: u64) -> World {
+        let mut draw = Draw::new(seed, 1);
+        self.fixed = self.nodes.iter().map(|open| open.unwrap_or_else(|| draw.weighted(&[1.0; 8]))).collect();
+        self
     }
 
     fn settle(&mut self, draw: &mut Draw) {
