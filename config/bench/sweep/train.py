@@ -1,4 +1,4 @@
-"""One trial of a sweep: a small network on one thread, whose parameters are arguments. About twenty CPU-seconds with forty epochs.
+"""One trial of a sweep: a small network on one thread, whose parameters are arguments. About ten CPU-seconds with forty epochs.
 
     python3 train.py --library sklearn|torch [--lr X] [--hidden N] [--batch N] [--decay X] [--drop EPOCH] [--seed N] [--epochs N] [--rows N]
                      [--noise X] [--nan EPOCH] [--hang EPOCH]
@@ -87,7 +87,7 @@ def options_of(arguments=None):
     parser.add_argument("--drop", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--rows", type=int, default=60000)
+    parser.add_argument("--rows", type=int, default=30000)
     # Augmentation of the training data, so that a good trial does not overfit soon.
     parser.add_argument("--noise", type=float, default=0.3)
     parser.add_argument("--nan", type=int)
