@@ -169,7 +169,10 @@ mod tests {
         let seen = daemon.governing.observed(node::now(), false).containers;
         let weight = Limits { cpu_weight: Some(CpuWeight::DEFAULT), ..Limits::default() };
         assert_eq!((seen[0].limits, seen[0].original), (weight, weight));
-        assert_eq!((seen[1].limits.memory_low, seen[1].original.memory_low), (Some(Bytes(8 << 20)), Some(Bytes(8 << 20))));
+        assert_eq!(
+            (seen[1].limits.memory_low, seen[1].original.memory_low),
+            (Some(Bytes(8 << 20)), Some(Bytes(8 << 20)))
+        );
     }
 
     #[test]
