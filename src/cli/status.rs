@@ -362,11 +362,19 @@ mod tests {
     #[test]
     fn a_job_that_wastes_cpu_is_called_so() {
         let words = |waste| {
-            let job = Container { waste, rule: Some("ranked".to_owned()), why: "learning: 3".to_owned(), ..Container::default() };
+            let job = Container {
+                waste,
+                rule: Some("ranked".to_owned()),
+                why: "learning: 3".to_owned(),
+                ..Container::default()
+            };
             let rows = [Detail::Short, Detail::Usual].map(|detail| vec![why(&job, detail)]);
             table(&[Column::elastic("WHY", 8)], &rows, &Look { columns: None, color: false })
         };
-        assert_eq!(words(Some(2.0)).split_whitespace().collect::<Vec<_>>(), ["WHY", "learning,", "wasteful", "learning:", "3,", "wasteful"]);
+        assert_eq!(
+            words(Some(2.0)).split_whitespace().collect::<Vec<_>>(),
+            ["WHY", "learning,", "wasteful", "learning:", "3,", "wasteful"]
+        );
         assert_eq!(words(Some(1.2)).split_whitespace().collect::<Vec<_>>(), ["WHY", "learning", "learning:", "3"]);
     }
 

@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn jobs_that_compete_are_watched_one_after_another() {
         let folder = FakeCgroup::new();
-        let mut jobs: Jobs = [(1, 1), (2, 1), (3, 0), (4, 1)].map(|(number, others)| job(number, others, &folder)).into();
+        let mut jobs: Jobs =
+            [(1, 1), (2, 1), (3, 0), (4, 1)].map(|(number, others)| job(number, others, &folder)).into();
         let mut threads = Threads::default();
         let mut known = |second: u64, enough: usize, jobs: &mut Jobs| -> Vec<bool> {
             threads.watch(Millis::from_secs(second), jobs, enough);

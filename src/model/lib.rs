@@ -61,8 +61,7 @@ pub use recording::{RECORDING_VERSION, RecordedTick, RecordingHeader, RecordingL
 pub use refusal::Refusal;
 pub use settings::{Enforcement, FairBetween, FlowconSettings, GrowthThreshold, Objective, PolicyName, PolicySettings};
 pub use status::{
-    DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NO_EFFECT_BELOW, NodeStatus, Notice, NoticeLevel,
-    ThreadUse,
+    DriftBy, EndedJob, JobStatus, LimitDrift, LogOrigin, NO_EFFECT_BELOW, NodeStatus, Notice, NoticeLevel, ThreadUse,
 };
 pub use training::{Parameter, TrainingId};
 pub use trial::{GroupStop, Trial, TrialStanding};

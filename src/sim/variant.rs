@@ -76,11 +76,7 @@ impl Variant {
             "flowcon" => governed(PolicyName::Flowcon, settings.objective),
             "flowcon-2019" => governed(PolicyName::Flowcon2019, settings.objective),
             "balanced" | "duty-cycle" => governed(PolicyName::Balanced, settings.objective),
-            "no-turns" => Decider::Governor(PolicySettings {
-                policy: PolicyName::Balanced,
-                turns: false,
-                ..*settings
-            }),
+            "no-turns" => Decider::Governor(PolicySettings { policy: PolicyName::Balanced, turns: false, ..*settings }),
             "completion" => governed(PolicyName::Balanced, Objective::COMPLETION),
             "quality" => governed(PolicyName::Balanced, Objective::QUALITY),
             other => {

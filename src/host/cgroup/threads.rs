@@ -43,7 +43,8 @@ impl ThreadReading {
     pub fn since(&self, before: &ThreadReading, seconds: f64) -> Option<ThreadUse> {
         let both = || self.threads.iter().filter_map(|(thread, now)| Some((now, before.threads.get(thread)?)));
         both().next().filter(|_| seconds > 0.0)?;
-        let sum = |of: fn(&Counters) -> u64| both().map(|(now, before)| of(now).saturating_sub(of(before))).sum::<u64>();
+        let sum =
+            |of: fn(&Counters) -> u64| both().map(|(now, before)| of(now).saturating_sub(of(before))).sum::<u64>();
         let is_counted = both().all(|(now, before)| now.times.is_some() && before.times.is_some());
         let [ran, waited] = [sum(|of| of.times.unwrap_or_default().0), sum(|of| of.times.unwrap_or_default().1)];
         let wanted = (ran + waited) as f64;
@@ -112,6 +113,9 @@ mod tests {
         assert!(found.runnable.is_none_or(|runnable| runnable > 0.5), "this thread wanted to run: {found:?}");
         drop(stop);
         assert!(sleeper.join().unwrap().is_err());
-        assert_eq!(switches("Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"), Some((150, 545)));
+        assert_eq!(
+            switches("Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"),
+            Some((150, 545))
+        );
     }
 }

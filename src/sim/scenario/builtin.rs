@@ -94,7 +94,8 @@ impl BuiltIn {
         let sweep = schedule.strip_prefix("sweep-").map(|kind| Schedule::Sweep { unseen: kind.starts_with("unseen") });
         let threads = |kind, mixed| count(kind).map(|count| Schedule::Threads { count, mixed });
         let threads = threads("threads-", false).or_else(|| threads("threads-mixed-", true));
-        let schedule = random.or(sweep).or(threads).or(count("gpu-").map(Schedule::Gpu)).unwrap_or(Schedule::FixedThree);
+        let schedule =
+            random.or(sweep).or(threads).or(count("gpu-").map(Schedule::Gpu)).unwrap_or(Schedule::FixedThree);
         Ok(Some(BuiltIn { schedule, variations }))
     }
 

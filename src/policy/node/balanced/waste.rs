@@ -208,7 +208,10 @@ mod tests {
         assert!(in_the_end, "the threads of each wait for each other");
         let never = [
             ("jobs that share well", Training { cost: |_, _| 0.2, uses: 1.0 }),
-            ("a slower clock beside others", Training { cost: |_, share| if share > 0.8 { 0.2 } else { 0.27 }, uses: 1.0 }),
+            (
+                "a slower clock beside others",
+                Training { cost: |_, share| if share > 0.8 { 0.2 } else { 0.27 }, uses: 1.0 },
+            ),
             ("data loading", Training { cost: |_, _| 0.2, uses: 0.5 }),
         ];
         for (what, training) in never {
