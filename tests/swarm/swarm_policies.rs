@@ -231,11 +231,13 @@ fn alternatives(swarm: &mut TestSwarm) {
         swarm.submit_with(&format!("eight-{number}"), 30, &labels, &["--reserve-memory", &most, "--env", pause]);
     };
     (1..=2).for_each(submit);
+    // The coordinator may not have seen it yet.
+    let text = || String::from_utf8_lossy(&swarm.flowctl(&["explain", "eight-2"]).stdout).into_owned();
     let explained = || {
-        let text = swarm.stdout_of(&["explain", "eight-2"]);
+        let text = text();
         (text.contains("chosen: gpus=1 duration=9s") && text.contains("for lateness")).then_some(())
     };
-    eventually_or("the second waits for the GPU", SOON, explained, || swarm.stdout_of(&["explain", "eight-2"]));
+    eventually_or("the second waits for the GPU", SOON, explained, text);
     (3..=8).for_each(submit);
     let done = || Some(swarm.jobs()).filter(|jobs| jobs.len() == 8 && jobs.iter().all(|job| job["state"] == "done"));
     let jobs = eventually_or("all eight are done", SOON * 4, done, || format!("{:#?}", swarm.jobs()));
