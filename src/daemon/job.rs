@@ -5,17 +5,16 @@ use super::ending::Ending;
 use super::event::Output;
 use super::logs::feed::{LogFeed, is_closed_to_us};
 use super::owner::Owner;
-use super::subject::Subject;
 use super::reported::Reported;
-use super::target::{ONLY_THE_ENGINES, SAME_START_MS, Target, unit_of_cgroup};
+use super::subject::Subject;
+use super::target::{SAME_START_MS, Target, unit_of_cgroup};
 use ::health::HealthMeter;
 use cgroup::{Cgroup, CgroupError, StartTime};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
-    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Estimate, Learning,
-    LogOrigin, Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, ThreadUse,
-    TrainingId, Usage,
+    Adoption, Bytes, ContainerId, ContainerPlan, CpuTime, Directives, EngineLimits, Estimate, Learning, LogOrigin,
+    Millis, Notice, NoticeLevel, Parameter, Place, Restarts, RunState, Runtime, Share, ThreadUse, TrainingId, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -149,12 +148,8 @@ impl Job {
         job.started = Millis(node::now().0.saturating_sub(age));
         job.state = if container.paused { RunState::Paused } else { RunState::Running };
         job.run = (container.pid, container.started_unix_ms);
-        if container.gpu_hook {
-            let text = "an update through the engine could remove its GPUs, so its cgroup is written directly";
+        if let Some(text) = job.target.remark() {
             job.add_notice(NoticeLevel::Info, text);
-        }
-        if job.target.has_only_the_engines() {
-            job.add_notice(NoticeLevel::Info, ONLY_THE_ENGINES);
         }
         let mounts: Vec<(PathBuf, PathBuf)> =
             container.mounts.iter().map(|mount| (mount.source.clone(), mount.destination.clone())).collect();

@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Start times that differ by no more belong to the same run: the start of a command is known only to a clock tick.
 pub(super) const SAME_START_MS: u64 = 3_000;
 
+/// For the owner of a container with a GPU hook.
+const WRITTEN_DIRECTLY: &str = "an update through the engine could remove its GPUs, so its cgroup is written directly";
+
 /// For the owner of a container whose limits a user's systemd sets.
-pub(super) const ONLY_THE_ENGINES: &str = "its memory is not protected, and a CPU quota needs --cpus: a user's systemd sets its limits, and \
+const ONLY_THE_ENGINES: &str = "its memory is not protected, and a CPU quota needs --cpus: a user's systemd sets its limits, and \
                                            reverts those that the engine cannot set";
 
 /// Handle for reading and writing one container's limits. Cheap to clone.
@@ -56,6 +59,12 @@ impl Target {
     /// as it knows them. Nobody does that with a command of a user; what a reload reverts there is written again.
     pub(crate) fn has_only_the_engines(&self) -> bool {
         self.is_users && self.runtime == Runtime::Docker && !self.gpu_hook
+    }
+
+    /// Returns what its owner should know about its limits.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        let only_the_engines = self.has_only_the_engines().then_some(ONLY_THE_ENGINES);
+        only_the_engines.or(self.gpu_hook.then_some(WRITTEN_DIRECTLY))
     }
 
     /// Returns the current and the original values of the limits that are governed: without those that do not last.

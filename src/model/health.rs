@@ -259,7 +259,11 @@ impl Health {
                  the GPU busy: raise its share (`flowcon.weight`), or make loading cheaper.",
                 100.0 * busy,
                 loaders.map_or_else(String::new, |loaders| format!("; {loaders} of them")),
-                if busy > 0.05 { format!("At this rate about {:.1} cores", cores / busy) } else { "More CPU".to_owned() },
+                if busy > 0.05 {
+                    format!("At this rate about {:.1} cores", cores / busy)
+                } else {
+                    "More CPU".to_owned()
+                },
             ),
             (_, Evidence::Deadline { late_s, has_passed: true }) => format!(
                 "Its deadline passed {} ago. It is ranked like the others now, without favour.",

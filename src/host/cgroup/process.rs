@@ -219,7 +219,11 @@ mod tests {
         assert!(!busy.are_threads && busy.cores > 0.1, "{busy:?}");
         assert_eq!(Workers::read(&all, 1), Workers { are_threads: true, ticks: BTreeMap::new() }, "one was read");
         for pid in of_main {
-            rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::KILL).unwrap();
+            rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid as i32).unwrap(),
+                rustix::process::Signal::KILL,
+            )
+            .unwrap();
         }
         main.wait().unwrap();
         let (stop, stopped) = std::sync::mpsc::channel::<()>();

@@ -312,7 +312,9 @@ mod tests {
 
     #[test]
     fn a_job_is_healthy_unless_the_list_calls_it_broken() {
-        let jobs = read("[[job]]\nname = \"a\"\ntrain = \"mlp\"\n[[job]]\nname = \"b\"\ntrain = \"mlp\"\nbroken = true").unwrap();
+        let jobs =
+            read("[[job]]\nname = \"a\"\ntrain = \"mlp\"\n[[job]]\nname = \"b\"\ntrain = \"mlp\"\nbroken = true")
+                .unwrap();
         assert_eq!(jobs.iter().map(|job| job.is_broken).collect::<Vec<_>>(), [false, true]);
     }
 

@@ -117,17 +117,7 @@ pub(super) fn by_policy(summary: &Summary) -> Figures {
     let has_broken = summary.policies.iter().any(|own| own.mean_healthy_s.is_some());
     let healthy = if has_broken { Some("HEALTHY") } else { None };
     let first = ["POLICY", "RUNS", "COMPLETION"].into_iter().chain(healthy);
-    let others = [
-        "TO 90 %",
-        "TO 95 %",
-        "TO 99 %",
-        "MAKESPAN",
-        "WORST",
-        "CPU TIME",
-        "CPU",
-        "FOREIGN",
-        "STOLEN",
-    ];
+    let others = ["TO 90 %", "TO 95 %", "TO 99 %", "MAKESPAN", "WORST", "CPU TIME", "CPU", "FOREIGN", "STOLEN"];
     let fair = &summary.policies[0];
     let row = |own: &PolicySummary| {
         let spoilt = if own.spoilt_runs > 0 { format!(" ({} spoilt)", own.spoilt_runs) } else { String::new() };

@@ -181,7 +181,9 @@ impl fmt::Display for ClusterReason {
                 write!(f, "it needs {workers} workers; the whole cluster has room for {room}")
             }
             ClusterReason::RoomBeingMade => f.write_str("workers of other jobs are stopping to make room"),
-            ClusterReason::CheaperLater => f.write_str("it would be late on the free nodes, and waiting for others costs less"),
+            ClusterReason::CheaperLater => {
+                f.write_str("it would be late on the free nodes, and waiting for others costs less")
+            }
             ClusterReason::NotOvertaking { .. } => f.write_str("a job ahead of it has waited too long to be overtaken"),
             ClusterReason::PriceTooHigh { price, utility, level, below } => {
                 write!(f, "its utility is {utility:.2}, but its resources currently cost {price:.2}: it starts ")?;

@@ -124,7 +124,8 @@ impl<'a> Fluid<'a> {
             let Some(first) = known.min_by(|one, other| to_end(one).total_cmp(&to_end(other))) else { break };
             let (at, whole) = (self.running[first], to_end(&first));
             let is_last = !is_fine || self.left[at] <= DONE * self.jobs[at].work.unwrap_or_default();
-            let to_quality = |(place, course): (usize, &Option<Course>)| Some(seconds(place, course.as_ref()?.work_to_quality()?));
+            let to_quality =
+                |(place, course): (usize, &Option<Course>)| Some(seconds(place, course.as_ref()?.work_to_quality()?));
             let good = self.courses.iter().enumerate().filter_map(to_quality).fold(f64::INFINITY, f64::min);
             let step = if is_last { whole } else { STEP * whole.min(good) };
             now += step;

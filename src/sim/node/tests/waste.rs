@@ -32,7 +32,7 @@ fn comparison(scenario: &str) -> Comparison {
 
 #[test]
 fn no_job_loses_where_threads_wait_for_each_other_and_most_complete_far_sooner() {
-    // In the mixture, a single-threaded job has a core under plain sharing and a little less otherwise; turns do not change that.
+    // In the mixture, single-threaded jobs have a core each under plain sharing. They lose up to a tenth, mostly to ranks and a little to turns.
     for (scenario, at_most, later) in [
         ("threads-4", -0.62, 0.0),
         ("threads-4-unknown", -0.40, 0.0),
