@@ -218,6 +218,9 @@ fn alternatives(swarm: &mut TestSwarm) {
     let opened = ["--label-rm", "flowcon.rented", "--label-rm", "flowcon.rented.stage", "--availability", "active"];
     swarm.docker(1, &[&["node", "update"][..], &opened, &["node-3"]].concat());
     restart_with(swarm, "queue = \"deadlines\"\nreclaim = true\nmoves = \"never\"");
+    swarm.wait_for_nodes("node-3 is ready", |nodes| {
+        nodes.iter().any(|node| node["name"] == "node-3" && node["state"] == "ready")
+    });
     let most = most(swarm);
     let due_s = |number: usize| if number <= 2 { 32.0 } else { 600.0 };
     let submit = |number: usize| {
@@ -230,7 +233,9 @@ fn alternatives(swarm: &mut TestSwarm) {
         let pause = "PAUSE={{if eq .Node.Hostname \"node-3\"}}0.25{{else}}1.2{{end}}";
         swarm.submit_with(&format!("eight-{number}"), 30, &labels, &["--reserve-memory", &most, "--env", pause]);
     };
-    (1..=2).for_each(submit);
+    submit(1);
+    swarm.running_on("eight-1", "node-3");
+    submit(2);
     // The coordinator may not have seen it yet.
     let text = || String::from_utf8_lossy(&swarm.flowctl(&["explain", "eight-2"]).stdout).into_owned();
     let explained = || {

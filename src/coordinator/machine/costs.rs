@@ -64,14 +64,14 @@ impl Machine {
         job.record.cost.unwrap_or(0.0) + current.unwrap_or(0.0)
     }
 
-    /// Returns the alternatives of a job as the last plan compared them.
+    /// Returns the alternatives of a job as the last plan compared them; none if no plan has, or if it is done.
     pub(super) fn compared(&self, seen: &Seen, job: &Job) -> Vec<AlternativeStatus> {
         let compared = seen.memory.compared.as_ref().filter(|_| job.record.phase != JobPhase::Done);
-        let is_up = !matches!(job.record.phase, JobPhase::Waiting | JobPhase::Done);
-        let chosen = job.record.alternative.filter(|_| is_up).or(compared.map(|(choice, _)| choice.chosen));
+        let Some((choice, _)) = compared else { return Vec::new() };
+        let chosen = job.record.alternative.filter(|_| job.record.phase != JobPhase::Waiting).unwrap_or(choice.chosen);
         let of = |(at, alternative): (usize, &Alternative)| {
-            let cost = compared.and_then(|(choice, _)| *choice.costs.get(at)?);
-            AlternativeStatus { text: alternative.text.clone(), is_chosen: chosen == Some(at), cost }
+            let cost = choice.costs.get(at).copied().flatten();
+            AlternativeStatus { text: alternative.text.clone(), is_chosen: chosen == at, cost }
         };
         job.options.alternatives.iter().enumerate().map(of).collect()
     }
