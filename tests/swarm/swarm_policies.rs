@@ -2,6 +2,7 @@
 
 use crate::support::daemon::eventually_or;
 use crate::support::swarm::{IMAGE, RESTARTS, TestSwarm, assert_one_writer, has_progress};
+use serde_json::Value;
 use std::time::Duration;
 
 const LONG: u32 = 100_000;
@@ -169,13 +170,7 @@ fn deadlines(swarm: &mut TestSwarm) {
     swarm.docker(1, &["node", "update", "--label-add", "flowcon.rented=true", "node-3"]);
     let nodes = "[nodes]\nclose-after = \"4s\"\ncommand-within = \"1s\"";
     restart_with(swarm, &format!("queue = \"deadlines\"\nreclaim = true\nmoves = \"never\"\n{nodes}"));
-    let state = |wanted: &str| {
-        let what = format!("node-3 is {wanted}");
-        swarm.wait_for_nodes(&what, |nodes| {
-            nodes.iter().any(|node| node["name"] == "node-3" && node["state"] == wanted)
-        });
-    };
-    state("closed");
+    await_third_node(swarm, "closed");
     let most = most(swarm);
     let submit = |name: &str, units: u32, takes: &str, deadline: &str| {
         let labels = [format!("flowcon.duration={takes}"), format!("flowcon.deadline={deadline}")];
@@ -186,7 +181,7 @@ fn deadlines(swarm: &mut TestSwarm) {
     // Ten minutes of units: it will be in time, but its room is not free soon.
     submit("due-soon", 3000, "10m", "20m");
     await_event(swarm, "node-3", "opening for due-soon");
-    state("ready");
+    await_third_node(swarm, "ready");
     swarm.running_on("due-soon", "node-3");
     let urgent = submit("due-now", 10, "10m", "10m");
     await_event(swarm, "due-", "stopping: can wait: makes room for a job that would be late otherwise");
@@ -199,8 +194,14 @@ fn deadlines(swarm: &mut TestSwarm) {
     assert_eq!(assert_one_writer(&urgent), 10);
     long.iter().for_each(|beats| assert!(assert_one_writer(beats) > 0));
     ["due-1", "due-2", "due-soon"].iter().for_each(|name| drop(swarm.stdout_of(&["cancel", name])));
-    state("closed");
+    await_third_node(swarm, "closed");
     await_event(swarm, "node-3", "closing: idle for 4 s");
+}
+
+/// Waits until the rented node is in this state.
+fn await_third_node(swarm: &TestSwarm, state: &str) {
+    let is_so = |nodes: &[Value]| nodes.iter().any(|node| node["name"] == "node-3" && node["state"] == state);
+    swarm.wait_for_nodes(&format!("node-3 is {state}"), is_so);
 }
 
 /// Prices of the nodes for [`alternatives`]: the third has a GPU, on which a job is four times as fast.
@@ -218,9 +219,7 @@ fn alternatives(swarm: &mut TestSwarm) {
     let opened = ["--label-rm", "flowcon.rented", "--label-rm", "flowcon.rented.stage", "--availability", "active"];
     swarm.docker(1, &[&["node", "update"][..], &opened, &["node-3"]].concat());
     restart_with(swarm, "queue = \"deadlines\"\nreclaim = true\nmoves = \"never\"");
-    swarm.wait_for_nodes("node-3 is ready", |nodes| {
-        nodes.iter().any(|node| node["name"] == "node-3" && node["state"] == "ready")
-    });
+    await_third_node(swarm, "ready");
     let most = most(swarm);
     let due_s = |number: usize| if number <= 2 { 32.0 } else { 600.0 };
     let submit = |number: usize| {
@@ -246,7 +245,7 @@ fn alternatives(swarm: &mut TestSwarm) {
     (3..=8).for_each(submit);
     let done = || Some(swarm.jobs()).filter(|jobs| jobs.len() == 8 && jobs.iter().all(|job| job["state"] == "done"));
     let jobs = eventually_or("all eight are done", SOON * 4, done, || format!("{:#?}", swarm.jobs()));
-    let at = |job: &serde_json::Value, text: &str| {
+    let at = |job: &Value, text: &str| {
         let log = job["log"].as_array().expect("a log");
         let event = log.iter().find(|event| event["text"].as_str().is_some_and(|event| event.starts_with(text)));
         event.unwrap_or_else(|| panic!("{text}: {log:?}"))["unix_ms"].as_f64().expect("a time") / 1000.0
@@ -261,8 +260,7 @@ fn alternatives(swarm: &mut TestSwarm) {
     let cost: f64 = jobs.iter().map(|job| job["cost"].as_f64().expect("a cost")).sum();
     println!("{cores_s:.0} s on cores, {gpu_s:.0} s on the GPU; cost {cost:.3}, by earliest deadline {edf:.3}");
     assert!(cost <= edf, "{cost} is more than {edf}, by earliest deadline");
-    let is_late =
-        |job: &&serde_json::Value| at(job, "done") > job["deadline_unix_ms"].as_f64().expect("a deadline") / 1000.0;
+    let is_late = |job: &&Value| at(job, "done") > job["deadline_unix_ms"].as_f64().expect("a deadline") / 1000.0;
     assert!(jobs.iter().filter(is_late).count() <= late, "{late} late by earliest deadline; {jobs:#?}");
 }
 

@@ -11,7 +11,7 @@ use super::state::{Machine, Seen};
 use model::Millis;
 use model::cluster::{AlternativeStatus, ClusterPlan, QueueRule};
 use model::swarm::ServiceId;
-use policy::cluster::{late_cost, rent_of_part};
+use policy::cluster::rent_of_part;
 
 const HOUR_MS: f64 = 3_600_000.0;
 
@@ -19,10 +19,9 @@ impl Machine {
     /// Remembers what a plan has compared.
     pub(super) fn note_choices(&mut self, observed: &Observed, plan: &ClusterPlan) {
         for choice in &plan.choices {
-            let late_cost = late_cost(&observed.observation, choice.job);
             for id in &observed.jobs[choice.job] {
                 if let Some(seen) = self.seen.get_mut(id) {
-                    seen.memory.compared = Some((choice.clone(), late_cost));
+                    seen.memory.compared = Some(choice.clone());
                 }
             }
         }
@@ -67,7 +66,7 @@ impl Machine {
     /// Returns the alternatives of a job as the last plan compared them; none if no plan has, or if it is done.
     pub(super) fn compared(&self, seen: &Seen, job: &Job) -> Vec<AlternativeStatus> {
         let compared = seen.memory.compared.as_ref().filter(|_| job.record.phase != JobPhase::Done);
-        let Some((choice, _)) = compared else { return Vec::new() };
+        let Some(choice) = compared else { return Vec::new() };
         let chosen = job.record.alternative.filter(|_| job.record.phase != JobPhase::Waiting).unwrap_or(choice.chosen);
         let of = |(at, alternative): (usize, &Alternative)| {
             let cost = choice.costs.get(at).copied().flatten();
@@ -85,7 +84,7 @@ impl Machine {
 
 fn lateness_so_far(seen: &Seen, job: &Job, at: At) -> f64 {
     let Some(deadline) = job.options.deadline.map(|deadline| deadline.of(seen.service.created)) else { return 0.0 };
-    let late_cost = job.options.late_cost.or(seen.memory.compared.as_ref().map(|(_, late_cost)| *late_cost));
+    let late_cost = job.options.late_cost.or(seen.memory.compared.as_ref().map(|choice| choice.late_cost));
     let Millis(late) = at.unix.since(deadline);
     late_cost.unwrap_or(0.0) * late as f64 / HOUR_MS
 }

@@ -135,8 +135,8 @@ pub(super) struct Memory {
     pub last_move_s: Option<f64>,
     /// Expected end of its job.
     pub expected_end: Option<Millis>,
-    /// What the last plan compared for it, and the cost of each hour after its deadline.
-    pub compared: Option<(Choice, f64)>,
+    /// What the last plan compared for it.
+    pub compared: Option<Choice>,
     /// Whether it waits for the plan alone.
     pub is_startable: bool,
     /// The node whose agent has renewed its lease.

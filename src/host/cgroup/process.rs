@@ -52,12 +52,20 @@ pub(super) fn threads(pid: u32) -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
+/// Returns the threads of these processes, each with its process.
+pub(super) fn threads_of(processes: &[u32]) -> impl Iterator<Item = (u32, u32)> {
+    processes.iter().flat_map(|pid| threads(*pid).map(move |thread| (*pid, thread)))
+}
+
 /// Returns the time for which the threads of these processes waited for CPU, those that ended left out; at most `at_most` threads are read.
 /// `None` if the kernel does not count it.
 pub(super) fn waited(processes: &[u32], at_most: usize) -> Option<CpuTime> {
-    let threads = processes.iter().flat_map(|pid| threads(*pid).map(move |thread| (*pid, thread)));
     let waited = |(pid, thread): (u32, u32)| Some(times(pid, thread)?.1);
-    threads.take(at_most).filter_map(waited).reduce(u64::saturating_add).map(|nanos| CpuTime(nanos / 1000))
+    threads_of(processes)
+        .take(at_most)
+        .filter_map(waited)
+        .reduce(u64::saturating_add)
+        .map(|nanos| CpuTime(nanos / 1000))
 }
 
 /// Returns the nanoseconds for which a thread was on a processor, and for which it waited for one; `None` if the kernel does not count them.

@@ -29,9 +29,8 @@ impl Cgroup {
 
 impl ThreadReading {
     fn of(processes: &[u32], at_most: usize) -> ThreadReading {
-        let threads = processes.iter().flat_map(|pid| process::threads(*pid).map(move |thread| (*pid, thread)));
         let read = |(pid, thread)| Some((thread, Counters::of(pid, thread)?));
-        ThreadReading { threads: threads.take(at_most).filter_map(read).collect() }
+        ThreadReading { threads: process::threads_of(processes).take(at_most).filter_map(read).collect() }
     }
 
     /// The number of threads read.

@@ -36,6 +36,8 @@ pub struct Choice {
     pub node: Option<usize>,
     /// Cost of each alternative if it started now, on the node where that is cheapest; `None` if no node can run it.
     pub costs: Vec<Option<Cost>>,
+    /// Cost of each hour after its deadline.
+    pub late_cost: f64,
 }
 
 /// A worker to start.

@@ -75,7 +75,7 @@ impl Kind {
     pub(super) fn cost(&self, units: usize, seconds: f64, late_s: f64, late_cost: f64) -> Cost {
         let price = if self.price > FREE { self.price } else { 0.0 };
         let node = price * units as f64 / self.units as f64 * seconds / HOUR_S;
-        Cost { seconds, node, lateness: late_cost * late_s }
+        Cost { seconds, node, lateness: late_cost * late_s / HOUR_S }
     }
 }
 

@@ -9,7 +9,7 @@ use super::capacity::{FreeCapacity, allows, holds};
 use super::deadlines::{Assignment, Catalogue, RunTimes, SubmittedJob};
 use super::due;
 use super::kinds::{HOUR_S, Kind, Nodes, kinds};
-use super::price::late_cost_of;
+use super::price::late_cost;
 use model::cluster::{
     Alternative, ClusterJob, ClusterNode, ClusterObservation, ClusterSettings, Cost, NodeState, Phase, Resources,
 };
@@ -44,8 +44,8 @@ pub(super) struct Entry {
     pub deadline_s: f64,
     /// Weight of each second after the deadline: its cost, or more if the job has waited for too long.
     pub weight: f64,
-    /// Cost of each second after the deadline.
-    late_cost: f64,
+    /// Cost of each hour after the deadline.
+    pub late_cost: f64,
     /// Where it is running.
     pub place: Option<Assignment>,
     /// Whether it keeps its place.
@@ -220,8 +220,8 @@ impl Entry {
             None => None,
         };
         let is_overdue = due::is_long_overdue(job, observation, settings) && runs_on.is_none();
-        let late_cost = late_cost_of(job, dearest) / HOUR_S;
-        let weight = late_cost * if is_overdue { OVERDUE } else { 1.0 };
+        let late_cost = late_cost(job, dearest);
+        let weight = late_cost / HOUR_S * if is_overdue { OVERDUE } else { 1.0 };
         let takes_s = runs_as.map_or(times.fastest_s(), |way| seconds[way]);
         let deadline_s = due_in(observation, settings, at) + if job.deadline.is_none() { takes_s } else { 0.0 };
         let mut entry = Entry {

@@ -33,7 +33,7 @@ mod testing;
 pub use capacity::{allows, holds};
 pub use check::{ClusterViolation, check};
 pub use plan::plan;
-pub use price::{late_cost, rent_of_part};
+pub use price::rent_of_part;
 pub use queue::weight;
 pub use renting::{RentalState, Renting, Times, rent};
 pub use specon::Monitor;

@@ -1,7 +1,7 @@
 //! What jobs cost: their part of a node's price, and their lateness.
 
 use super::queue::weight;
-use model::cluster::{ClusterJob, ClusterNode, ClusterObservation, NodeState, Priority, Resources};
+use model::cluster::{ClusterJob, ClusterNode, ClusterObservation, Priority, Resources};
 
 /// Node label: price per hour, in any currency.
 pub(super) const PRICE: &str = "flowcon.price";
@@ -21,15 +21,8 @@ pub(super) fn price_of(node: &ClusterNode) -> f64 {
     price.filter(|price: &f64| price.is_finite() && *price >= 0.0).unwrap_or(0.0)
 }
 
-/// Returns the cost of each hour of a job after its deadline.
-pub fn late_cost(observation: &ClusterObservation, job: usize) -> f64 {
-    let usable = |node: &usize| matches!(observation.nodes[*node].state, NodeState::Ready | NodeState::Closed);
-    let prices = (0..observation.nodes.len()).filter(usable).map(|node| price(observation, node).max(FREE));
-    late_cost_of(&observation.jobs[job], prices.fold(0.0, f64::max))
-}
-
-/// Like [`late_cost`], given the price of the dearest node.
-pub(super) fn late_cost_of(job: &ClusterJob, dearest: f64) -> f64 {
+/// Returns the cost of each hour of a job after its deadline, given the price of the dearest node.
+pub(super) fn late_cost(job: &ClusterJob, dearest: f64) -> f64 {
     job.late_cost.unwrap_or(LATE * dearest * weight(job.priority) / weight(Priority::default()))
 }
 

@@ -94,7 +94,8 @@ impl Schedule {
             let waits = waits[at];
             schedule.jobs[entry.job] = Some(Scheduled { alternative, node, waits, stays, changes, cost, saves });
             let (job, chosen) = (entry.job, entry.runs_as.unwrap_or(alternative));
-            schedule.choices.push(Choice { job, chosen, node: node.or(now), costs: entry.costs.clone() });
+            let (costs, late_cost) = (entry.costs.clone(), entry.late_cost);
+            schedule.choices.push(Choice { job, chosen, node: node.or(now), costs, late_cost });
         }
         schedule
     }
