@@ -164,7 +164,8 @@ fn oasis(swarm: &mut TestSwarm) {
 /// A job that would be late opens a node; another that would be late, when all nodes are open, preempts a job that can wait, which goes on
 /// later; and the idle node is closed.
 fn deadlines(swarm: &mut TestSwarm) {
-    for node in ["node-2", "node-3"] {
+    // With a cheaper node, the second job would wait for it if the first has it already: there is time.
+    for node in ["node-1", "node-2", "node-3"] {
         swarm.docker(1, &["node", "update", "--label-add", "flowcon.price=1", node]);
     }
     swarm.docker(1, &["node", "update", "--label-add", "flowcon.rented=true", "node-3"]);
