@@ -16,13 +16,13 @@ BEGIN {
     srand(1)
     for (i = 0; i < 200; i++) { x[i] = 2 * rand() - 1; y[i] = 3 * x[i] + 1 + 0.1 * rand() }
     for (epoch = 1; epoch <= epochs; epoch++) {
-        for (pass = 0; pass < 1600; pass++) {
+        for (pass = 0; pass < 800; pass++) {
             loss = 0; slope = 0; shift = 0
             for (i = 0; i < 200; i++) {
                 error = a * x[i] + b - y[i]
                 loss += error * error / 200; slope += error * x[i] / 200; shift += error / 200
             }
-            a -= rate / 1600 * slope; b -= rate / 1600 * shift
+            a -= rate / 800 * slope; b -= rate / 800 * shift
         }
         printf "epoch %d/%d loss %.6f\n", epoch, epochs, loss
         fflush()

@@ -269,7 +269,7 @@ fn without_a_usable_terminal_the_error_names_alternatives() {
     };
     let pty = Pty::start(&start);
     assert_restored(&pty, 2);
-    assert!(pty.screen().contains("TERM=dumb"), "{}", pty.screen());
+    pty.wait_for("TERM=dumb");
 
     let nobody = Start { socket: "/nonexistent/flowcond.sock".into(), environment: &[], ..start };
     assert_restored(&Pty::start(&nobody), 3);
