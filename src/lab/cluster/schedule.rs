@@ -39,6 +39,10 @@ const SPREAD: f64 = 0.15;
 /// they arrived over twice that time, a node would rarely have more than one, and there would be nothing to govern.
 const LAST_ARRIVAL: f64 = 0.3;
 
+/// Seed of the trainings that run before, and prefix of their names.
+const SEED_BEFORE: u64 = 1 << 32;
+const PREFIX_BEFORE: &str = "before-";
+
 /// One training.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClusterJob {
@@ -102,6 +106,17 @@ pub(super) fn sized(length: Duration, nodes: u16, cores: f64, seed: u64) -> io::
     Ok(jobs)
 }
 
+/// One training of each kind of this schedule, all at once, with another seed and half as many epochs.
+pub(super) fn before(jobs: &[ClusterJob]) -> Vec<ClusterJob> {
+    let of = |(number, part): (usize, &Part)| {
+        let job = jobs.iter().find(|job| job.kind == part.kind)?;
+        let amount = Amount { epochs: job.amount.epochs.div_ceil(2), seed: SEED_BEFORE, ..job.amount };
+        let (name, start) = (format!("{}{}", PREFIX_BEFORE, part.name), Duration::ZERO);
+        Some(ClusterJob { number, name, start, amount, work: job.work / 2, ..job.clone() })
+    };
+    MIX.iter().enumerate().filter_map(of).collect()
+}
+
 /// Draws the order of arrival.
 fn arrive(jobs: &mut [ClusterJob], length: Duration, seed: u64) {
     jobs.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
@@ -119,6 +134,25 @@ mod tests {
     #[test]
     fn the_mix_is_the_work_that_a_node_can_do_in_a_run() {
         assert!((MIX.iter().map(|part| part.work).sum::<f64>() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn before_the_runs_each_kind_is_trained_once_with_other_numbers() {
+        let job = |part: &Part, number: usize| ClusterJob {
+            number,
+            name: format!("{}-{number}", part.name),
+            start: Duration::from_secs(number as u64),
+            kind: part.kind,
+            amount: Amount { epochs: 21, size: 64, threads: 1, seed: 1 },
+            work: Duration::from_secs(8),
+        };
+        let jobs: Vec<ClusterJob> = MIX.iter().chain(&MIX).enumerate().map(|(at, part)| job(part, at)).collect();
+        let before = before(&jobs);
+        assert_eq!(before.iter().map(|job| job.kind).collect::<Vec<_>>(), MIX.each_ref().map(|part| part.kind));
+        for (number, job) in before.iter().enumerate() {
+            assert_eq!((job.number, job.start, job.amount.epochs), (number, Duration::ZERO, 11));
+            assert!(jobs.iter().all(|other| other.name != job.name && other.amount.seed != job.amount.seed));
+        }
     }
 
     #[test]

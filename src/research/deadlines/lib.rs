@@ -10,6 +10,7 @@ mod instance;
 mod policy;
 mod summary;
 
+pub use drawn::{Drawn, GAP_S, LOOSE, PUBLISHED, TIGHT};
 pub use engine::{Outcome, simulate};
 pub use history::{NodeHistory, learned};
 pub use instance::{Instance, InstanceJob, Tables, read};

@@ -10,8 +10,10 @@ use std::thread;
 pub const POLICIES: &[(&str, &str)] = &[
     ("greedy", "by pressure, each job in the configuration that costs least at the price of a scarce GPU"),
     ("random", "the best of many randomised greedy constructions"),
+    ("random-thesis", "the same with the rule of greedy-thesis"),
     ("local", "local search from the best of these"),
     ("hierarchical", "randomised greedy by several controllers, each with a part of the jobs and nodes"),
+    ("hierarchical-thesis", "the same with the rule of greedy-thesis"),
     (
         "greedy-thesis",
         "by pressure, each job in the cheapest configuration that meets its deadline, else in the fastest",
@@ -38,11 +40,11 @@ pub enum Policy {
     /// One construction.
     Greedy(Rule),
     /// Many constructions.
-    Random,
+    Random(Rule),
     /// Many constructions, then local search.
     Local,
     /// Many constructions by several controllers.
-    Hierarchical,
+    Hierarchical(Rule),
     /// A baseline without forecasts.
     Baseline(Queue),
     /// The optimum of the step.
@@ -56,9 +58,11 @@ impl FromStr for Policy {
         Ok(match name {
             "greedy" => Policy::Greedy(Rule::Scarcity),
             "greedy-thesis" => Policy::Greedy(Rule::Thesis),
-            "random" => Policy::Random,
+            "random" => Policy::Random(Rule::Scarcity),
+            "random-thesis" => Policy::Random(Rule::Thesis),
             "local" => Policy::Local,
-            "hierarchical" => Policy::Hierarchical,
+            "hierarchical" => Policy::Hierarchical(Rule::Scarcity),
+            "hierarchical-thesis" => Policy::Hierarchical(Rule::Thesis),
             "fifo" => Policy::Baseline(Queue::Fifo),
             "edf" => Policy::Baseline(Queue::Edf),
             "edf-packed" => Policy::Baseline(Queue::PackedEdf),
@@ -100,7 +104,7 @@ impl Solver {
                 let board = Board::new(situation, rule);
                 board.plan(&board.greedy())
             }
-            Policy::Random => self.random(situation, seed),
+            Policy::Random(rule) => self.random(situation, rule, seed),
             Policy::Local => {
                 let board = Board::new(situation, Rule::Scarcity);
                 let elite = self.elite(&board, seed, ELITE);
@@ -119,7 +123,7 @@ impl Solver {
                 let best = costs.into_iter().min_by(|(one, _), (other, _)| one.total_cmp(other));
                 best.map_or_else(|| board.plan(&board.greedy()), |(_, draft)| board.plan(&draft))
             }
-            Policy::Hierarchical => self.hierarchical(situation, seed),
+            Policy::Hierarchical(rule) => self.hierarchical(situation, rule, seed),
             Policy::Exact => {
                 let board = Board::new(situation, Rule::Scarcity);
                 let draft = exact(&board).ok_or_else(|| {
@@ -133,17 +137,17 @@ impl Solver {
         })
     }
 
-    fn random(&self, situation: &Situation<'_>, seed: u64) -> Plan {
-        let board = Board::new(situation, Rule::Scarcity);
+    fn random(&self, situation: &Situation<'_>, rule: Rule, seed: u64) -> Plan {
+        let board = Board::new(situation, rule);
         let best = self.elite(&board, seed, 1).into_iter().next();
         best.map_or_else(|| board.plan(&board.greedy()), |(_, draft)| board.plan(&draft))
     }
 
-    fn hierarchical(&self, situation: &Situation<'_>, seed: u64) -> Plan {
+    fn hierarchical(&self, situation: &Situation<'_>, rule: Rule, seed: u64) -> Plan {
         let parts = split(situation, self.controllers).into_iter().map(|part| {
             let (nodes, fixed, jobs) = (part.nodes_of(situation), part.fixed_of(situation), part.jobs_of(situation));
             let own = Situation { nodes: &nodes, fixed: &fixed, jobs: &jobs, ..situation.clone() };
-            let plan = self.random(&own, seed);
+            let plan = self.random(&own, rule, seed);
             (part, plan)
         });
         merge(situation, &parts.collect::<Vec<_>>())

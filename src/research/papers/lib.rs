@@ -5,6 +5,7 @@
 //! reason below it.
 
 mod cluster;
+mod dragon;
 mod flowcon;
 mod page;
 mod pollux;
@@ -12,7 +13,8 @@ mod published;
 mod testbed;
 mod thesis;
 
-pub use cluster::{dragon, procon, specon};
+pub use cluster::{procon, specon};
+pub use dragon::evaluate as dragon;
 pub use flowcon::evaluate as flowcon;
 pub use page::html;
 pub use pollux::evaluate as pollux;
@@ -64,6 +66,8 @@ struct Run {
     /// Each job's seconds from start to end.
     completions_s: Vec<f64>,
     makespan_s: f64,
+    /// The contention of each node: seconds that jobs ran there beside another, one job left out. Empty for one node.
+    contention_s: Vec<f64>,
 }
 
 /// One schedule under the baseline and under another policy. All figures are relative changes.
@@ -97,6 +101,43 @@ impl Pair {
     fn worst(&self) -> f64 {
         self.changes().into_iter().fold(0.0, f64::max)
     }
+
+    /// Part of the jobs that are faster.
+    fn faster(&self) -> f64 {
+        let changes = self.changes();
+        changes.iter().filter(|change| is_faster(change)).count() as f64 / changes.len() as f64
+    }
+
+    /// Mean change of the jobs that are faster; 0 without such a job.
+    fn mean_of_faster(&self) -> f64 {
+        mean(&self.changes().into_iter().filter(is_faster).collect::<Vec<_>>())
+    }
+
+    /// Mean change of the jobs that are not faster; 0 without such a job.
+    fn mean_of_others(&self) -> f64 {
+        mean(&self.changes().into_iter().filter(|change| !is_faster(change)).collect::<Vec<_>>())
+    }
+
+    /// Change of the standard deviation of the nodes' contention.
+    fn contention_spread(&self) -> f64 {
+        Change::between(deviation(&self.base.contention_s), deviation(&self.after.contention_s)).0
+    }
+}
+
+/// Smaller changes count as none.
+fn is_faster(change: &f64) -> bool {
+    *change < -0.001
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The standard deviation of a sample.
+fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (squares / (values.len().max(2) - 1) as f64).sqrt()
 }
 
 /// Schedules under the three assumptions.
@@ -119,10 +160,16 @@ fn spread(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> String {
     mean_and_range(pairs.iter().map(of).collect())
 }
 
+/// Mean number of faster jobs over schedules, and the greatest.
+fn faster(pairs: &[Pair]) -> String {
+    let counts: Vec<f64> = pairs.iter().map(|pair| pair.faster() * pair.base.completions_s.len() as f64).collect();
+    format!("{:.1} (most {:.0})", mean(&counts), counts.iter().copied().fold(0.0, f64::max))
+}
+
 /// Mean of changes over schedules, and the range of 80 % of them.
 fn mean_and_range(mut changes: Vec<f64>) -> String {
     changes.sort_by(f64::total_cmp);
     let at = |part: f64| Change(changes[((changes.len() - 1) as f64 * part).round() as usize]);
-    let mean = Change(changes.iter().sum::<f64>() / changes.len() as f64);
+    let mean = Change(mean(&changes));
     format!("{mean} ({} … {})", at(0.1), at(0.9))
 }

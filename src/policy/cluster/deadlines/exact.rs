@@ -19,7 +19,7 @@ struct Together {
     jobs: Vec<(usize, usize)>,
 }
 
-/// Returns the cheapest of all plans; `None` for more than [`MOST_JOBS`] jobs.
+/// Returns the cheapest of all plans in which a job runs, if one can; `None` for more than [`MOST_JOBS`] jobs.
 pub fn exact(board: &Board<'_>) -> Option<Draft> {
     let jobs = board.order.len();
     if jobs > MOST_JOBS {
@@ -57,20 +57,32 @@ pub fn exact(board: &Board<'_>) -> Option<Draft> {
         best = next;
         taken.push(taken_here);
     }
+    let of_node = |node: usize| &together[if alike { 0 } else { node }];
     let mut draft = Draft { gpu: vec![0; nodes], places: vec![None; jobs] };
     let mut left = sets - 1;
     for node in (0..nodes).rev() {
         let part = taken[node][left];
-        let here = &together[if alike { 0 } else { node }];
-        if let Some(sharing) = &here[part] {
-            draft.gpu[node] = sharing.gpu;
-            for (job, gpus) in &sharing.jobs {
-                draft.places[*job] = Some(Assignment { node, gpus: *gpus });
-            }
+        if let Some(sharing) = &of_node(node)[part] {
+            seat(&mut draft, node, sharing);
         }
         left &= !part;
     }
+    if draft.places.iter().all(Option::is_none) {
+        // To wait costs less than each way to run. So the cheapest plan with a running job uses one node.
+        let ways = (0..nodes).flat_map(|node| of_node(node).iter().enumerate().map(move |way| (node, way)));
+        let ways = ways.filter_map(|(node, (set, way))| Some((node, way.as_ref()?, way.as_ref()?.cost - waiting[set])));
+        if let Some((node, sharing, _)) = ways.min_by(|one, other| one.2.total_cmp(&other.2)) {
+            seat(&mut draft, node, sharing);
+        }
+    }
     Some(draft)
+}
+
+fn seat(draft: &mut Draft, node: usize, sharing: &Together) {
+    draft.gpu[node] = sharing.gpu;
+    for (job, gpus) in &sharing.jobs {
+        draft.places[*job] = Some(Assignment { node, gpus: *gpus });
+    }
 }
 
 fn members(set: usize) -> impl Iterator<Item = usize> {

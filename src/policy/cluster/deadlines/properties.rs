@@ -193,6 +193,17 @@ fn local_search_is_within_five_percent_of_the_optimum() {
 }
 
 #[test]
+fn a_job_runs_in_the_optimum_even_where_waiting_costs_less() {
+    let world = World::drawn(15217225238562763109, 3, 1, true, 600.0).with_machines(15217225238562763109);
+    let list = world.job_list();
+    let situation = world.situation(&list);
+    let board = Board::new(&situation, Rule::Scarcity);
+    let draft = exact(&board).unwrap();
+    assert!(board.waiting_cost(0) < board.cost(&draft), "waiting costs more");
+    assert_eq!(check(&situation, &board.plan(&draft)), []);
+}
+
+#[test]
 fn exact_rejects_too_many_jobs() {
     let world = World::drawn(1, 2, 11, false, 0.0);
     let list = world.job_list();
