@@ -63,7 +63,9 @@ fn unknown_limit(container: &EngineContainer, info: &EngineInfo) -> Option<Strin
     let program = if info.name == EngineName::Podman { "podman" } else { "docker" };
     // A container that was restarted while it was governed was started with shares of flowcon.
     let (shares, origin) = match at_start.and_then(|shares| u64::try_from(shares).ok()) {
-        Some(shares) if shares > 0 && !is_requested(shares, info.conversion) => (shares, "what it was started with"),
+        Some(shares) if shares > 0 && !is_requested(shares, info.conversion.possible().iter()) => {
+            (shares, "what it was started with")
+        }
         _ => (info.conversion.shares(CpuWeight::DEFAULT), "the default"),
     };
     let name = &container.name;
@@ -86,14 +88,18 @@ fn looks_like_ours(now: CpuWeight, recorded: i64, at_start: Option<i64>, convers
     if !gives_now(recorded) {
         return !now.number().is_multiple_of(ROUND_WEIGHT); // written to the cgroup, as where the engine cannot update
     }
-    u64::try_from(recorded).is_ok_and(|shares| is_requested(shares, conversion))
+    u64::try_from(recorded).is_ok_and(|shares| {
+        // Asked for with the expected conversion, which may be wrong, or with the one that gave this weight.
+        let asked_with = |one: &Conversion| *one == conversion || one.weight(shares) == now.number();
+        is_requested(shares, conversion.possible().iter().filter(|one| asked_with(one)))
+    })
 }
 
-/// Whether these are the shares that flowcon requests for a weight, and not such as people choose.
-fn is_requested(shares: u64, conversion: Conversion) -> bool {
+/// Whether these are the shares that flowcon requests for a weight with one of these conversions, and not such as people choose.
+fn is_requested<'a>(shares: u64, mut conversions: impl Iterator<Item = &'a Conversion>) -> bool {
     let requests = |one: &Conversion| one.shares(CpuWeight::clamped(f64::from(one.weight(shares)))) == shares;
     let is_round = ROUND_SHARES.iter().any(|round| shares.is_multiple_of(*round));
-    !is_round && conversion.possible().iter().any(requests)
+    !is_round && conversions.any(requests)
 }
 
 #[cfg(test)]
@@ -134,6 +140,19 @@ mod tests {
         for (weight, recorded) in [(100, 0), (39, 1024), (100, 1024), (59, 512)] {
             let now = CpuWeight::clamped(f64::from(weight));
             assert!(!looks_like_ours(now, recorded, Some(recorded), Conversion::Linear), "{recorded}");
+        }
+        // Updated by its owner: the other conversion would ask for 620, but for another weight.
+        assert!(!looks_like_ours(CpuWeight::clamped(24.0), 620, Some(3000), Conversion::Linear));
+    }
+
+    #[test]
+    fn a_weight_that_was_requested_with_the_wrong_conversion_is_found() {
+        for (guessed, actual) in
+            [(Conversion::Linear, Conversion::Quadratic), (Conversion::Quadratic, Conversion::Linear)]
+        {
+            let shares = guessed.shares(CpuWeight::clamped(37.0));
+            let now = CpuWeight::clamped(f64::from(actual.weight(shares)));
+            assert!(looks_like_ours(now, i64::try_from(shares).unwrap(), Some(0), guessed), "{guessed:?}");
         }
     }
 }

@@ -99,8 +99,8 @@ fn containers_of_every_kind_run_as_without_it() {
         &["--tmpfs=/scratch", "--cap-drop=ALL", "--security-opt=no-new-privileges"],
         &["--workdir=/", "--hostname=elsewhere", "--pid=host"],
     ] {
-        let print = "b=busybox; $b id -u; $b hostname; ulimit -n; $b cat /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null; \
-            $b env | $b grep -v -e OMP_ -e OPENBLAS";
+        let print = "b=busybox; $b id -u; $b hostname; ulimit -n; \
+            $b cat /sys/fs/cgroup/cpu/cpu.shares /sys/fs/cgroup/cpu.weight 2>/dev/null; $b env | $b grep -v -e OMP_ -e OPENBLAS";
         let of = |runtime: &str| {
             let run = ["run", "--rm", "--network=none", "--hostname=host", "--runtime", runtime];
             engine.docker(&[&run[..], options, &[IMAGE, "sh", "-c", print]].concat())

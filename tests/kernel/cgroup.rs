@@ -189,6 +189,10 @@ fn a_container_whose_process_is_in_a_nested_cgroup_is_limited_as_a_whole() {
     };
     let outer = job.cgroup();
     inner.iter().for_each(move_in);
+    if Version::of_host() == Version::V2 {
+        // Only then has the nested one a weight.
+        std::fs::write(outer.path().join("cgroup.subtree_control"), "+cpu").unwrap();
+    }
     let process = Cgroup::of_process(job.child.id(), None).unwrap();
     assert!(process.path().ends_with("init.scope"));
     let container = Cgroup::of_container(job.child.id(), "inner4f2a").unwrap();
@@ -238,6 +242,11 @@ fn the_cgroup_of_a_container_is_its_own_wherever_its_process_is() {
 
     own.directories().iter().for_each(|directory| moves(directory));
     assert_eq!(own.moved_to(), None);
+    assert_eq!(known(&Cgroup::in_directory(pid, own.path()).unwrap()), known(&own));
+    for root in ["/elsewhere", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
+        let nobodys = Cgroup::in_directory(pid, Path::new(root));
+        assert!(nobodys.is_err(), "a directory that is no cgroup of its own: {root}: {nobodys:?}");
+    }
     drop(job);
     assert!(!own.runs());
     assert_eq!(own.moved_to(), None, "it has ended");

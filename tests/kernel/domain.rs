@@ -17,8 +17,8 @@ while [ $unit -lt "$1" ]; do
     echo "epoch $unit/$1"
 done"#;
 
-/// The processors that this test may use.
-fn processors() -> Vec<usize> {
+/// The processors that tests may use.
+pub fn processors() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap();
     (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
 }

@@ -1,14 +1,17 @@
-//! A private containerd with its CRI plugin, and pods in it as a kubelet makes them: cgroup parents, labels, log directories. They use the
-//! host's network, for which no network plugin is needed. The cgroup driver is `systemd` with systemd and cgroup v2, else `cgroupfs`.
+//! A private containerd with its CRI plugin, pods in it as a kubelet makes them: cgroup parents, labels, log directories, and containers that
+//! ctr makes. They use the host's network, for which no network plugin is needed. The cgroup driver is `systemd` with systemd and cgroup v2,
+//! else `cgroupfs`.
 
 use crate::support::engine::{Engine, root_file_system, sweep, which};
 use flowcon::host::cri::Cri;
 use flowcon::host::cri::messages as cri;
 use std::collections::HashMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -16,6 +19,8 @@ const IMAGE: &str = "flowcon.test/busybox:1";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 /// Time limit of each call, as a kubelet's: making a pod takes an emulated machine far longer than the daemon waits for a list.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// A kubelet does its rounds each minute.
+const ROUND_EVERY: Duration = Duration::from_secs(2);
 /// `NamespaceMode` of the interface.
 const CONTAINER: i32 = 1;
 const NODE: i32 = 2;
@@ -46,14 +51,33 @@ pub struct Pod {
     pub uid: String,
     sandbox: String,
     pub container: String,
-    /// Below the root of each hierarchy.
-    cgroup: String,
+    pub cgroup: Group,
     pub log: PathBuf,
+}
+
+/// A cgroup, by its path below the root of each hierarchy.
+#[derive(Clone)]
+pub struct Group(String);
+
+/// Does what a kubelet does beside running pods, again and again until it is dropped: sets the slices above the pods, and the cpusets of their
+/// containers.
+pub struct Kubelet {
+    stop: mpsc::Sender<()>,
+    /// Returns how often it did so.
+    rounds: JoinHandle<u32>,
+}
+
+impl Kubelet {
+    /// Ends it; returns the number of its rounds.
+    pub fn end(self) -> u32 {
+        drop(self.stop);
+        self.rounds.join().unwrap()
+    }
 }
 
 impl Containerd {
     pub fn start() -> Containerd {
-        for program in ["containerd", "ctr", "runc", "busybox"] {
+        for program in ["containerd", "ctr", &oci_runtime(), "busybox"] {
             assert!(
                 which(program).is_some(),
                 "{program} is missing; as root: apt-get install -y containerd runc busybox-static"
@@ -66,8 +90,10 @@ impl Containerd {
              [plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"{IMAGE}\"\nrestrict_oom_score_adj = true\n\
              [plugins.\"io.containerd.grpc.v1.cri\".containerd]\nsnapshotter = \"native\"\n\
              [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\nruntime_type = \"io.containerd.runc.v2\"\n\
-             [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\nSystemdCgroup = {}\n",
-            is_systemds()
+             [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\nSystemdCgroup = {}\n\
+             BinaryName = \"{}\"\n",
+            is_systemds(),
+            oci_runtime()
         );
         fs::write(dir.path().join("containerd.toml"), config).unwrap();
         let log = fs::File::create(dir.path().join("log")).unwrap();
@@ -117,10 +143,11 @@ impl Containerd {
         }
         tar.append_path_with_name(&layer, "layer.tar").unwrap();
         tar.into_inner().unwrap();
-        let mut ctr = Command::new("ctr");
-        ctr.arg("--address").arg(self.cri.socket()).args(["--namespace", "k8s.io", "images", "import", "--no-unpack"]);
-        let imported = ctr.arg(&archive).output().unwrap();
-        assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+        for (namespace, unpack) in [("k8s.io", &["--no-unpack"][..]), ("default", &["--snapshotter", "native"])] {
+            let mut ctr = self.ctr();
+            ctr.args(["--namespace", namespace, "images", "import"]).args(unpack);
+            succeeds(ctr.arg(&archive));
+        }
     }
 
     fn call<Q: cri::Request>(&self, request: &Q) -> Q::Answer {
@@ -159,8 +186,9 @@ impl Containerd {
             linux: Some(cri::LinuxPodSandboxConfig { cgroup_parent: cgroup.clone(), security_context }),
         };
         let sandbox = self.call(&cri::RunPodSandboxRequest { config: Some(config.clone()) }).pod_sandbox_id;
-        let mut pod = Pod { uid, sandbox, container: String::new(), cgroup, log: logs.join("train/0.log") };
-        set_weight(&pod.cgroup, spec.shares);
+        set_weight(&cgroup, spec.shares);
+        let (container, log) = (String::new(), logs.join("train/0.log"));
+        let mut pod = Pod { uid, sandbox, container, cgroup: Group(cgroup), log };
         let resources =
             Some(cri::LinuxContainerResources { cpu_shares: i64::from(spec.shares), cpuset_cpus: "0".to_owned() });
         let security_context = Some(cri::LinuxContainerSecurityContext { namespace_options: Some(namespaces) });
@@ -187,17 +215,72 @@ impl Containerd {
         cgroup_of(&path)
     }
 
-    /// Does what a kubelet does beside a running pod: sets the slices above the pods, and the cpuset of its container. Then reloads systemd,
-    /// which sets all limits of its units again.
-    pub fn keep_house(&self, pod: &Pod) {
-        for slice in [&["kubepods"][..], &["kubepods", "burstable"]] {
-            set_weight(&self.cgroup(slice), 1024);
-        }
+    /// Starts the kubelet's rounds over these pods.
+    pub fn kubelet(&self, pods: &[&Pod]) -> Kubelet {
+        let slices = [&["kubepods"][..], &["kubepods", "burstable"]].map(|slice| self.cgroup(slice));
         let linux = Some(cri::LinuxContainerResources { cpu_shares: 0, cpuset_cpus: "0".to_owned() });
-        self.call(&cri::UpdateContainerResourcesRequest { container_id: pod.container.clone(), linux });
-        if is_systemds() {
-            succeeds(Command::new("systemctl").arg("daemon-reload"));
+        let update = |pod: &&Pod| cri::UpdateContainerResourcesRequest {
+            container_id: pod.container.clone(),
+            linux: linux.clone(),
+        };
+        let updates: Vec<_> = pods.iter().map(update).collect();
+        let (cri, calls) = (self.cri.clone(), self.calls.handle().clone());
+        let (stop, stopped) = mpsc::channel();
+        let rounds = move || {
+            let mut done = 0;
+            loop {
+                slices.iter().for_each(|slice| set_weight(slice, 1024));
+                for update in &updates {
+                    calls.block_on(cri.call(update, CALL_TIMEOUT)).unwrap();
+                }
+                done += 1;
+                if stopped.recv_timeout(ROUND_EVERY) != Err(RecvTimeoutError::Timeout) {
+                    return done;
+                }
+            }
+        };
+        Kubelet { stop, rounds: thread::spawn(rounds) }
+    }
+
+    /// Starts a container that is in no pod, as `ctr run` does; with a log, its output is written to that file.
+    pub fn run_alone(&self, id: &str, label: Option<&str>, log: Option<&Path>, script: &str) -> Group {
+        let mut ctr = self.ctr();
+        ctr.args(["run", "--detach", "--snapshotter", "native", "--net-host"]);
+        ctr.args(["--runc-binary", &oci_runtime()]);
+        ctr.arg("--runc-root").arg(self.dir.path().join("runc")); // the usual one keeps the ids of killed containers
+        let parent = self.cgroup(&[]);
+        let group = if is_systemds() {
+            ctr.args(["--runc-systemd-cgroup", "--cgroup", &format!("{}:ctr:{id}", unit(&parent))]);
+            format!("{parent}/ctr-{id}.scope")
+        } else {
+            let path = format!("{parent}/{id}");
+            ctr.args(["--cgroup", &path]);
+            path
+        };
+        if let Some(label) = label {
+            ctr.args(["--label", label]);
         }
+        if let Some(log) = log {
+            ctr.arg("--log-uri").arg(format!("file://{}", log.display()));
+        }
+        succeeds(ctr.args([IMAGE, id, "/bin/sh", "-c", script]).stdout(Stdio::null()));
+        Group(group)
+    }
+
+    /// Kills such a container.
+    pub fn kill(&self, id: &str) {
+        succeeds(self.ctr().args(["task", "kill", "--signal", "KILL", id]));
+    }
+
+    fn ctr(&self) -> Command {
+        let mut ctr = Command::new("ctr");
+        ctr.arg("--address").arg(self.cri.socket());
+        ctr
+    }
+
+    /// A file for the log of a container.
+    pub fn log_file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 
     /// Ends a pod with its containers.
@@ -228,24 +311,39 @@ impl Drop for Containerd {
 }
 
 impl Pod {
-    /// The kernel's file of its CPU weight.
-    pub fn weight_file(&self) -> PathBuf {
-        weight_file(&self.cgroup)
-    }
-
     /// Its CPU weight in the kernel, as text.
     pub fn weight(&self) -> String {
-        fs::read_to_string(self.weight_file()).unwrap().trim().to_owned()
+        self.cgroup.weight()
     }
 
     /// CPU time used so far, in seconds.
     pub fn cpu_used(&self) -> f64 {
+        let cgroup = &self.cgroup.0;
         if Engine::is_cgroup_v1() {
-            let path = format!("/sys/fs/cgroup/cpuacct{}/cpuacct.usage", self.cgroup);
+            let path = format!("/sys/fs/cgroup/cpuacct{cgroup}/cpuacct.usage");
             return fs::read_to_string(path).unwrap().trim().parse::<f64>().unwrap() / 1e9;
         }
-        let stat = fs::read_to_string(format!("/sys/fs/cgroup{}/cpu.stat", self.cgroup)).unwrap();
+        let stat = fs::read_to_string(format!("/sys/fs/cgroup{cgroup}/cpu.stat")).unwrap();
         stat.lines().find_map(|line| line.strip_prefix("usage_usec ")).unwrap().parse::<f64>().unwrap() / 1e6
+    }
+}
+
+impl Group {
+    /// Its CPU weight in the kernel, as text.
+    pub fn weight(&self) -> String {
+        fs::read_to_string(weight_file(&self.0)).unwrap().trim().to_owned()
+    }
+}
+
+/// The OCI runtime of all containers: runc, or that in the environment.
+fn oci_runtime() -> String {
+    env::var("FLOWCON_TEST_RUNTIME").unwrap_or_else(|_| "runc".to_owned())
+}
+
+/// Reloads systemd, where it is the cgroup driver, which sets all limits of its units again.
+pub fn reload() {
+    if is_systemds() {
+        succeeds(Command::new("systemctl").arg("daemon-reload"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pods that a real containerd runs, governed by a real daemon.
 
-use crate::containerd::{Containerd, PodSpec};
+use crate::containerd::{Containerd, PodSpec, reload};
 use crate::support::daemon::{Daemon, eventually};
 use std::thread::sleep;
 use std::time::Duration;
@@ -54,6 +54,8 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     assert!(daemon.stdout_of(&["status"]).contains("team/learns"));
     assert!(daemon.stdout_of(&["logs", "team/learns"]).starts_with("step 1/90000 loss: 8999.90\n"));
 
+    // The kubelet leaves the limits of a pod alone, and containerd sets those of its containers only.
+    let kubelet = containerd.kubelet(&all);
     let weights = || all.map(|pod| pod.weight().parse::<f64>().unwrap());
     let measure = || {
         let (weights_before, used_before) = (weights(), all.map(|pod| pod.cpu_used()));
@@ -67,9 +69,13 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
         assert!((got - due).abs() < 0.03, "got {got:.3}, due {due:.3}: {used:?} by {weights:?}");
     }
     assert_eq!(other.weight(), originals[2], "without the label");
+    assert!(weights[0] / weights[1] > 2.8, "as planned, whatever the kubelet does: {weights:?}");
+    assert!(kubelet.end() > 1);
 
     let checked = daemon.flowctl(&["doctor"]).stdout;
-    assert!(String::from_utf8_lossy(&checked).contains("CRI v1"), "{}", String::from_utf8_lossy(&checked));
+    let checked = String::from_utf8_lossy(&checked);
+    assert!(checked.contains("CRI v1"), "{checked}");
+    assert!(!checked.replace('_', "-").contains(&flat.uid), "no neighbour: {checked}");
 
     let adopted = daemon.flowctl(&["adopt", "other"]);
     assert!(String::from_utf8_lossy(&adopted.stderr).contains("a pod is governed by its label"), "{adopted:?}");
@@ -77,15 +83,68 @@ fn labelled_pods_are_governed_by_their_cgroups_and_restored_after_a_kill() {
     daemon.end("KILL");
     let planned = flat.weight();
     assert_ne!(planned, originals[1]);
-    // The kubelet leaves the limits of a pod alone, containerd sets those of its containers only, and systemd has those of its unit.
-    for pod in all {
-        containerd.keep_house(pod);
-    }
+    // A last round, and systemd sets the limits of its units again.
+    containerd.kubelet(&all).end();
+    reload();
     assert_eq!(flat.weight(), planned);
     let restored = daemon.restore();
     assert_eq!(all.map(|pod| pod.weight()), originals, "{restored}");
-    containerd.keep_house(&flat);
+    containerd.kubelet(&[&flat]).end();
+    reload();
     assert_eq!(all.map(|pod| pod.weight()), originals);
+}
+
+#[test]
+fn containers_of_ctr_are_governed_by_their_own_cgroups_and_restored_after_a_kill() {
+    let containerd = Containerd::start();
+    let log = containerd.log_file("learns.log");
+    let enable = Some("flowcon.enable=true");
+    let learns = containerd.run_alone("learns", enable, Some(&log), LEARNS);
+    // A short id, which is part of the names of its cgroup's parent and its namespace.
+    let quiet = containerd.run_alone("a", enable, None, "while :; do :; done");
+    let other = containerd.run_alone("other", None, None, "while :; do :; done");
+    let pod =
+        containerd.run(PodSpec { name: "pod", labels: &ENABLE, shares: 614, script: LEARNS, ..PodSpec::default() });
+    let weights = || [learns.weight(), quiet.weight(), other.weight()];
+    let (originals, of_pod) = (weights(), pod.weight());
+
+    let mut daemon = Daemon::start(&containerd.address(), &FLOWCON);
+    daemon.wait_for_job("default/learns", "is read", SOON, |job| job["metric"]["name"] == "loss");
+    let job = daemon.wait_for_job("default/a", "is governed", SOON, |_| true);
+    assert_eq!((job["runtime"].as_str(), job["id"].as_str()), (Some("containerd"), Some("default/a")));
+    daemon.wait_for_job("team/pod", "is governed", SOON, |_| true);
+    daemon.carried_out(&["pin", "default/a", "8%"]);
+    daemon.carried_out(&["pin", "default/learns", "24%"]);
+    eventually("the weights follow the shares", SOON, || {
+        let [learns, quiet] = [&learns, &quiet].map(|group| group.weight().parse::<f64>().unwrap());
+        (learns / quiet > 2.8).then_some(())
+    });
+    assert_eq!(daemon.jobs().len(), 3);
+    assert_eq!(other.weight(), originals[2], "without the label");
+    assert!(daemon.stdout_of(&["explain", "default/a"]).contains("its output is not kept in a file"));
+    let checked = daemon.flowctl(&["doctor"]).stdout;
+    let checked = String::from_utf8_lossy(&checked);
+    assert!(!checked.lines().any(|line| line.contains("neighbours") && line.contains("learns")), "{checked}");
+    assert!(daemon.stdout_of(&["logs", "default/learns"]).starts_with("step 1/90000 loss: 8999.90\n"));
+
+    daemon.end("KILL");
+    let planned = quiet.weight();
+    assert_ne!(planned, originals[1]);
+    reload();
+    assert_eq!(quiet.weight(), planned);
+    let restored = daemon.restore();
+    reload();
+    assert_eq!(weights(), originals, "{restored}");
+
+    daemon.boot();
+    daemon.wait_for_job("default/a", "is governed again", SOON, |_| true);
+    containerd.kill("a");
+    eventually("its end is told", Duration::from_secs(90), || {
+        let told = daemon.flowctl(&["explain", "default/a"]);
+        String::from_utf8_lossy(&told.stdout).contains("SIGKILL").then_some(())
+    });
+    daemon.end("TERM");
+    assert_eq!((learns.weight(), pod.weight()), (originals[0].clone(), of_pod));
 }
 
 #[test]
@@ -98,7 +157,8 @@ fn a_pod_that_ended_without_a_daemon_is_forgotten() {
     let mut daemon = Daemon::start(&containerd.address(), &FLOWCON);
     for name in ["team/gone", "team/stays"] {
         daemon.wait_for_job(name, "is governed", SOON, |_| true);
-        daemon.carried_out(&["pin", name, if name == "team/gone" { "8%" } else { "24%" }]);
+        // Neither is the original: 614 shares are weight 24 on version 2, and 60 on version 1.
+        daemon.carried_out(&["pin", name, if name == "team/gone" { "8%" } else { "30%" }]);
     }
     eventually("both are changed", SOON, || {
         (gone.weight() != originals[0] && stays.weight() != originals[1]).then_some(())

@@ -186,9 +186,7 @@ async fn neighbours_of(domains: &[Domain], daemon: &Status) -> Option<Check> {
         // That of the cpu controller.
         _ => root.join(parents.first()?.strip_prefix(root).ok()?.components().next()?),
     };
-    let jobs = daemon.containers.iter().map(|job| job.id.clone());
-    let governed: Vec<String> = jobs.chain(["flowcon-".to_owned()]).collect();
-    neighbours::judge(neighbours::measure(&hierarchy, &parents, &governed).await, daemon.node.cores)
+    neighbours::judge(neighbours::measure(&hierarchy, &parents, &daemon.containers).await, daemon.node.cores)
 }
 
 /// Limits that have less effect on this machine than their names promise.

@@ -1,6 +1,7 @@
 //! Cgroups beside those of the jobs that use much CPU: what they take, no weight of a job can give.
 
 use super::Check;
+use api::wire::Container;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,12 +30,12 @@ pub(super) struct Neighbour {
     cores: f64,
 }
 
-/// Measures the cgroups beside `parents` of jobs and beside each cgroup above these, but those whose name has one of `governed` in it.
-pub(super) async fn measure(hierarchy: &Path, parents: &BTreeSet<PathBuf>, governed: &[String]) -> Vec<Neighbour> {
-    let before = used(hierarchy, parents, governed);
+/// Measures the cgroups beside `parents` of jobs and beside each cgroup above these, but those of the jobs.
+pub(super) async fn measure(hierarchy: &Path, parents: &BTreeSet<PathBuf>, jobs: &[Container]) -> Vec<Neighbour> {
+    let before = used(hierarchy, parents, jobs);
     let began = std::time::Instant::now();
     tokio::time::sleep(WINDOW).await;
-    let after = used(hierarchy, parents, governed);
+    let after = used(hierarchy, parents, jobs);
     let seconds = began.elapsed().as_secs_f64();
     let neighbour = |(path, now): (PathBuf, f64)| {
         let cores = (now - before.get(&path)?) / seconds;
@@ -46,13 +47,13 @@ pub(super) async fn measure(hierarchy: &Path, parents: &BTreeSet<PathBuf>, gover
 }
 
 /// CPU-seconds used by each neighbour.
-fn used(hierarchy: &Path, parents: &BTreeSet<PathBuf>, governed: &[String]) -> BTreeMap<PathBuf, f64> {
+fn used(hierarchy: &Path, parents: &BTreeSet<PathBuf>, jobs: &[Container]) -> BTreeMap<PathBuf, f64> {
     let above = parents.iter().flat_map(|parent| parent.ancestors());
     let above: BTreeSet<&Path> = above.filter(|path| path.starts_with(hierarchy)).collect();
     let entries = above.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
     let is_job = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        governed.iter().any(|governed| name.contains(governed.as_str()))
+        name.contains("flowcon-") || jobs.iter().any(|job| is_of(job, &name))
     };
     let cgroups = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
     let neighbours = cgroups.filter(|path| !above.contains(path.as_path()) && !is_job(path));
@@ -60,6 +61,21 @@ fn used(hierarchy: &Path, parents: &BTreeSet<PathBuf>, governed: &[String]) -> B
         .take(READ_AT_MOST)
         .filter_map(|path| Some((path.clone(), cgroup::cpu_used(&path)?.as_secs_f64())))
         .collect()
+}
+
+/// Whether a cgroup with this name is that of a job, by the names that its runtime gives.
+fn is_of(job: &Container, name: &str) -> bool {
+    match job.runtime.as_str() {
+        // systemd's units have `_` in place of `-`.
+        "pod" => name.replace('_', "-").contains(&job.id),
+        // The id is what a user typed, without the namespace.
+        "containerd" => {
+            let id = job.id.rsplit('/').next().unwrap_or_default();
+            let prefix = name.strip_suffix(".scope").unwrap_or(name).strip_suffix(id);
+            prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('-'))
+        }
+        _ => name.contains(&job.id),
+    }
 }
 
 /// Names the busiest neighbours; `None` if all together leave most of the CPU to the jobs.
@@ -86,6 +102,29 @@ mod tests {
 
     fn neighbour(name: &str, cores: f64) -> Neighbour {
         Neighbour { name: name.to_owned(), weight: "100".to_owned(), cores }
+    }
+
+    fn job(runtime: &str, id: &str) -> Container {
+        Container { id: id.to_owned(), runtime: runtime.to_owned(), ..Container::default() }
+    }
+
+    #[test]
+    fn the_cgroups_of_jobs_are_known_by_the_names_that_runtimes_give() {
+        let [docker, pod, ctr] = [job("docker", "4f2a9c"), job("pod", "61-9f6b"), job("containerd", "default/a")];
+        for (job, name, is_of_job) in [
+            (&docker, "docker-4f2a9c.scope", true),
+            (&docker, "4f2a9c", true),
+            (&pod, "pod61-9f6b", true),
+            (&pod, "kubepods-burstable-pod61_9f6b.slice", true),
+            (&pod, "kubepods-burstable-pod62_9f6b.slice", false),
+            (&ctr, "a", true),
+            (&ctr, "a.scope", true),
+            (&ctr, "ctr-a.scope", true),
+            (&ctr, "ctr-data.scope", false),
+            (&ctr, "a.slice", false),
+        ] {
+            assert_eq!(is_of(job, name), is_of_job, "{} {name}", job.id);
+        }
     }
 
     #[test]
@@ -117,8 +156,8 @@ mod tests {
             cgroup(path, 1_000_000);
         }
         let parents = BTreeSet::from([dir.path().join("system.slice")]);
-        let governed = ["job1".to_owned()];
-        let measured = measure(dir.path(), &parents, &governed);
+        let jobs = [job("docker", "job1")];
+        let measured = measure(dir.path(), &parents, &jobs);
         let later = async {
             tokio::time::sleep(WINDOW / 5).await;
             cgroup("user.slice", 3_000_000);

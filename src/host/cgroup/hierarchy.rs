@@ -252,10 +252,15 @@ impl Hierarchies {
         }
     }
 
+    /// Returns the path of the cgroup with this directory, as in `/proc/PID/cgroup`.
+    pub(super) fn path_of(&self, directory: &Path) -> Option<String> {
+        self.mounts.iter().find_map(|mount| mount.cgroup_at(directory))
+    }
+
     /// Opens the cgroup named `id` in a hierarchy in which the process has left it.
     fn left(&self, id: &str, elsewhere: Elsewhere<'_>, membership: &Membership, mount: &Mount) -> Option<Directory> {
         let beside = |known: Option<&Path>| {
-            let known = known.and_then(|known| self.mounts.iter().find_map(|mount| mount.cgroup_at(known)));
+            let known = known.and_then(|known| self.path_of(known));
             let paths = membership.lines.iter().map(|(_, path)| path.as_str()).chain(known.as_deref());
             let named: Vec<PathBuf> = paths.filter_map(|path| mount.directory_of(up_to(path, id)?)).collect();
             named
@@ -276,11 +281,11 @@ impl Hierarchies {
 }
 
 /// Returns the path up to and including the first component that contains `id`: `docker-ID.scope`, `libpod-ID.scope`, or `ID`; `None` if
-/// there is none.
+/// there is none. `id` may be of several components.
 fn up_to<'a>(path: &'a str, id: &str) -> Option<&'a str> {
     let at = path.find(id).filter(|_| !id.is_empty())?;
-    let rest = &path[at..];
-    Some(&path[..at + rest.find('/').unwrap_or(rest.len())])
+    let rest = at + id.len();
+    Some(&path[..path[rest..].find('/').map_or(path.len(), |end| rest + end)])
 }
 
 /// Returns the tightest CPU bandwidth limit on the cgroups above that of this process, up to the root; `None` = unlimited.
@@ -308,6 +313,7 @@ mod tests {
         ] {
             assert_eq!(up_to(path, "4f2a"), Some(own));
         }
+        assert_eq!(up_to("/default/a/init.scope", "default/a"), Some("/default/a"));
         assert_eq!((up_to("/user.slice/a.service", "4f2a"), up_to("/a/b", "")), (None, None));
     }
 

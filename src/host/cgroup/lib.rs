@@ -148,6 +148,15 @@ impl Cgroup {
         named(locate(pid, expected, Some(name), Elsewhere::In(directories))?, name)
     }
 
+    /// Opens the cgroup that has this directory in one of the hierarchies, to which process `pid` belongs.
+    ///
+    /// # Errors
+    /// As [`Cgroup::of_container`].
+    pub fn in_directory(pid: u32, directory: &Path) -> Result<Cgroup, CgroupError> {
+        let path = Hierarchies::of_host()?.path_of(directory).unwrap_or_default();
+        Cgroup::of_known_scope(pid, None, path.trim_start_matches('/'), &[directory.to_owned()])
+    }
+
     /// Like [`Cgroup::of_scope`], but tries processes in and below these directories: the first process of a scope may have ended.
     pub fn of_members(directories: &[PathBuf], name: &str) -> Option<Cgroup> {
         let open = |path: &PathBuf| Directory::open(path.clone(), false, false).ok();
@@ -307,7 +316,7 @@ fn locate(
     Ok(Cgroup { pid, started, name: container.map(str::to_owned), directories, meter: Meter::default(), network })
 }
 
-/// Leaves out directories with other names than the scope's.
+/// Leaves out directories with other names than the scope's, which may be the last components of a path.
 fn named(mut found: Cgroup, name: &str) -> Result<Cgroup, CgroupError> {
     let has_any = Arc::get_mut(&mut found.directories).is_some_and(|directories| directories.keep_named(name));
     if has_any { Ok(found) } else { Err(CgroupError::Shared { container: name.to_owned() }) }
@@ -325,11 +334,11 @@ impl Directories {
         legacy.as_ref().or(self.unified.as_ref())
     }
 
-    /// Keeps only the directories of this name. Returns whether there are any.
+    /// Keeps only the directories whose paths end with this name, none if it is empty. Returns whether there are any.
     fn keep_named(&mut self, name: &str) -> bool {
         let Directories { cpu, cpuacct, memory, blkio, freezer, unified } = self;
         for directory in [cpu, cpuacct, memory, blkio, freezer, unified] {
-            directory.take_if(|directory| directory.path().file_name().is_none_or(|last| last != name));
+            directory.take_if(|directory| name.is_empty() || !directory.path().ends_with(name));
         }
         self.all().next().is_some()
     }

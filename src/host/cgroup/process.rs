@@ -2,7 +2,7 @@
 
 use super::CgroupError;
 use super::directory::read_generated;
-use model::{Activity, CpuTime, Loaders};
+use model::{Activity, CpuTime, Loaders, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +14,13 @@ const PF_EXITING: u64 = 0x4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartTime(pub u64);
+
+impl StartTime {
+    /// Returns the time from the boot until then.
+    pub fn since_boot(self) -> Millis {
+        Millis(self.0.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1))
+    }
+}
 
 /// Returns the start time of process `pid`; `None` if there is no such process.
 pub fn start_time(pid: u32) -> Option<StartTime> {

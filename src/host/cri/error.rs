@@ -19,7 +19,7 @@ pub enum CriError {
         why: String,
     },
     /// The runtime does not have this interface.
-    #[error("the container runtime at {} has no CRI v1: {message}; use containerd 1.6 or later with its CRI plugin, or CRI-O", socket.display())]
+    #[error("the container runtime at {} has no CRI v1: {message}; use containerd 1.6 or later, or CRI-O", socket.display())]
     Unsupported {
         /// The socket of the runtime.
         socket: PathBuf,

@@ -274,22 +274,25 @@ pub struct UpdateContainerResourcesRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Empty {}
 
-/// A request, with its method and the message that answers it.
+/// A request, with its service and method, and the message that answers it.
 pub trait Request: prost::Message {
     type Answer: prost::Message + Default;
     const METHOD: &'static str;
 }
 
+/// Implements [`Request`] for the requests of a service.
 macro_rules! requests {
-    ($($request:ident => $method:literal, $answer:ident;)*) => {
-        $(impl Request for $request {
+    ($service:literal: $($request:ident => $method:literal, $answer:ident;)*) => {
+        $(impl $crate::messages::Request for $request {
             type Answer = $answer;
-            const METHOD: &'static str = $method;
+            const METHOD: &'static str = concat!($service, "/", $method);
         })*
     };
 }
+pub(crate) use requests;
 
 requests! {
+    "runtime.v1.RuntimeService":
     VersionRequest => "Version", VersionResponse;
     ListPodSandboxRequest => "ListPodSandbox", ListPodSandboxResponse;
     ListContainersRequest => "ListContainers", ListContainersResponse;

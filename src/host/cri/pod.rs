@@ -1,62 +1,17 @@
-//! A pod, as parsed from the runtime's answers. Pure.
+//! Pods, as parsed from the answers of CRI. Pure.
 
 use super::messages::{
     CONTAINER_EXITED, CONTAINER_RUNNING, Container, ContainerStatusResponse, PodSandbox, PodSandboxMetadata,
     SANDBOX_READY,
 };
+use super::workload::{ContainerEnd, ContainerLog, MainContainer, Workload};
+use model::Runtime;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Names the container that `kubectl logs` shows, of a pod with several.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
-
-/// A pod in which a container runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
-    /// Its UID, which no other pod ever has.
-    pub uid: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name in the namespace.
-    pub name: String,
-    /// Labels and annotations; of an annotation with the key of a label, the annotation.
-    pub labels: BTreeMap<String, String>,
-    /// The container that trains: the one that `kubectl.kubernetes.io/default-container` names, else the oldest that runs.
-    pub container: PodContainer,
-}
-
-/// A running container of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodContainer {
-    /// Id in the runtime.
-    pub id: String,
-    /// Image, as its user named it.
-    pub image: String,
-    /// First process, in the PID namespace of this machine.
-    pub pid: u32,
-    /// Creation time, Unix time in milliseconds.
-    pub created_unix_ms: u64,
-    /// Start time, Unix time in milliseconds.
-    pub started_unix_ms: u64,
-    /// The file with its output, in CRI's format; `None` if there is none.
-    pub log: Option<PathBuf>,
-    /// Paths on this machine and inside the container.
-    pub mounts: Vec<(PathBuf, PathBuf)>,
-    /// Its command with the arguments.
-    pub command: Vec<String>,
-    /// How often the kubelet has started it again.
-    pub restarts: u32,
-}
-
-/// The end of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PodEnd {
-    /// The exit code.
-    pub exit_code: i32,
-    /// The kernel killed it for memory.
-    pub out_of_memory: bool,
-}
 
 /// A wanted pod, before its container is described.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,14 +23,15 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    pub(super) fn with(self, container: PodContainer) -> Pod {
+    pub(super) fn with(self, container: MainContainer) -> Workload {
         let PodSandboxMetadata { name, uid, namespace, .. } = self.metadata;
-        Pod {
-            uid,
-            namespace,
-            name,
+        Workload {
+            runtime: Runtime::Pod,
+            id: uid.clone(),
+            name: format!("{namespace}/{name}"),
             labels: self.labels,
-            container: PodContainer { restarts: self.restarts, ..container },
+            cgroup: uid,
+            container: MainContainer { restarts: self.restarts, ..container },
         }
     }
 }
@@ -109,8 +65,8 @@ fn is_uid(text: &str) -> bool {
     (16..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-impl PodContainer {
-    pub(super) fn from_status(response: ContainerStatusResponse) -> Option<PodContainer> {
+impl MainContainer {
+    pub(super) fn from_status(response: ContainerStatusResponse) -> Option<MainContainer> {
         /// The part that is used of the details, which runtimes give as JSON.
         #[derive(Deserialize)]
         struct Info {
@@ -128,13 +84,13 @@ impl PodContainer {
         let status = response.status.filter(|status| status.state == CONTAINER_RUNNING)?;
         let Info { pid, config: Config { command, args } } = serde_json::from_str(response.info.get("info")?).ok()?;
         let unix_ms = |nanos: i64| u64::try_from(nanos / 1_000_000).unwrap_or(0);
-        Some(PodContainer {
+        Some(MainContainer {
             id: status.id,
             image: status.image.unwrap_or_default().image,
             pid: Some(pid).filter(|pid| *pid > 0)?,
             created_unix_ms: unix_ms(status.created_at),
-            started_unix_ms: unix_ms(status.started_at),
-            log: Some(PathBuf::from(status.log_path)).filter(|path| path.is_absolute()),
+            started_unix_ms: Some(unix_ms(status.started_at)),
+            log: Some(PathBuf::from(status.log_path)).filter(|path| path.is_absolute()).map(ContainerLog::Cri),
             mounts: status
                 .mounts
                 .into_iter()
@@ -146,10 +102,10 @@ impl PodContainer {
     }
 }
 
-impl PodEnd {
-    pub(super) fn from_status(response: ContainerStatusResponse) -> Option<PodEnd> {
+impl ContainerEnd {
+    pub(super) fn from_status(response: ContainerStatusResponse) -> Option<ContainerEnd> {
         let status = response.status.filter(|status| status.state == CONTAINER_EXITED)?;
-        Some(PodEnd { exit_code: status.exit_code, out_of_memory: status.reason == "OOMKilled" })
+        Some(ContainerEnd { exit_code: status.exit_code, out_of_memory: status.reason == "OOMKilled" })
     }
 }
 
@@ -242,18 +198,18 @@ mod tests {
             r#"{"sandboxID":"s","pid":4711,"config":{"command":["python"],"args":["train.py"]}}"#.to_owned(),
         )]);
         let response = ContainerStatusResponse { status: Some(status.clone()), info };
-        let found = PodContainer::from_status(response.clone()).unwrap();
-        assert_eq!((found.pid, found.started_unix_ms), (4711, 2_500));
-        assert_eq!(found.log, Some("/var/log/pods/team_bert_6f0a/train/2.log".into()));
+        let found = MainContainer::from_status(response.clone()).unwrap();
+        assert_eq!((found.pid, found.started_unix_ms), (4711, Some(2_500)));
+        assert_eq!(found.log, Some(ContainerLog::Cri("/var/log/pods/team_bert_6f0a/train/2.log".into())));
         assert_eq!(found.command, ["python", "train.py"]);
         let without = ContainerStatusResponse { info: HashMap::new(), ..response };
-        assert_eq!(PodContainer::from_status(without), None);
+        assert_eq!(MainContainer::from_status(without), None);
         let (status, info) = (
             ContainerStatus { state: CONTAINER_EXITED, exit_code: 137, reason: "OOMKilled".into(), ..status },
             HashMap::new(),
         );
         let ended = ContainerStatusResponse { status: Some(status), info };
-        assert_eq!(PodContainer::from_status(ended.clone()), None);
-        assert_eq!(PodEnd::from_status(ended), Some(PodEnd { exit_code: 137, out_of_memory: true }));
+        assert_eq!(MainContainer::from_status(ended.clone()), None);
+        assert_eq!(ContainerEnd::from_status(ended), Some(ContainerEnd { exit_code: 137, out_of_memory: true }));
     }
 }

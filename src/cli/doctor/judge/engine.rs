@@ -69,12 +69,22 @@ pub(in crate::doctor) fn engine(info: &EngineInfo) -> Check {
     Check::ok(ENGINE, format!("{found}; live-restore is off: an engine restart stops containers"))
 }
 
-/// Judges the container runtime whose pods are governed.
+/// Judges the container runtime whose pods and containers are governed.
 pub(in crate::doctor) fn pods(runtime: &Result<RuntimeVersion, CriError>) -> Check {
     match runtime {
-        Ok(RuntimeVersion { name, version }) => {
-            Check::ok(ENGINE, format!("{name} {version}, CRI v1: pods are governed"))
+        Ok(runtime @ RuntimeVersion { name, version, has_pods }) => {
+            let found = match (has_pods, runtime.has_containers()) {
+                (true, true) => "CRI v1: pods, and containers without a pod, are governed",
+                (true, false) => "CRI v1: pods are governed",
+                _ => "without its CRI plugin: containers are governed, and there are no pods",
+            };
+            Check::ok(ENGINE, format!("{name} {version}, {found}"))
         }
+        Err(CriError::Unsupported { message, .. }) => Check::fail(
+            ENGINE,
+            format!("the container runtime has no CRI v1: {message}"),
+            "update it to containerd 1.6 or later, or CRI-O",
+        ),
         Err(error) => {
             Check::warn(ENGINE, error.to_string(), "`sudo flowctl doctor`, as only root may ask a container runtime")
         }
@@ -251,6 +261,15 @@ mod tests {
         let new = engine(&docker("29.0.1", "systemd", "local"));
         assert_eq!(new.verdict, Verdict::Ok);
         assert!(new.found.contains("Docker 29.0.1, API 1.44 (1.41 or later is needed)"), "{new:?}");
+    }
+
+    #[test]
+    fn a_container_runtime_that_is_too_old_fails_with_its_version_and_the_next_step() {
+        let message = "it is containerd 1.5.18".to_owned();
+        let check = pods(&Err(CriError::Unsupported { socket: "/run/containerd/containerd.sock".into(), message }));
+        assert_eq!(check.verdict, Verdict::Fail);
+        assert!(check.found.ends_with("no CRI v1: it is containerd 1.5.18"), "{check:?}");
+        assert!(check.fix.is_some_and(|fix| fix.contains("containerd 1.6")));
     }
 
     #[test]
