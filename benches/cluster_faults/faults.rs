@@ -1,7 +1,7 @@
 //! The faults that are injected while jobs move, and how each is repaired.
 
 use super::jobs::Trials;
-use super::swarm::{NO_OFFSET, NODES, Part, SMALL, Swarm};
+use super::swarm::{NO_OFFSET, NODES, Part, SMALL, Swarm, persist};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::fs;
@@ -21,12 +21,15 @@ pub enum Fault {
     ScaledToOne,
     ScaledToZero,
     ClockJumped,
+    DrainedByDocker,
+    VolumeShared,
+    VolumeReused,
 }
 
 use Fault::*;
 
 /// The relative frequency of each fault: quick faults are drawn more often.
-const WEIGHTS: [(Fault, u32); 13] = [
+const WEIGHTS: [(Fault, u32); 16] = [
     (CoordinatorKilled, 6),
     (AgentKilled, 6),
     (FlowcondKilled, 2),
@@ -40,6 +43,9 @@ const WEIGHTS: [(Fault, u32); 13] = [
     (ScaledToOne, 3),
     (ScaledToZero, 1),
     (ClockJumped, 4),
+    (DrainedByDocker, 4),
+    (VolumeShared, 4),
+    (VolumeReused, 4),
 ];
 
 /// The offsets to which a node's clock jumps.
@@ -79,6 +85,9 @@ impl Fault {
             ScaledToOne => "scaled to 1 by hand",
             ScaledToZero => "scaled to 0 by hand",
             ClockJumped => "clock jumped",
+            DrainedByDocker => "drained by docker",
+            VolumeShared => "volume shared",
+            VolumeReused => "volume reused",
         }
     }
 
@@ -127,6 +136,19 @@ impl Fault {
             ScaledToOne => drop(swarm.docker(&["service", "scale", "--detach", &format!("{name}=1")])),
             ScaledToZero => drop(swarm.docker(&["service", "scale", "--detach", &format!("{name}=0")])),
             ClockJumped => swarm.set_clock(node, JUMPS[rng.random_range(0..JUMPS.len())]),
+            DrainedByDocker => swarm.set_availability(node, "drain"),
+            VolumeShared => {
+                // Until it runs, the volume is no more its own than the other's.
+                let running = |name: &&String| jobs.get(*name).is_some_and(|job| job["state"] == "running");
+                let running: Vec<&String> = names.iter().filter(running).collect();
+                let victim = running.get(rng.random_range(0..running.len().max(1)));
+                let job = victim.and_then(|name| trials.share_volume(swarm, name));
+                return ActiveFault { fault: self, node, job };
+            }
+            VolumeReused => {
+                let job = trials.reuse_volume(swarm, name);
+                return ActiveFault { fault: self, node, job };
+            }
         }
         ActiveFault { fault: self, node, job }
     }
@@ -148,12 +170,7 @@ impl ActiveFault {
                     let format = "{{.Spec.Role}} {{if .ManagerStatus}}{{.ManagerStatus.Reachability}}{{end}}";
                     swarm.docker(&["node", "inspect", "--format", format, &format!("node-{}", self.node)])
                 };
-                for _ in 0..60 {
-                    if role_after_promotion().is_some_and(|role| role == "manager reachable") {
-                        break;
-                    }
-                    std::thread::sleep(std::time::Duration::from_secs(1));
-                }
+                persist(|| role_after_promotion().is_some_and(|role| role == "manager reachable"));
             }
             DiskFull => drop(fs::remove_file(swarm.folder(SMALL).join("data/ballast"))),
             ServiceDeleted | ServiceUpdated => {}
@@ -163,6 +180,21 @@ impl ActiveFault {
                 swarm.succeeds(&["resume", &name]);
             }
             ClockJumped => swarm.set_clock(self.node, NO_OFFSET),
+            DrainedByDocker => swarm.set_availability(self.node, "active"),
+            VolumeShared => {
+                if let Some(guest) = self.job {
+                    let seen = swarm.jobs().remove(&guest);
+                    assert!(seen.as_ref().is_none_or(|job| job["state"] == "waiting"), "{seen:?}");
+                    persist(|| swarm.docker(&["service", "rm", &guest]).is_some());
+                }
+            }
+            VolumeReused => {
+                if let Some(name) = self.job {
+                    let label = format!("flowcon.take-over={name}");
+                    let arguments = ["service", "update", "--detach", "--label-add", &label, &name];
+                    persist(|| swarm.docker(&arguments).is_some());
+                }
+            }
         }
         swarm.restart_ended();
     }

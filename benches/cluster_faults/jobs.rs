@@ -1,6 +1,6 @@
 //! Training jobs that save their state after each unit: whatever happens, no unit may be done twice or by two containers at once.
 
-use super::swarm::{IMAGE, NODES, RARE_IMAGE, Swarm};
+use super::swarm::{IMAGE, NODES, RARE_IMAGE, Swarm, persist};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -54,6 +54,15 @@ impl Trials {
     }
 
     fn create(&self, swarm: &Swarm, name: String, habit: Habit) {
+        self.create_service(swarm, &name, &name, habit);
+        if habit != Habit::Stateless {
+            self.judged.lock().unwrap().insert(name.clone());
+        }
+        self.live.lock().unwrap().insert(name, habit);
+    }
+
+    /// Creates a service that continues the training `of`, with its volume and heartbeats.
+    fn create_service(&self, swarm: &Swarm, name: &str, of: &str, habit: Habit) {
         let on_term = if habit == Habit::Deaf { "trap '' TERM" } else { "trap 'exit 143' TERM" };
         let setup = match habit {
             Habit::CrashesOnThree => "[ $NODE != node-3 ] || exit 1;",
@@ -64,16 +73,16 @@ impl Trials {
         let script = format!(
             "{on_term}; {setup} i=$(cat /saved/i 2>/dev/null || echo 0); \
              while :; do sleep 0.3; i=$((i+1)); echo $i >/saved/new && mv /saved/new /saved/i && \
-             echo \"$(hostname) $i\" >>/beats/{name}; echo \"epoch $i/100000 loss $((100000-i))\"; done"
+             echo \"$(hostname) $i\" >>/beats/{of}; echo \"epoch $i/100000 loss $((100000-i))\"; done"
         );
         let image = if habit == Habit::RareImage { RARE_IMAGE } else { IMAGE };
         let (saved, shared) = (
-            format!("type=volume,source={name},target=/saved"),
+            format!("type=volume,source={of},target=/saved"),
             format!("type=bind,source={},target=/beats", self.heartbeats.display()),
         );
         let checkpoint = match habit {
             Habit::Stateless => "flowcon.movable=true".to_owned(),
-            _ => format!("flowcon.checkpoint={name}"),
+            _ => format!("flowcon.checkpoint={of}"),
         };
         let arguments = [
             "service",
@@ -81,7 +90,7 @@ impl Trials {
             "--detach",
             "--no-resolve-image",
             "--name",
-            &name,
+            name,
             "--replicas",
             "0",
             "--restart-condition",
@@ -111,20 +120,9 @@ impl Trials {
             "-c",
             &script,
         ];
-        // The Swarm may have no leader at the moment.
-        let is_created = (0..60).any(|_| {
-            let is_created =
-                swarm.docker(&arguments).is_some() || swarm.docker(&["service", "inspect", &name]).is_some();
-            if !is_created {
-                std::thread::sleep(std::time::Duration::from_secs(1));
-            }
-            is_created
-        });
+        let is_created =
+            persist(|| swarm.docker(&arguments).is_some() || swarm.docker(&["service", "inspect", name]).is_some());
         assert!(is_created, "no manager created {name}");
-        if habit != Habit::Stateless {
-            self.judged.lock().unwrap().insert(name.clone());
-        }
-        self.live.lock().unwrap().insert(name, habit);
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -139,6 +137,27 @@ impl Trials {
         }
         self.live.lock().unwrap().remove(name);
         self.create(swarm, format!("{name}x"), habit);
+    }
+
+    /// Submits a second job with the checkpoint volume of a running one; returns its name. It must never start.
+    pub fn share_volume(&self, swarm: &Swarm, name: &str) -> Option<String> {
+        let habit = self.habit_of_saving(name)?;
+        let guest = format!("{name}-guest");
+        self.create_service(swarm, &guest, name, habit);
+        Some(guest)
+    }
+
+    /// Deletes a job and submits it again with the volume that is left; returns its name. It must not start before it is told to take over
+    /// that state.
+    pub fn reuse_volume(&self, swarm: &Swarm, name: &str) -> Option<String> {
+        let habit = self.habit_of_saving(name)?;
+        swarm.docker(&["service", "rm", name])?;
+        self.create_service(swarm, name, name, habit);
+        Some(name.to_owned())
+    }
+
+    fn habit_of_saving(&self, name: &str) -> Option<Habit> {
+        self.live.lock().unwrap().get(name).copied().filter(|habit| *habit != Habit::Stateless)
     }
 
     /// The jobs that neither run in exactly one container nor wait with a reason.

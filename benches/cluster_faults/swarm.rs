@@ -209,6 +209,12 @@ impl Swarm {
         }
     }
 
+    /// Sets whether Swarm runs tasks on a node: `active` or `drain`.
+    pub fn set_availability(&self, node: usize, availability: &str) {
+        let name = format!("node-{node}");
+        persist(|| self.docker(&["node", "update", "--availability", availability, &name]).is_some());
+    }
+
     fn flowctl_on(&self, node: usize, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_flowctl"))
             .args(["cluster", "--socket"])
@@ -254,6 +260,17 @@ impl Swarm {
         let _ = Command::new("cp").arg("-r").arg(self.dir.join("beats")).arg(&target).status();
         println!("logs and heartbeats: {}", target.display());
     }
+}
+
+/// Tries once per second for a minute: the Swarm may have no leader at the moment. Returns whether it succeeded.
+pub fn persist(mut succeeds: impl FnMut() -> bool) -> bool {
+    (0..60).any(|_| {
+        let has_succeeded = succeeds();
+        if !has_succeeded {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        has_succeeded
+    })
 }
 
 fn faketime_library() -> PathBuf {

@@ -192,7 +192,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "engine.address",
-        help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", unix:///PATH, or for pods \"containerd\" or cri:///PATH",
+        help: "\"auto\" (DOCKER_HOST, or the standard sockets), \"off\", unix:///PATH, or \"containerd\" or cri:///PATH, also for pods",
         set: |s, v| {
             s.engine = match v.text()? {
                 "auto" => EngineChoice::Auto,

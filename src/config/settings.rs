@@ -15,7 +15,7 @@ pub enum EngineChoice {
     Off,
     /// The engine at this address.
     At(String),
-    /// The pods of the container runtime at this socket.
+    /// The pods of the container runtime at this socket, and the containers that are in none.
     Pods(PathBuf),
 }
 

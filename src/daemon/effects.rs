@@ -115,7 +115,10 @@ impl Governing {
         let label = self.settings.label.clone();
         let why = match self.settings.engine {
             EngineChoice::Pods(_) => {
-                format!("a pod is governed by its label or annotation {label}, which it has from its start")
+                format!(
+                    "a pod is governed by its label or annotation {label}, which it has from its start; a container of containerd by \
+                     its label, which ctr containers label sets"
+                )
             }
             _ => "no engine is connected".to_owned(),
         };

@@ -1,7 +1,7 @@
 //! Events that the loop handles. Commands and signals have channels of their own.
 
 use cgroup::MemoryRecord;
-use cri::PodEvent;
+use cri::WorkloadEvent;
 use docker::{EngineEnd, EngineEvent};
 use limits::machine::{Candidate, ContainerOutcome, RequestId, Restored, Run};
 use model::{Adoption, ContainerId, LogOrigin, Refusal};
@@ -17,8 +17,8 @@ use traininglog::claim::Claim;
 pub(super) enum Event {
     /// Event of the engine's watcher.
     Engine(EngineEvent),
-    /// Event of the watcher of pods, whose runtime has this socket.
-    Pods(PodEvent, Arc<Path>),
+    /// Event of the watcher of pods and containers, whose runtime has this socket.
+    Workloads(WorkloadEvent, Arc<Path>),
     /// Event of a command of `flowctl run`.
     Scope(ScopeEvent),
     /// Log bytes were read.

@@ -58,6 +58,7 @@ fn open(original: &Original, pid: u32) -> Result<Cgroup, CgroupError> {
         Runtime::Docker => Cgroup::of_container(pid, original.id.as_str()),
         Runtime::Scope => Cgroup::of_known_scope(pid, None, file_name(directory), &[directory.to_owned()]),
         Runtime::Pod => Cgroup::of_known_container(pid, file_name(directory), directory),
+        Runtime::Containerd => Cgroup::in_directory(pid, directory),
     }
 }
 
@@ -71,7 +72,7 @@ fn is_of_this_boot(original: &Original) -> bool {
 
 /// Finds the container by a process in the remembered cgroup. A path name alone is never trusted.
 pub(super) fn by_cgroup(original: &Original) -> Found {
-    // Neither keeps its cgroup over a reboot.
+    // None of them keeps its cgroup over a reboot.
     if original.runtime != Runtime::Docker && !is_of_this_boot(original) {
         return Found::NotRunning;
     }
@@ -100,8 +101,8 @@ pub(super) fn by_cgroup(original: &Original) -> Found {
 
 /// Returns an error if the remembered cgroup exists without processes: they may have been moved out of it, and may come back.
 fn left_behind(original: &Original) -> Option<String> {
-    if original.runtime == Runtime::Pod {
-        return None; // the kubelet has ended the pod, and is about to remove its cgroup
+    if matches!(original.runtime, Runtime::Pod | Runtime::Containerd) {
+        return None; // it has ended, and its runtime removes its cgroup
     }
     let directory = PathBuf::from(&original.cgroup);
     let is_there = || is_of_this_boot(original) && directory.join("cgroup.procs").exists();

@@ -288,7 +288,7 @@ impl Governing {
     pub(super) fn handle(&mut self, event: Event) {
         match event {
             Event::Engine(event) => self.on_engine_event(event),
-            Event::Pods(event, socket) => self.on_pod_event(event, &socket),
+            Event::Workloads(event, socket) => self.on_workload_event(event, &socket),
             Event::Scope(event) => self.on_scope_event(event),
             Event::Logs(chunks) => self.logs.deliver(chunks, node::now(), &mut self.jobs, &mut self.draining),
             Event::Claims { id, run, claims } => {

@@ -163,7 +163,7 @@ impl Job {
         let cgroup = Cgroup::of_known_scope(scope.pid, Some(start), &scope.cgroup, &scope.directories)
             .or_else(|error| Cgroup::of_members(&scope.directories, &scope.cgroup).ok_or(error))?;
         let mut target = Target::new(ContainerId::new(&scope.id), scope.name.clone(), Runtime::Scope, cgroup);
-        let started = Millis(scope.start_ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1));
+        let started = start.since_boot();
         target.started_unix_ms = super::journal::unix_ms().saturating_sub(node::now().since(started).0);
         target.unit = scope.directories.iter().find_map(|directory| unit_of_cgroup(directory, false));
         let mut job = Job::new(target, None, &scope.labels);

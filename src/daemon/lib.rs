@@ -56,7 +56,6 @@ mod observe;
 mod operation;
 mod owner;
 mod pin;
-mod pods;
 mod positions;
 mod publish;
 mod pulse;
@@ -77,6 +76,7 @@ mod threads;
 mod trial;
 mod unknown_limits;
 mod uses;
+mod workloads;
 mod writer;
 #[cfg(test)]
 mod writer_tests;
@@ -153,7 +153,7 @@ pub async fn run(
         tasks.watch("the queue of engine events", forwarding);
     }
     if let EngineChoice::Pods(socket) = &settings.engine {
-        watch_pods(&settings, socket, &events, &tasks);
+        watch_workloads(&settings, socket, &events, &tasks);
     }
     let (actuator, acting) = Actuator::start(journal, engine.clone(), events.clone());
     tasks.watch("the actuator", acting);
@@ -220,19 +220,22 @@ fn listen(
     Ok(vec![listening, tokio::spawn(registry.run(listener))])
 }
 
-/// Starts the tasks that find pods.
-fn watch_pods(settings: &Settings, socket: &Path, events: &mpsc::Sender<Event>, tasks: &Tasks) {
+/// Starts the tasks that find pods and containers of a container runtime.
+fn watch_workloads(settings: &Settings, socket: &Path, events: &mpsc::Sender<Event>, tasks: &Tasks) {
     let (found, mut watched) = mpsc::channel(64);
-    tasks.watch("the watcher of pods", tokio::spawn(cri::watch(Cri::new(socket), settings.label.clone(), found)));
+    tasks.watch(
+        "the watcher of pods and containers",
+        tokio::spawn(cri::watch(Cri::new(socket), settings.label.clone(), found)),
+    );
     let (events, socket) = (events.clone(), Arc::<Path>::from(socket));
     let forwarding = tokio::spawn(async move {
         while let Some(event) = watched.recv().await {
-            if events.send(Event::Pods(event, socket.clone())).await.is_err() {
+            if events.send(Event::Workloads(event, socket.clone())).await.is_err() {
                 return;
             }
         }
     });
-    tasks.watch("the queue of pods", forwarding);
+    tasks.watch("the queue of pods and containers", forwarding);
 }
 
 fn engine_of(settings: &Settings) -> Result<Option<Engine>, AddressError> {

@@ -28,7 +28,7 @@ pub(super) async fn thaw_all(executor: &mut Executor) -> Vec<String> {
             let paused = match job.runtime {
                 Runtime::Docker if engine_answers => is_paused(&executor.writer, &job).await,
                 Runtime::Docker => None,
-                Runtime::Scope | Runtime::Pod => Some(false),
+                Runtime::Scope | Runtime::Pod | Runtime::Containerd => Some(false),
             };
             engine_answers &= paused.is_some();
             match paused {

@@ -298,6 +298,7 @@ fn a_deadline_that_passed_or_cannot_be_met_makes_a_job_late() {
         to_end: Estimate::exactly(800.0),
         used: 200.0,
         per_unit: 10.0,
+        is_known: true,
         usable: None,
         waste: None,
         lost_s: None,

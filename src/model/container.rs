@@ -22,9 +22,9 @@ impl ContainerId {
         &self.0
     }
 
-    /// Returns twelve characters, as printed by `docker ps`; the id of a scope is returned whole.
+    /// Returns twelve characters, as printed by `docker ps`; an id that is made of names is returned whole.
     pub fn short(&self) -> &str {
-        if self.0.starts_with("scope:") { &self.0 } else { self.0.get(..12).unwrap_or(&self.0) }
+        if self.0.contains([':', '/']) { &self.0 } else { self.0.get(..12).unwrap_or(&self.0) }
     }
 }
 
@@ -44,6 +44,8 @@ pub enum Runtime {
     Scope,
     /// A pod, with all its containers.
     Pod,
+    /// A container of containerd that is in no pod, such as of nerdctl or ctr.
+    Containerd,
 }
 
 /// Whether the processes of a container can run.

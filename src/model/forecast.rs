@@ -13,6 +13,9 @@ pub struct WorkForecast {
     pub used: f64,
     /// CPU-seconds per progress unit.
     pub per_unit: f64,
+    /// Whether that cost is known. Before that, it is a guess that lets a new job come first on its node, and says little about its work.
+    #[serde(default)]
+    pub is_known: bool,
     /// Cores that the job can use, as measured; at most those that it may run on. `None` in forecasts of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usable: Option<f64>,

@@ -59,7 +59,9 @@ impl JobEnd {
     /// Returns the end in sentences, with the next step, for a job with this name and runtime.
     pub fn story(&self, name: &str, runtime: Runtime) -> String {
         let logs = match runtime {
-            Runtime::Docker | Runtime::Pod => format!("`flowctl logs {name}` shows its last lines"),
+            Runtime::Docker | Runtime::Pod | Runtime::Containerd => {
+                format!("`flowctl logs {name}` shows its last lines")
+            }
             Runtime::Scope => "its last lines are in the output of its `flowctl run`".to_owned(),
         };
         match self.end {
@@ -86,6 +88,7 @@ impl JobEnd {
                 ),
                 Runtime::Scope => "It ended, and its `flowctl run` did not report its exit code.".to_owned(),
                 Runtime::Pod => "It ended, and its container runtime did not report its exit code: `kubectl describe pod` may.".to_owned(),
+                Runtime::Containerd => "It ended, and containerd has no exit code: its task was deleted, or its label is gone.".to_owned(),
             },
             End::GroupStop => {
                 let result = self.group_stop.map_or_else(String::new, |result| format!(" {result} trials"));
@@ -106,6 +109,7 @@ impl JobEnd {
             Runtime::Docker => "Raise --memory",
             Runtime::Scope => "Raise the limit of its cgroup",
             Runtime::Pod => "Raise resources.limits.memory",
+            Runtime::Containerd => "Raise its memory limit",
         };
         match self.memory_limit {
             Some(limit) => format!(

@@ -285,7 +285,8 @@ fn growing() -> JobStatus {
     job.recent = vec![0.5, 0.3, 0.2, 0.123_456];
     job.line = Some("Epoch 37/50 - loss: 0.123456".to_owned());
     let to_end = Estimate { low: 40.0, likely: 52.0, high: f64::INFINITY };
-    job.forecast = Some(WorkForecast { to_end, used: 1296.0, per_unit: 4.0, usable: None, waste: None, lost_s: None });
+    let (used, per_unit, is_known) = (1296.0, 4.0, true);
+    job.forecast = Some(WorkForecast { to_end, used, per_unit, is_known, usable: None, waste: None, lost_s: None });
     let reason = Reason::Growing { growth: 0.031, part: Share::clamped(0.63) };
     planned(&mut job, List::New, 0.031, 0.63, 0.63, 252.0, reason);
     job

@@ -43,6 +43,11 @@ pub fn eventually_or<T>(
     }
 }
 
+/// Fails if a daemon with this log said that weights have no effect: no test takes them out of force.
+pub fn assert_weights_decide(log: &str) {
+    assert!(std::thread::panicking() || !log.contains("CPU weights have no effect"), "{log}");
+}
+
 /// Text without line breaks from wrapping.
 pub fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -281,8 +286,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // No test takes the weights out of force: in any of them the warning would be false.
-        assert!(std::thread::panicking() || !self.log().contains("CPU weights have no effect"), "{}", self.log());
+        assert_weights_decide(&self.log());
         // Diagnostics of a failed test. Not `stdout_of`: a second panic would abort the process.
         if std::thread::panicking() && self.child.is_some() {
             let status = self.flowctl(&["status", "-o", "json"]).stdout;

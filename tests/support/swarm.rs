@@ -1,7 +1,7 @@
 //! A Docker Swarm for one test: engines in network namespaces, a flowcond and an agent on each node, and a coordinator.
 #![allow(dead_code)] // each test binary needs only a part of it
 
-use super::daemon::{TIMEOUT, eventually_or};
+use super::daemon::{TIMEOUT, assert_weights_decide, eventually_or};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -385,9 +385,12 @@ impl Drop for TestSwarm {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
+        let logs = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|node| node.path().join("flowcond.log"));
+        let logs: String = logs.filter_map(|log| fs::read_to_string(log).ok()).collect();
         if let Some(mut stdin) = self.script.stdin.take() {
             let _ = stdin.write_all(b"end\n");
         }
         let _ = self.script.wait();
+        assert_weights_decide(&logs);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of `flowcoord demo` at its smallest size: both runs end, no job has two writers or loses work, and nothing is left behind, also when
+//! Tests of `flowcoord demo` at its smallest size, with trainings that have run before: all runs end, no job has two writers or loses work, and nothing is left behind, also when
 //! it is interrupted.
 
 use serde_json::Value;
@@ -32,15 +32,16 @@ fn assert_removed(folder: &Path, entries: usize) {
 fn both_runs_end_without_lost_work_and_leave_nothing_behind() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
-    let mut output = demo(folder.path()).output().unwrap();
+    let mut output = demo(folder.path()).arg("--seen-before").output().unwrap();
     // Seen once in some fifty runs: the engine itself crashed, with its Swarm. The demo has said so and removed everything.
     if String::from_utf8_lossy(&output.stderr).contains("the engine of node 1 has ended") {
         assert_removed(folder.path(), 0);
-        output = demo(folder.path()).output().unwrap();
+        output = demo(folder.path()).arg("--seen-before").output().unwrap();
     }
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+    assert!(result["seen_before"] == true && stdout.contains("before-vae done after"), "{stdout}");
     for run in ["plain", "governed"] {
         let jobs = result[run]["jobs"].as_array().unwrap();
         assert_eq!(jobs.len(), 8);

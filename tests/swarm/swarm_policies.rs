@@ -63,6 +63,7 @@ fn the_published_policies_do_on_a_real_swarm_what_their_papers_say() {
         ("OASIS", oasis),
         ("deadlines", deadlines),
         ("alternatives", alternatives),
+        ("reconfiguration", reconfiguration),
     ] {
         let began = std::time::Instant::now();
         run(&mut swarm);
@@ -139,21 +140,29 @@ fn dragon(swarm: &mut TestSwarm) {
     });
 }
 
-/// A job is refused while its resources cost more than it is worth, and admitted when the price has fallen.
+/// Equal jobs fill the cluster. With fixed prices, a job is refused while its resources cost more than it is worth, and told what would admit
+/// it; it is admitted when the price has fallen.
 fn oasis(swarm: &mut TestSwarm) {
-    restart_with(swarm, "admission = \"prices\"\nprice-lowest = 0.5\nprice-highest = 500.0");
+    restart_with(swarm, "admission = \"prices\"");
     let most = most(swarm);
-    let submit = |name: &str, priority: u32| {
+    let submit = |swarm: &TestSwarm, name: &str, priority: u32| {
         let priority = format!("flowcon.priority={priority}");
         swarm.submit_with(name, LONG, &[&priority], &["--reserve-memory", &most]);
     };
-    ["oas-1", "oas-2"].iter().for_each(|name| submit(name, 100));
-    swarm.wait_for_all("two run", |jobs| jobs.len() == 2 && jobs.iter().all(has_progress));
-    submit("oas-poor", 1);
-    // A fifth of the cluster, of which two fifths are in use: 0.2 · 0.5 · (500 / 0.5)^0.4.
+    ["oas-1", "oas-2", "oas-3"].iter().for_each(|name| submit(swarm, name, 100));
+    swarm.wait_for_all("equal jobs fill it", |jobs| jobs.len() == 3 && jobs.iter().all(has_progress));
+    swarm.kill_coordinator();
+    swarm.coordinate_with("[cluster]\nadmission = \"prices\"\nprice-lowest = 0.5\nprice-highest = 500.0\n");
+    swarm.wait("oas-3", "seen again", has_progress);
+    swarm.stdout_of(&["cancel", "oas-3"]);
+    submit(swarm, "oas-poor", 1);
+    // A fifth of the cluster, of which two fifths are in use: 0.2 · 0.5 · (500 / 0.5)^0.4. At 23 %, it costs 0.5.
     let refused = swarm.wait("oas-poor", "refused by its price", |job| {
         let why = job["why"]["text"].as_str().unwrap_or_default();
-        why.contains("its utility is 0.50, but its resources currently cost 1.58")
+        why.contains(
+            "its utility is 0.50, but its resources currently cost 1.58: it starts with priority 4 or more, or once less \
+             than 23 % of the cluster is in use",
+        )
     });
     assert_eq!(refused["state"], "waiting", "although the third node is free");
     swarm.stdout_of(&["cancel", "oas-1"]);
@@ -161,8 +170,8 @@ fn oasis(swarm: &mut TestSwarm) {
     swarm.wait("oas-poor", "running", |job| job["state"] == "running");
 }
 
-/// A job that would be late opens a node; another that would be late, when all nodes are open, preempts a job that can wait, which goes on
-/// later; and the idle node is closed.
+/// A job that has time waits while a rented node stays closed. One that would be late opens it; another that would be late, when all nodes
+/// are open, preempts a job that can wait, which goes on later; and the idle node is closed.
 fn deadlines(swarm: &mut TestSwarm) {
     // With a cheaper node, the second job would wait for it if the first has it already: there is time.
     for node in ["node-1", "node-2", "node-3"] {
@@ -179,6 +188,17 @@ fn deadlines(swarm: &mut TestSwarm) {
     };
     let long = ["due-1", "due-2"].map(|name| submit(name, LONG, "10m", "10h"));
     swarm.wait_for_all("both nodes are full", |jobs| jobs.len() == 2 && jobs.iter().all(has_progress));
+    let has_time = submit("due-far", 10, "1m", "10h");
+    let waits = |job: &Value| job["why"]["text"] == "no node has room: 2 full, 1 closed" && job["late"] == false;
+    swarm.wait("due-far", "waiting for an open node", waits);
+    swarm.stdout_of(&["suspend", "due-2"]);
+    swarm.wait("due-far", "done", |job| job["state"] == "done");
+    assert_eq!(assert_one_writer(&has_time), 10);
+    assert!(!swarm.stdout_of(&["events"]).contains("opening for"), "{}", swarm.stdout_of(&["events"]));
+    swarm.stdout_of(&["resume", "due-2"]);
+    swarm.wait("due-2", "running again", |job| {
+        job["state"] == "running" && job["node"] != "node-3" && has_progress(job)
+    });
     // Ten minutes of units: it will be in time, but its room is not free soon.
     submit("due-soon", 3000, "10m", "20m");
     await_event(swarm, "node-3", "opening for due-soon");
@@ -263,6 +283,34 @@ fn alternatives(swarm: &mut TestSwarm) {
     assert!(cost <= edf, "{cost} is more than {edf}, by earliest deadline");
     let is_late = |job: &&Value| at(job, "done") > job["deadline_unix_ms"].as_f64().expect("a deadline") / 1000.0;
     assert!(jobs.iter().filter(is_late).count() <= late, "{late} late by earliest deadline; {jobs:#?}");
+}
+
+/// A running job gets another of its alternatives when one is free that costs less, with the price of the stop and the start: late on cores,
+/// it goes on from its saved state on the GPU once the job there has ended. The nodes are those of [`alternatives`].
+fn reconfiguration(swarm: &mut TestSwarm) {
+    restart_with(swarm, "queue = \"deadlines\"\nreclaim = true");
+    swarm.submit_with("con-gpu", LONG, &["flowcon.alternatives=gpus=1 duration=10h", "flowcon.movable=false"], &[]);
+    swarm.wait("con-gpu", "running on the GPU", has_progress);
+    let late_cost = format!("flowcon.late-cost={LATE_COST}");
+    let labels = [
+        "flowcon.alternatives=cpus=1 node.labels.flowcon.price==1 duration=10m | gpus=1 duration=1m",
+        "flowcon.deadline=5m",
+        late_cost.as_str(),
+    ];
+    let pause = "PAUSE={{if eq .Node.Hostname \"node-3\"}}0.02{{else}}0.2{{end}}";
+    let beats = swarm.submit_with("con-job", 3000, &labels, &["--env", pause]);
+    let on_cores =
+        swarm.wait("con-job", "running on cores", |job| has_progress(job) && job["units"].as_f64() >= Some(5.0));
+    assert_ne!(on_cores["node"], "node-3");
+    let before = assert_one_writer(&beats);
+    swarm.stdout_of(&["cancel", "con-gpu"]);
+    let event = await_event(swarm, "con-job", "although stop and start cost");
+    swarm.running_on("con-job", "node-3");
+    println!("{event}");
+    let goes_on = || (assert_one_writer(&beats) > before + 20).then_some(());
+    eventually_or("it goes on from its saved state", SOON, goes_on, || swarm.end_of_log());
+    let text = String::from_utf8_lossy(&swarm.flowctl(&["explain", "con-job"]).stdout).into_owned();
+    assert!(text.contains("chosen: gpus=1 duration=1m"), "{text}");
 }
 
 /// Returns the cost of jobs on nodes that each hold one of them, with their lateness, and how many are late: in the order of the deadlines,

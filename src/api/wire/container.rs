@@ -22,7 +22,7 @@ pub struct Container {
     pub short_id: String,
     /// Name; not necessarily unique.
     pub name: String,
-    /// `docker`, `scope` or `pod`.
+    /// `docker`, `scope`, `pod` or `containerd`.
     pub runtime: String,
     /// The user to whom it belongs; omitted if nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +116,7 @@ impl Container {
         let observed = &job.observed;
         let plan = job.plan.as_ref();
         let hold = observed.hold.as_ref().map(|hold| Hold::of(hold, observed.id.short()));
+        let known = job.forecast.filter(|forecast| forecast.is_known);
         Container {
             id: observed.id.as_str().to_owned(),
             short_id: observed.id.short().to_owned(),
@@ -130,7 +131,7 @@ impl Container {
             trial: Trial::of(job),
             progress: Progress::of(&observed.learning, job.time_left),
             is_carried: observed.learning.is_carried,
-            work_left_cpu_s: job.forecast.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
+            work_left_cpu_s: known.and_then(|forecast| Estimate::of(forecast.to_end, 1.0)),
             waste: job.forecast.and_then(|forecast| finite_option(forecast.waste)),
             lost_cpu_s: job.forecast.and_then(|forecast| finite_option(forecast.lost_s)),
             share: plan.map(|plan| plan.share.fraction()),

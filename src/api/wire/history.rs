@@ -24,7 +24,7 @@ pub struct JobRecord {
     pub short_id: String,
     /// Name.
     pub name: String,
-    /// `docker`, `scope` or `pod`.
+    /// `docker`, `scope`, `pod` or `containerd`.
     pub runtime: String,
     /// Time of its start.
     pub started_unix_ms: u64,

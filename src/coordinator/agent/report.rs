@@ -78,8 +78,9 @@ fn work_left(container: &Container, cores: Option<f64>) -> Option<Estimate> {
     }
     let progress = container.progress.as_ref()?;
     let left = progress.remaining_s.as_ref()?;
-    // Other jobs may end before it, so the time that it will take says less than its present speed.
-    let by_rate = || Some((progress.total? - progress.current?) / progress.units_per_s.filter(|rate| *rate > 0.0)?);
+    // Other jobs may end before it, so the time that it will take says less than its present speed; before that is known, it is a guess.
+    let rate = progress.units_per_s.filter(|rate| *rate > 0.0)?;
+    let by_rate = || Some((progress.total? - progress.current?) / rate);
     let slower = by_rate().filter(|_| left.likely > 0.0).map_or(1.0, |seconds| seconds / left.likely);
     Some(estimate(left, slower * cores?))
 }
@@ -158,6 +159,9 @@ mod tests {
         assert_eq!(reported(container.clone()).work_left, Some(Estimate { low: 160.0, likely: 200.0, high: 800.0 }));
         container["work_left_cpu_s"] = json!({"low": 30.0, "likely": 50.0, "high": 90.0});
         assert_eq!(reported(container.clone()).work_left, Some(Estimate { low: 30.0, likely: 50.0, high: 90.0 }));
+        let mut young = older_status();
+        young["progress"]["units_per_s"] = Value::Null;
+        assert_eq!(reported(young).work_left, None, "a guess, before its first units");
         (container["progress"], container["cpu_used"]) = (Value::Null, Value::Null);
         assert_eq!(
             reported(container.clone()).work_left.map(|left| left.likely),

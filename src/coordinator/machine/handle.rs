@@ -2,13 +2,14 @@
 
 use super::event::{At, Effect, Event};
 use super::job::Job;
+use super::known_work::Training;
 use super::labels::{bounded, is_queued};
 use super::record::JobPhase;
 use super::rented_node::Rental;
 use super::state::{Machine, Memory, NodeLeases, Seen, SeenNode, SwarmState};
 use model::Millis;
 use model::swarm::{NodeId, NodeReport, ServiceId, Swarm, SwarmService, SwarmTask};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 impl Machine {
@@ -83,6 +84,7 @@ impl Machine {
         };
         self.has_news |= self.swarm.as_ref().is_none_or(|before| before.is_leader != swarm.is_leader);
         let is_first = self.swarm.is_none();
+        let begins = swarm.is_leader && self.swarm.as_ref().is_none_or(|before| !before.is_leader);
         self.swarm = Some(SwarmState { is_leader: swarm.is_leader, at: at.now, acts_since });
         let mut before = std::mem::take(&mut self.nodes);
         for node in swarm.nodes {
@@ -97,6 +99,7 @@ impl Machine {
                 None => SeenNode {
                     node,
                     report: None,
+                    used_cores: VecDeque::new(),
                     poll_error: None,
                     poll_due: at.now,
                     leases: NodeLeases::default(),
@@ -118,6 +121,9 @@ impl Machine {
             self.seen.insert(seen.service.id.clone(), seen);
         }
         self.shared_volumes = self.find_shared_volumes();
+        if begins {
+            self.learn_from_ended();
+        }
         if is_first {
             self.recall();
         }
@@ -127,6 +133,16 @@ impl Machine {
                 self.command_done(&id, Some(command_id));
             }
             self.emit(None, format!("service {} was removed or is no longer a job", gone.service.name));
+        }
+    }
+
+    /// Learns from the labels how much work trainings need, when another coordinator has acted until now.
+    fn learn_from_ended(&mut self) {
+        (self.usual_work, self.ended_trainings) = Default::default();
+        let jobs = self.seen.values().filter_map(|seen| seen.job.as_ref().ok());
+        for training in jobs.filter_map(|job| Training::recorded(&job.program, &job.record)) {
+            self.usual_work.add(training.work());
+            self.ended_trainings.add(training);
         }
     }
 
@@ -174,6 +190,7 @@ impl Machine {
         match report {
             Ok(report) => {
                 seen.leases.take_in(asked, leases, &report);
+                seen.note_use(report.used_cores);
                 (seen.report, seen.poll_error) = (Some((at.now, report)), None);
             }
             Err(why) => seen.poll_error = Some(bounded(&why, 120)),

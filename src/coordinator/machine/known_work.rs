@@ -6,6 +6,7 @@
 //! job is a number of its command, as in `--epochs 50`, the work is scaled by that number.
 
 use super::alternatives::Alternative;
+use super::record::Record;
 use model::swarm::WorkerReport;
 use model::{Parameter, TrainingId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,7 +50,12 @@ pub(super) struct Training {
 impl Training {
     /// Returns a training that has ended.
     pub(super) fn ended(program: &Program, report: &WorkerReport) -> Option<Training> {
-        Training::with(program, report, report.cpu_time_s?)
+        Training::with(program, report.total, report.cpu_time_s?)
+    }
+
+    /// Returns a training that has ended, from what is recorded about it.
+    pub(super) fn recorded(program: &Program, record: &Record) -> Option<Training> {
+        Training::with(program, record.total, record.work?)
     }
 
     /// Adds that it ran in one alternative without a stop.
@@ -59,16 +65,16 @@ impl Training {
 
     /// Returns a running training with the forecast of its node.
     pub(super) fn forecast(program: &Program, report: &WorkerReport) -> Option<Training> {
-        Training::with(program, report, report.cpu_time_s? + report.work_left?.likely)
+        Training::with(program, report.total, report.cpu_time_s? + report.work_left?.likely)
     }
 
     pub(super) fn work(&self) -> f64 {
         self.work
     }
 
-    fn with(program: &Program, report: &WorkerReport, work: f64) -> Option<Training> {
+    fn with(program: &Program, units: Option<f64>, work: f64) -> Option<Training> {
         let is_usable = work.is_finite() && work > 0.0;
-        is_usable.then(|| Training { program: program.clone(), work, units: report.total, whole_run: None })
+        is_usable.then(|| Training { program: program.clone(), work, units, whole_run: None })
     }
 
     /// Returns the index of the number that is the total; `None` if no number, or more than one, equals it.

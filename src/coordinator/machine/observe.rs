@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// How long a moved job stays before another move that only saves time, in costs of a move: so it spends at most a tenth of its time moving.
 const STAYS: f64 = 10.0;
 
+/// Number of a node's latest reports whose cores in use are kept.
+const USES_KEPT: usize = 12;
+
 /// An observation, and the ids behind its indexes.
 pub(super) struct Observed {
     pub observation: ClusterObservation,
@@ -140,12 +143,11 @@ impl Machine {
         labels.insert(NODE_ID.into(), node.id.0.clone());
         labels.insert(NODE_HOSTNAME.into(), node.hostname.clone());
         labels.insert(NODE_ROLE.into(), if node.is_manager { "manager" } else { "worker" }.into());
-        let report = seen.report.as_ref().map(|(_, report)| report);
         ClusterNode {
             name: node.id.0.clone(),
             state: self.state_of(seen).0,
             capacity: seen.capacity(),
-            used_cores: report.and_then(|report| report.used_cores),
+            used_cores: seen.used_cores(),
             labels,
         }
     }
@@ -324,6 +326,18 @@ impl Machine {
         let seen_for = seen.memory.since.as_ref().map_or(Millis(0), |(_, _, since)| at.now.since(*since));
         let is_settled = job.record.moves == 0 || seen_for.as_secs_f64() >= STAYS * self.move_s();
         job.is_movable() && is_in_reach && !waits && (is_drained || is_settled) && seen.memory.pending.is_none()
+    }
+}
+
+impl SeenNode {
+    pub(super) fn note_use(&mut self, used: Option<f64>) {
+        self.used_cores.extend(used);
+        self.used_cores.drain(..self.used_cores.len().saturating_sub(USES_KEPT));
+    }
+
+    /// Returns the most cores in use by the latest reports: while a job starts or stops, a node that has none to spare looks idle.
+    pub(super) fn used_cores(&self) -> Option<f64> {
+        self.used_cores.iter().copied().reduce(f64::max)
     }
 }
 

@@ -99,6 +99,8 @@ pub struct Record {
     pub since: Option<Millis>,
     /// What its earlier runs cost, and its lateness once it has ended.
     pub cost: Option<f64>,
+    /// CPU-seconds that it used, if it has ended without an error and never moved: what a job of the same program will need.
+    pub work: Option<f64>,
     /// Its latest events, oldest first, with their times since 1970.
     pub log: Vec<(Millis, Arc<str>)>,
 }
@@ -130,6 +132,7 @@ impl Default for Record {
             alternative: None,
             since: None,
             cost: None,
+            work: None,
             log: Vec::new(),
         }
     }
@@ -152,7 +155,7 @@ const GOALS: [(Goal, &str); 6] = [
     (Goal::Cancel, "cancel"),
     (Goal::End, "end"),
 ];
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "phase",
     "number",
     "home",
@@ -177,6 +180,7 @@ const NAMES: [&str; 25] = [
     "alternative",
     "since",
     "cost",
+    "work",
     "log",
 ];
 
@@ -226,6 +230,7 @@ impl Record {
             alternative: read.number("alternative")?,
             since: read.number("since")?.map(Millis),
             cost: read.number("cost")?.filter(|cost: &f64| cost.is_finite()),
+            work: read.number("work")?,
             log: read.text("log")?.map_or_else(Vec::new, |log| log.lines().filter_map(event).collect()),
         };
         record.checked()
@@ -276,7 +281,7 @@ impl Record {
     }
 
     /// Returns the label values in the order of [`NAMES`].
-    fn values(&self) -> [Option<Arc<str>>; 25] {
+    fn values(&self) -> [Option<Arc<str>>; 26] {
         let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Arc::from(bounded(text, TEXT_MOST)));
         let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.0.clone());
         fn some(number: u64) -> Option<Arc<str>> {
@@ -307,6 +312,7 @@ impl Record {
             self.alternative.map(|alternative| alternative.to_string().into()),
             self.since.map(|since| since.0.to_string().into()),
             self.cost.map(|cost| cost.to_string().into()),
+            self.work.map(|work| work.to_string().into()),
             self.log
                 .iter()
                 .map(|(at, text)| format!("{} {text}", at.0))

@@ -30,6 +30,7 @@ fn full() -> Record {
         alternative: Some(1),
         since: Some(Millis(1_700_000_000_000)),
         cost: Some(0.25),
+        work: Some(7.5),
         log: vec![(Millis(7), "starting on b: it fits".into()), (Millis(9), "running".into())],
     }
 }

@@ -11,7 +11,7 @@ use model::swarm::{
     Availability, HeldLease, NodeId, NodeReport, ServiceId, SwarmNode, SwarmService, SwarmTask, WorkerReport,
 };
 use policy::cluster::Monitor;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The coordinator of one cluster.
@@ -71,6 +71,8 @@ pub(super) struct SeenNode {
     pub node: SwarmNode,
     /// Last report of its agent, and when it arrived.
     pub report: Option<(Millis, NodeReport)>,
+    /// Cores in use by the latest reports.
+    pub used_cores: VecDeque<f64>,
     /// Error of the last poll of its agent.
     pub poll_error: Option<String>,
     /// When its agent is polled next.

@@ -260,10 +260,12 @@ impl Machine {
     fn end(&mut self, id: &ServiceId, job: &Job, exit: i64, past: Vec<Arc<str>>, at: At) {
         // The node's latest report may have been made after the end.
         let last_report = self.seen.get(id).and_then(|seen| seen.memory.last_report.clone());
+        let mut work = None;
         if exit == 0
             && job.record.moves == 0
             && let Some(training) = last_report.as_ref().and_then(|report| Training::ended(&job.program, report))
         {
+            work = Some(training.work());
             self.usual_work.add(training.work());
             // What an earlier run did is not in the time of this one.
             let ran_as = last_report.as_ref().filter(|_| job.record.past.is_empty()).zip(self.ran_as(id, job));
@@ -273,6 +275,7 @@ impl Machine {
             });
         }
         let mut write = job.done(exit, past.into_iter());
+        write.record.work = work;
         if let Some(report) = last_report {
             write.record.saved = report.units.filter(|units| units.is_finite()).or(job.record.saved);
             write.record.total = report.total.filter(|total| total.is_finite());

@@ -57,17 +57,31 @@ pub(super) fn is_ours(setting: Setting) -> bool {
     (0..7).any(|number| raised(planned(setting.kind(), number)) == setting) || [true, false].iter().any(is_of_turn)
 }
 
-/// Returns one of an owner's values.
+/// Returns one of an owner's values, of which there are 1,000 or fewer.
 pub(super) fn of_owner(kind: LimitKind, number: u32) -> Setting {
+    let (count, step) = of_owners(kind);
+    value(kind, 1000 + number % count * step)
+}
+
+/// How many values of this kind an owner sets, and the difference between them.
+fn of_owners(kind: LimitKind) -> (u32, u32) {
     match kind {
-        LimitKind::IoWeight => value(kind, 1000 + number % 40 * 220),
-        LimitKind::CpuQuota => value(kind, 1000 + number % 40 * 500),
-        _ => value(kind, 1000 + number * 8),
+        LimitKind::IoWeight => (40, 220),
+        LimitKind::CpuQuota => (40, 500),
+        _ => (1000, 8),
     }
 }
 
 pub(super) fn is_an_owners(setting: Setting) -> bool {
-    (0..1000).any(|number| of_owner(setting.kind(), number) == setting)
+    let (_, step) = of_owners(setting.kind());
+    let number = match setting {
+        Setting::CpuWeight(weight) => u64::from(weight.number()),
+        Setting::MemoryLow(bytes) | Setting::MemoryHigh(Some(bytes)) => bytes.0 >> 20,
+        Setting::IoWeight(weight) => u64::from(weight),
+        Setting::CpuQuota(Some(quota)) => quota.0,
+        Setting::MemoryHigh(None) | Setting::CpuQuota(None) => return false,
+    };
+    number >= 1000 && of_owner(setting.kind(), (number as u32 - 1000) / step) == setting
 }
 
 fn value(kind: LimitKind, number: u32) -> Setting {

@@ -98,7 +98,7 @@ impl EngineVersion {
         if newest < OURS.0 {
             return Err(NoCommonVersion {
                 found: format!("{engine} has API {newest}, and flowcon needs {} or later", OURS.0),
-                next: "update the engine to Docker 20.10 or later, or Podman 5",
+                next: "update the engine to Docker 20.10 or later, or Podman 4 or later",
             });
         }
         match ApiVersion::parse(&self.min_api_version) {

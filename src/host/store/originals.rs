@@ -240,7 +240,9 @@ fn io_weight(value: i64) -> Option<u16> {
 }
 
 pub(super) fn runtime(text: &str) -> Option<Runtime> {
-    [Runtime::Docker, Runtime::Scope, Runtime::Pod].into_iter().find(|runtime| word(runtime) == text)
+    [Runtime::Docker, Runtime::Scope, Runtime::Pod, Runtime::Containerd]
+        .into_iter()
+        .find(|runtime| word(runtime) == text)
 }
 
 fn setting_row(setting: Setting) -> (&'static str, i64) {

@@ -52,6 +52,9 @@ pub struct ClusterDemoArgs {
     /// Also run Swarm's placement with governed nodes, to show the effect of the coordinator
     #[arg(long)]
     with_spread: bool,
+    /// Run one training of each kind before, with other numbers and half as long, so that the nodes and the coordinator know them
+    #[arg(long)]
+    seen_before: bool,
     /// File to write the chart to [default: a new file in the temporary directory]
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -73,6 +76,8 @@ struct ClusterComparison {
     nodes: u16,
     /// Seed of the order of arrival.
     seed: u64,
+    /// Whether a training of each kind has run before.
+    seen_before: bool,
     /// Swarm's placement, plain sharing.
     plain: RunOutcome,
     /// Swarm's placement, governed nodes.
@@ -105,6 +110,7 @@ struct Runs {
 /// How the nodes are governed and the jobs are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setup {
+    Before,
     Plain,
     Spread,
     Governed,
@@ -113,14 +119,20 @@ enum Setup {
 impl Setup {
     const fn title(self) -> &'static str {
         match self {
+            Setup::Before => "before: one training of each kind, for the records of the nodes and of the coordinator",
             Setup::Plain => "plain Swarm: Swarm's placement, plain sharing",
             Setup::Spread => "governed nodes, Swarm's placement",
             Setup::Governed => "governed nodes, placed by flowcoord",
         }
     }
 
+    const fn is_placed_by_flowcoord(self) -> bool {
+        matches!(self, Setup::Before | Setup::Governed)
+    }
+
     const fn tag(self) -> &'static str {
         match self {
+            Setup::Before => "before",
             Setup::Plain => "plain",
             Setup::Spread => "spread",
             Setup::Governed => "governed",
@@ -164,7 +176,8 @@ async fn show(args: &ClusterDemoArgs, screen: &Screen) -> Result<(), Failure> {
 async fn measure(args: &ClusterDemoArgs, nodes: &[LabNode], view: &ProgressView) -> Result<Vec<ClusterJob>> {
     let (count, length, seed, cores) = (args.nodes, args.work, args.seed, nodes::cores(nodes));
     let sizes = nodes.iter().map(|node| format!("{:.2}", node.cores)).collect::<Vec<_>>().join(", ");
-    let minutes = (if args.with_spread { 4.5 } else { 3.2 } * length.as_secs_f64() / 60.0).max(1.0);
+    let lengths = 3.2 + if args.with_spread { 1.3 } else { 0.0 } + if args.seen_before { 0.6 } else { 0.0 };
+    let minutes = (lengths * length.as_secs_f64() / 60.0).max(1.0);
     view.print(&format!(
         "{} trainings on a Docker Swarm of {count} nodes with {sizes} cores, first ungoverned, then governed: about {minutes:.0} \
          min.\nMeasuring the work first, so that all runs do the same work.",
@@ -189,6 +202,9 @@ async fn compare(
 ) -> Result<Runs> {
     let mut swarm = Swarm::on(engines, args.nodes).await?;
     view.print(&format!("\n{} engines form a Swarm", args.nodes));
+    if args.seen_before {
+        perform(&mut swarm, Setup::Before, nodes, &schedule::before(jobs), view).await?;
+    }
     let plain = perform(&mut swarm, Setup::Plain, nodes, jobs, view).await?;
     let spread = match args.with_spread {
         true => Some(perform(&mut swarm, Setup::Spread, nodes, jobs, view).await?),
@@ -203,6 +219,7 @@ fn comparison(runs: Runs, args: &ClusterDemoArgs, plot: &Path) -> ClusterCompari
     ClusterComparison {
         nodes: args.nodes,
         seed: args.seed,
+        seen_before: args.seen_before,
         moves: sum(Heartbeats::moves),
         two_writers: sum(Heartbeats::two_writers),
         lost_units: sum(Heartbeats::lost_units),
@@ -260,7 +277,7 @@ async fn perform(
     match setup {
         Setup::Plain => {}
         Setup::Spread => swarm.govern(Governed::Nodes).await?,
-        Setup::Governed => swarm.govern(Governed::Cluster).await?,
+        Setup::Before | Setup::Governed => swarm.govern(Governed::Cluster).await?,
     }
     let cores = Cores::all().context("count the cores")?;
     let (cpu_before, used_before) = (CpuTime::now(&cores), swarm.cpu_used_s());
@@ -276,7 +293,7 @@ async fn perform(
         tokio::time::sleep(Duration::from_millis(200)).await;
         while let Some(job) = waiting.pop_if(|job| job.start <= began.elapsed()) {
             starts[job.number] = heartbeats::now_s();
-            swarm.submit(job, setup.tag(), setup == Setup::Governed).await?;
+            swarm.submit(job, setup.tag(), setup.is_placed_by_flowcoord()).await?;
             view.print(&format!("  {:>5.1} s  {} starts", began.elapsed().as_secs_f64(), job.name));
         }
         for job in jobs.iter().filter(|job| starts[job.number] > 0.0) {
@@ -290,7 +307,7 @@ async fn perform(
         if looked.elapsed() > LOOK_EVERY {
             let running = jobs.iter().filter(|job| starts[job.number] > 0.0 && !is_done[job.number]);
             let running: Vec<&str> = running.map(|job| job.name.as_str()).collect();
-            if let Some(failure) = swarm.failure(&running, setup == Setup::Governed).await {
+            if let Some(failure) = swarm.failure(&running, setup.is_placed_by_flowcoord()).await {
                 bail!("a training failed and is not restarted: {failure}");
             }
             looked = Instant::now();
@@ -308,6 +325,9 @@ async fn perform(
     let parts = cpu_before.zip(CpuTime::now(&cores)).map(|(before, after)| after.since(&before));
     let used = used_before.zip(swarm.cpu_used_s()).map(|(before, after)| after - before);
     let foreign = foreign(parts, used, began.elapsed(), cores.count());
+    if setup == Setup::Before {
+        swarm.remember(jobs).await?;
+    }
     swarm.clear().await?;
     let beats: Vec<Heartbeats> = jobs.iter().map(|job| Heartbeats::read(&swarm.heartbeats(job, setup.tag()))).collect();
     let outcome = heartbeats::outcome(jobs, &beats, &starts, began_s, foreign, nodes::cores(nodes));

@@ -59,6 +59,8 @@ pub(super) struct Swarm {
     cgroup: String,
     nodes: u16,
     daemons: Vec<Child>,
+    /// Names of the services that stay, with the records of the nodes about them.
+    remembered: Vec<String>,
 }
 
 impl Engines {
@@ -114,7 +116,7 @@ impl Swarm {
             bail!("the engines did not start; see their messages above");
         };
         let (dir, cgroup) = (PathBuf::from(dir), cgroup.to_owned());
-        let swarm = Swarm { dir, cgroup, nodes, daemons: Vec::new() };
+        let swarm = Swarm { dir, cgroup, nodes, daemons: Vec::new(), remembered: Vec::new() };
         let tar = image::root_file_system()?;
         let imports = (1..=nodes).map(|node| swarm.import(node, &tar));
         futures_util::future::try_join_all(imports).await?;
@@ -239,6 +241,11 @@ impl Swarm {
     /// Starts flowcond in the node's cgroup, so that it counts the node's cores and not the machine's.
     fn flowcond(&self, node: u16) -> Result<Child> {
         let folder = self.folder(node);
+        let (state, before) = (folder.join("state"), folder.join("before"));
+        if before.exists() {
+            let copied = std::process::Command::new("cp").arg("-r").args([&before, &state]).status();
+            ensure!(copied.context("start cp")?.success(), "cannot copy {}", before.display());
+        }
         let enter = "for tree in /sys/fs/cgroup /sys/fs/cgroup/cpu; do here=$tree$0/flowcond; \
                      [ ! -d \"$tree$0\" ] || { mkdir -p \"$here\" && echo $$ >\"$here/cgroup.procs\"; }; done; exec \"$@\"";
         let mut command = Command::new("sh");
@@ -265,14 +272,35 @@ impl Swarm {
         spawn(command, &folder.join(format!("{}.log", arguments[0])))
     }
 
-    /// Removes the jobs, then stops the daemons.
+    /// Keeps what the coordinator and the nodes have recorded about these jobs, which have ended, for all later runs.
+    pub(super) async fn remember(&mut self, jobs: &[ClusterJob]) -> Result<()> {
+        let client = self.coordinator();
+        until("the coordinator had recorded the ends", async || {
+            let seen = client.get::<Cluster>("/v1/cluster").await;
+            seen.is_ok_and(|seen| seen.jobs.len() == jobs.len() && seen.jobs.iter().all(|job| job.state == "done"))
+        })
+        .await?;
+        self.remembered = jobs.iter().map(|job| job.name.clone()).collect();
+        Ok(())
+    }
+
+    /// Removes the jobs, then stops the daemons. The next run knows nothing about this one, unless it is remembered.
     pub(super) async fn clear(&mut self) -> Result<()> {
-        let services = self.docker(&["service", "ls", "--quiet"]).await?;
-        for service in services.lines() {
+        let is_before = !self.remembered.is_empty() && !self.folder(1).join("before").exists();
+        let services = self.docker(&["service", "ls", "--format", "{{.Name}}"]).await?;
+        for service in services.lines().filter(|service| !self.remembered.iter().any(|name| name == service)) {
             self.docker(&["service", "rm", service]).await?;
         }
         for mut daemon in self.daemons.drain(..) {
             daemon.kill().await.context("stop a daemon")?;
+        }
+        for node in 1..=self.nodes {
+            let (state, before) = (self.folder(node).join("state"), self.folder(node).join("before"));
+            if is_before {
+                fs::rename(&state, &before).with_context(|| format!("rename {}", state.display()))?;
+            } else if state.exists() {
+                fs::remove_dir_all(&state).with_context(|| format!("remove {}", state.display()))?;
+            }
         }
         let engines: Vec<String> = (1..=self.nodes).map(|node| self.engine(node)).collect();
         until("all containers were gone", async || {

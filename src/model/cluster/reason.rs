@@ -84,7 +84,7 @@ pub enum ClusterReason {
     },
     /// Workers of other jobs are stopping to make room.
     RoomBeingMade,
-    /// There is room where it would be late; the plan of all jobs with deadlines costs less if it waits for other room.
+    /// There is room where it would be late or that is dearer; the plan of all jobs with deadlines costs less if it waits for other room.
     CheaperLater,
     /// A job ahead of it in the queue has waited too long to be overtaken.
     NotOvertaking {
@@ -182,7 +182,7 @@ impl fmt::Display for ClusterReason {
             }
             ClusterReason::RoomBeingMade => f.write_str("workers of other jobs are stopping to make room"),
             ClusterReason::CheaperLater => {
-                f.write_str("it would be late on the free nodes, and waiting for others costs less")
+                f.write_str("waiting for another node costs less than a start on a free one, lateness included")
             }
             ClusterReason::NotOvertaking { .. } => f.write_str("a job ahead of it has waited too long to be overtaken"),
             ClusterReason::PriceTooHigh { price, utility, level, below } => {

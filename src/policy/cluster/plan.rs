@@ -173,10 +173,12 @@ impl Planner<'_> {
             // The solver does not know gangs: no job behind one takes its room.
             let behind = if self.schedule.job(at).is_none() { self.release(|_| true) } else { Vec::new() };
             let Planner { observation, free, placer, reserved, schedule, .. } = self;
-            // What the solver gives no room fits at most because it is smaller than its units, but not on dearer nodes than it needs.
+            // What the solver gives no room, or a closed node, starts on a free node if that is no dearer than it needs.
             let least = (0..observation.nodes.len()).filter(|node| free.admits(*node, job));
             let least = least.map(|node| price(observation, node)).reduce(f64::min);
-            let least = least.filter(|_| schedule.job(at).is_some()).map(|price| vec![price]);
+            let scheduled =
+                schedule.job(at).map(|scheduled| scheduled.node.map_or(0.0, |node| price(observation, node)));
+            let least = least.zip(scheduled).map(|(least, scheduled)| vec![least.max(scheduled)]);
             let seats = least.as_ref().unwrap_or(&tiers).iter().find_map(|max_price| {
                 let may = |node: usize| {
                     reserved[node].is_none() && (max_price.is_infinite() || price(observation, node) <= *max_price)
@@ -190,6 +192,8 @@ impl Planner<'_> {
                     }
                     self.start(at, job, seats);
                 }
+                // A deadline that is far away does not need a dearer node.
+                None if least.is_some() && self.has_room_for(job) => self.wait(at, ClusterReason::CheaperLater),
                 None => {
                     if let Some(reason) = self.find_room_for(at, job) {
                         // The numbers of a job for which the cluster is too small hold for that job alone.
@@ -202,6 +206,16 @@ impl Planner<'_> {
             }
             self.hold(behind);
         }
+    }
+
+    /// Says whether a job could start now, at any price.
+    fn has_room_for(&self, job: &ClusterJob) -> bool {
+        (0..self.reserved.len()).any(|node| self.reserved[node].is_none() && self.could_run(node, job))
+    }
+
+    /// Says whether a node has room for a job now, reserved or not.
+    fn could_run(&self, node: usize, job: &ClusterJob) -> bool {
+        self.free.admits(node, job) && self.free.fits(node, job.request, job.workers.min.max(1), When::Now)
     }
 
     /// Makes room for a job that fits nowhere now. Returns `None` if room is being made, else the reason why the job waits.
@@ -252,10 +266,7 @@ impl Planner<'_> {
 
     /// Returns the job for which nodes are reserved that could run this one.
     fn kept_for(&self, job: &ClusterJob) -> Option<usize> {
-        let could = |node: usize| {
-            self.free.admits(node, job) && self.free.fits(node, job.request, job.workers.min.max(1), When::Now)
-        };
-        self.reserved.iter().enumerate().find_map(|(node, ahead)| ahead.filter(|_| could(node)))
+        self.reserved.iter().enumerate().find_map(|(node, ahead)| ahead.filter(|_| self.could_run(node, job)))
     }
 
     fn scale_up(&mut self) {

@@ -80,6 +80,35 @@ fn a_job_runs_on_the_cheaper_of_two_equal_nodes_and_a_closed_one_is_named() {
     assert_eq!((plan.choices[0].node, plan.starts.len(), plan.waits.len()), (Some(0), 0, 1));
 }
 
+#[test]
+fn instead_of_a_closed_node_a_job_gets_a_free_one_unless_that_is_dearer() {
+    // The first node costs nothing, and is full.
+    for (free, closed) in [(1, 2), (2, 1)] {
+        for (closed_price, starts) in [("1", 1), ("0.5", 0)] {
+            let mut observation = cluster(3, 8.0);
+            observation.nodes[closed].state = NodeState::Closed;
+            observation.nodes[free].labels.insert(PRICE.into(), "1".into());
+            observation.nodes[closed].labels.insert(PRICE.into(), closed_price.into());
+            observation.jobs = ["first", "second"].map(|name| with_cores(8.0, name, 36_000)).to_vec();
+            observation.jobs[0].placed = worker(0, |_| ()).placed;
+            let plan = planned(&observation, false);
+            let waits: Vec<_> = plan.waits.iter().map(|wait| (wait.job, &wait.reason)).collect();
+            let expected = [(1, &ClusterReason::CheaperLater)];
+            assert_eq!((plan.starts.len(), &waits[..]), (starts, &expected[starts..]), "{closed}: {plan:?}");
+            plan.starts.iter().for_each(|start| assert_eq!(start.node, free));
+        }
+    }
+}
+
+/// A job of an hour on `cores` of any node.
+fn with_cores(cores: f64, name: &str, due_in_s: u64) -> ClusterJob {
+    let mut job = with_alternatives(due_in_s);
+    job.name = name.into();
+    job.request.cores = cores;
+    job.alternatives = vec![way(cores, 0, 3600.0)];
+    job
+}
+
 /// A running job of which `left_s` are left on four cores, with the alternatives of [`with_alternatives`].
 fn running(left_s: f64, due_in_s: u64) -> ClusterJob {
     let mut job = with_alternatives(due_in_s);

@@ -1,8 +1,10 @@
 //! Cluster scenarios: nodes and a schedule of submissions, either built in or read from a scenario file.
 //!
 //! `procon-JxN` and `specon-JxN` are the papers' schedules of J jobs on N nodes: random trainings as in `random-N` of `flowsim run`,
-//! submitted uniformly within the paper's time. `specon-fixed` is SpeCon's fixed schedule: 20 equal VAEs, one every 50 s. `dragon-1` to
-//! `dragon-3` are the job tables II to IV of weighted DRAGON on three nodes of 8 cores. `scale-10000` is a day of 10,000 nodes.
+//! submitted uniformly within the paper's time. `specon-fixed` and `procon-fixed` are the papers' fixed schedules: 20 equal trainings, one
+//! every 50 s and 30 s; `specon-vae` are 20 equal ones within 300 s. `dragon-1` to `dragon-4` are the job tables II to V of weighted DRAGON on
+//! three nodes of 8 cores. `demo-12x3` has the trainings of `flowcoord demo`, to be run with `--set interval=2s --move-cost 5`. `scale-10000`
+//! is a day of 10,000 nodes.
 
 use super::submission::Submission;
 use crate::job::JobPlan;
@@ -28,19 +30,23 @@ const RANDOM: [Random; 8] = [
 ];
 
 /// The built-in scenarios.
-pub const CLUSTER_SCENARIOS: [&str; 13] = [
+pub const CLUSTER_SCENARIOS: [&str; 17] = [
     "procon-20x4",
     "procon-30x4",
     "procon-40x4",
     "procon-30x7",
     "procon-60x7",
+    "procon-fixed",
     "specon-fixed",
+    "specon-vae",
     "specon-20x4",
     "specon-30x4",
     "specon-50x8",
     "dragon-1",
     "dragon-2",
     "dragon-3",
+    "dragon-4",
+    "demo-12x3",
     "scale-10000",
 ];
 
@@ -49,9 +55,40 @@ pub const CLUSTER_SCENARIOS: [&str; 13] = [
 const SCALE: (usize, usize, f64) = (10_000, 10, 86_400.0);
 const SCALE_SIZE_NODE_S: (f64, f64) = (600.0, 28_800.0);
 
-/// SpeCon's fixed schedule: number of jobs, seconds between them, and the size at which plain sharing comes near the published 275 s per
-/// job.
-const FIXED: (usize, f64, f64) = (20, 50.0, 215.0);
+/// A schedule of equal jobs on four nodes: its name, and its jobs.
+struct Equal(&'static str, EqualJobs);
+
+/// Their number, how they are submitted, and the node-CPU-seconds of each.
+#[derive(Clone, Copy, Debug)]
+struct EqualJobs(usize, Submitted, f64);
+
+#[derive(Clone, Copy, Debug)]
+enum Submitted {
+    /// One each so many seconds.
+    Every(f64),
+    /// At random within so many seconds.
+    Within(f64),
+}
+
+/// At these sizes plain sharing comes near the published completion times: 275 s in SpeCon's fixed schedule, whose VAE is that of the random
+/// one too, and 470 s in ProCon's.
+const EQUAL: [Equal; 3] = [
+    Equal("specon-fixed", EqualJobs(20, Submitted::Every(50.0), 215.0)),
+    Equal("specon-vae", EqualJobs(20, Submitted::Within(300.0), 215.0)),
+    Equal("procon-fixed", EqualJobs(20, Submitted::Every(30.0), 170.0)),
+];
+
+/// The trainings of `flowcoord demo` for each node: kind, part of the work that a node can do in a run, number of epochs, and whether their
+/// logs print it; the command claims it otherwise. They arrive evenly over three tenths of a run, in random order; the work of those of one
+/// kind differs by 15 %.
+const DEMO: [(&str, f64, f64, bool); 4] =
+    [("vae", 0.52, 159.0, false), ("gru", 0.20, 36.0, true), ("mlp", 0.16, 27.0, true), ("softmax", 0.12, 72.0, false)];
+const DEMO_CORES: f64 = 0.375;
+const DEMO_LENGTH_S: f64 = 90.0;
+const DEMO_LAST_ARRIVAL: f64 = 0.3;
+const DEMO_SPREAD: f64 = 0.15;
+/// Core-seconds of their starts.
+const DEMO_START: f64 = 0.2;
 
 /// Default number of nodes for a scenario file.
 const FILE_NODES: usize = 4;
@@ -65,10 +102,24 @@ const DRAGON_GAP_S: f64 = 10.0;
 /// Core-seconds of each of its trainings, which all run the same program.
 const DRAGON_WORK: f64 = 1800.0;
 const DRAGON_NODE: (f64, u64) = (8.0, 30);
-const DRAGON: [[DragonJob; 4]; 3] = [
-    [(4, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 2.0, 4, 1.0), (6, 1, 2, 2.0, 4, 1.0), (6, 2, 2, 3.0, 6, 100.0)],
-    [(4, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 1.0, 2, 1.0), (6, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 1.0, 2, 100.0)],
-    [(4, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 1.0), (6, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 100.0)],
+const DRAGON: [&[DragonJob]; 4] = [
+    &[(4, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 2.0, 4, 1.0), (6, 1, 2, 2.0, 4, 1.0), (6, 2, 2, 3.0, 6, 100.0)],
+    &[(4, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 1.0, 2, 1.0), (6, 1, 2, 1.0, 2, 1.0), (6, 2, 2, 1.0, 2, 100.0)],
+    &[(4, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 1.0), (6, 1, 2, 3.0, 6, 1.0), (6, 2, 2, 3.0, 6, 100.0)],
+    &[
+        (4, 2, 4, 2.0, 4, 1.0),
+        (4, 2, 4, 2.0, 4, 1.0),
+        (4, 1, 2, 2.0, 4, 1.0),
+        (4, 1, 2, 3.0, 6, 1.0),
+        (4, 2, 3, 2.0, 4, 1.0),
+        (4, 2, 2, 2.0, 4, 1.0),
+        (6, 2, 2, 2.0, 4, 1.0),
+        (6, 1, 1, 2.0, 4, 1.0),
+        (4, 2, 2, 2.0, 4, 1.0),
+        (4, 2, 2, 4.0, 8, 1.0),
+        (4, 3, 3, 2.0, 4, 1.0),
+        (4, 3, 3, 2.0, 4, 1.0),
+    ],
 ];
 
 /// Nodes and their submissions.
@@ -90,8 +141,9 @@ pub struct ClusterScenario {
 enum Schedule {
     /// Number of random trainings, and the seconds within which they are submitted.
     Random(usize, f64),
-    Fixed,
+    Equal(EqualJobs),
     Dragon(usize),
+    Demo,
     /// Jobs per node.
     Scale(usize),
     File(Box<Scenario>),
@@ -115,12 +167,15 @@ impl ClusterScenario {
     fn built_in(name: &str) -> Result<Option<ClusterScenario>, String> {
         let Some((begin, variations)) = split(name, &CLUSTER_SCENARIOS)? else { return Ok(None) };
         let node = NodeShape::default();
-        let (nodes, node, plan_every_s, schedule) = match begin {
-            "specon-fixed" => (4, node, 0.0, Schedule::Fixed),
-            "scale-10000" => (SCALE.0, node, 60.0, Schedule::Scale(SCALE.1)),
-            _ => match (RANDOM.iter().find(|random| random.0 == begin), begin.strip_prefix("dragon-")) {
-                (Some(Random(_, jobs, nodes, within_s)), _) => (*nodes, node, 0.0, Schedule::Random(*jobs, *within_s)),
-                (None, table) => {
+        let random = RANDOM.iter().find(|random| random.0 == begin);
+        let equal = EQUAL.iter().find(|equal| equal.0 == begin);
+        let (nodes, node, plan_every_s, schedule) = match (random, equal) {
+            (Some(Random(_, jobs, nodes, within_s)), _) => (*nodes, node, 0.0, Schedule::Random(*jobs, *within_s)),
+            (_, Some(Equal(_, jobs))) => (4, node, 0.0, Schedule::Equal(*jobs)),
+            _ if begin == "demo-12x3" => (3, NodeShape { cores: DEMO_CORES, ..node }, 0.0, Schedule::Demo),
+            _ => match begin.strip_prefix("dragon-") {
+                None => (SCALE.0, node, 60.0, Schedule::Scale(SCALE.1)),
+                table => {
                     let table = table.and_then(|number| number.parse().ok()).unwrap_or(1_usize) - 1;
                     let (cores, gib) = DRAGON_NODE;
                     let node = NodeShape { cores, memory: Bytes(gib << 30), ..node };
@@ -158,16 +213,20 @@ impl ClusterScenario {
                 let plans = (0..*jobs).map(plan).collect();
                 self.alone(plans, seed)
             }
-            Schedule::Fixed => {
-                let (jobs, gap_s, size) = FIXED;
+            Schedule::Equal(EqualJobs(jobs, submitted, size)) => {
                 let curve = || exponential(545.0, 104.0, FIGURE_1_RATE, 0.005);
                 let mut plan = |number: usize| {
                     let size = size * draws.uniform(0.97, 1.03);
-                    job(&format!("{}-vae", number + 1), &self.node, gap_s * number as f64, size, 60, curve())
+                    let start_s = match submitted {
+                        Submitted::Every(gap_s) => gap_s * number as f64,
+                        Submitted::Within(within_s) => draws.uniform(0.0, *within_s),
+                    };
+                    job(&format!("{}-vae", number + 1), &self.node, start_s, size, 60, curve())
                 };
-                let plans = (0..jobs).map(&mut plan).collect();
+                let plans = (0..*jobs).map(&mut plan).collect();
                 self.alone(plans, seed)
             }
+            Schedule::Demo => self.demo(seed, &mut draws),
             Schedule::Scale(per_node) => {
                 let mut plan = |number: usize| {
                     let mut plan = random_job(number, 0.5 * SCALE.2, &self.node, &mut draws);
@@ -189,9 +248,32 @@ impl ClusterScenario {
         drawn(plans, &self.node, seed).into_iter().map(Submission::alone).collect()
     }
 
+    fn demo(&self, seed: u64, draws: &mut Stream) -> Vec<Submission> {
+        let mut trainings: Vec<(usize, usize)> =
+            (0..DEMO.len()).flat_map(|kind| (0..self.nodes).map(move |node| (kind, node))).collect();
+        for last in (1..trainings.len()).rev() {
+            trainings.swap(last, draws.below(last + 1));
+        }
+        let gap_s = DEMO_LAST_ARRIVAL * DEMO_LENGTH_S / (trainings.len() - 1).max(1) as f64;
+        let plan = |(number, &(kind, node)): (usize, &(usize, usize))| {
+            let (name, part, epochs, prints_total) = DEMO[kind];
+            let factor = 1.0 + DEMO_SPREAD * (1.0 - 2.0 * node as f64 / (self.nodes - 1).max(1) as f64);
+            let (size_s, epochs) = (part * factor * DEMO_LENGTH_S, (epochs * factor).round() as usize);
+            let curve = exponential(2.3, 0.3, 8.0, 0.02);
+            let name = format!("{name}-{}", node + 1);
+            let mut plan = job(&name, &self.node, gap_s * number as f64, size_s, epochs, curve);
+            plan.startup_work = DEMO_START;
+            (plan.reports.total, plan.reports.claimed) = (prints_total, (!prints_total).then_some(1.0));
+            plan
+        };
+        let plans: Vec<JobPlan> = trainings.iter().enumerate().map(plan).collect();
+        let kinds = trainings.iter().map(|(kind, _)| Some(*kind));
+        self.alone(plans, seed).into_iter().zip(kinds).map(|(one, program)| Submission { program, ..one }).collect()
+    }
+
     fn dragon(&self, table: usize, seed: u64, draws: &mut Stream) -> Vec<Submission> {
         let rows = DRAGON[table.min(DRAGON.len() - 1)];
-        let plan = |(number, row): (usize, &(u32, u32, u32, f64, u64, f64))| {
+        let plan = |(number, row): (usize, &DragonJob)| {
             let name = format!("job-{}", number + 1);
             let size = DRAGON_WORK / self.node.cores * draws.uniform(0.97, 1.03);
             let curve = exponential(2.3, 0.28, 6.0, 0.02);
@@ -202,7 +284,7 @@ impl ClusterScenario {
         };
         let mut plans: Vec<JobPlan> = rows.iter().enumerate().map(plan).collect();
         self.variations.apply(&mut plans, &self.node, seed);
-        let with_table = drawn(plans, &self.node, seed).into_iter().zip(rows);
+        let with_table = drawn(plans, &self.node, seed).into_iter().zip(rows.iter().copied());
         with_table
             .map(|(job, (max, min, initial, cores, gib, level))| Submission {
                 priority: Priority { level, decay: 0.0 },

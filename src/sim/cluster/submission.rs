@@ -26,13 +26,17 @@ pub struct Submission {
     pub request: Resources,
     /// Its range of workers.
     pub workers: WorkerRange,
+    /// The node on which it has to start, whatever the policy; it may be moved later.
+    pub first_node: Option<usize>,
+    /// The program that it runs, if others of the schedule may run the same.
+    pub program: Option<usize>,
 }
 
 impl Submission {
     /// A training of one worker that reserves nothing.
     pub fn alone(job: Job) -> Submission {
         let (priority, request, workers) = (Priority::default(), Resources::default(), WorkerRange::ONE);
-        Submission { job: Arc::new(job), priority, request, workers }
+        Submission { job: Arc::new(job), priority, request, workers, first_node: None, program: None }
     }
 
     /// Core-seconds of all workers together for the remaining part `left` of the training, 0 ..= 1.

@@ -5,15 +5,18 @@
 
 use super::fleet::Fleet;
 use super::job::{JobRun, Slot, SlotActivity, Training};
+use super::submission::Submission;
 use super::variant::ClusterVariant;
 use crate::node::Resident;
 use crate::scenario::NodeShape;
 use model::Millis;
 use model::cluster::{
-    ClusterJob, ClusterNode, ClusterObservation, ClusterSettings, MoveRule, NodeState, Phase, Report, Resources, Worker,
+    ClusterJob, ClusterNode, ClusterObservation, ClusterSettings, Constraint, MoveRule, NodeState, Phase, Report,
+    Resources, Worker,
 };
 use policy::cluster::Monitor;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The current observation, and the state for the next one.
 pub(super) struct View {
@@ -22,6 +25,8 @@ pub(super) struct View {
     numbers: Vec<usize>,
     /// Number of completed jobs, and the sum of their work.
     ended: (f64, f64),
+    /// Number of completed jobs of each program, and the sum of their work per unit.
+    programs: BTreeMap<usize, (f64, f64)>,
     /// SpeCon's monitors, with the number of printed units that each has read.
     monitors: BTreeMap<usize, (Monitor, usize)>,
     categorised: Millis,
@@ -31,16 +36,17 @@ pub(super) struct View {
 impl View {
     pub(super) fn new(nodes: usize, shape: NodeShape) -> View {
         let node = |number: usize| ClusterNode {
-            name: format!("node-{number}").into(),
+            name: node_name(number),
             state: NodeState::Ready,
             capacity: Resources { cores: shape.cores, memory: shape.memory, gpus: 0 },
             used_cores: Some(0.0),
-            labels: BTreeMap::new(),
+            labels: BTreeMap::from([(NAME.into(), node_name(number))]),
         };
         View {
             observation: ClusterObservation { nodes: (0..nodes).map(node).collect(), ..ClusterObservation::default() },
             numbers: Vec::new(),
             ended: (0.0, 0.0),
+            programs: BTreeMap::new(),
             monitors: BTreeMap::new(),
             categorised: Millis(0),
             residents: Vec::new(),
@@ -65,9 +71,13 @@ impl View {
         self.observation.quiet_since.as_secs_f64()
     }
 
-    /// Records the end of a job with that work.
-    pub(super) fn ended(&mut self, work: f64, now: f64) {
+    /// Records the end of a job.
+    pub(super) fn ended(&mut self, submission: &Submission, now: f64) {
+        let work = submission.job.whole_work();
         self.ended = (self.ended.0 + 1.0, self.ended.1 + work);
+        if let Some(program) = submission.program {
+            count(&mut self.programs, program, work / submission.job.plan.units as f64);
+        }
         self.observation.usual_work = Some(self.ended.1 / self.ended.0);
         self.changed(now);
     }
@@ -92,6 +102,7 @@ impl View {
         if variant.cluster.moves == MoveRule::SpeCon {
             self.categorise(fleet, jobs, active, &variant.cluster);
         }
+        let known = self.known_programs(fleet, jobs);
         self.numbers.clear();
         self.numbers.extend(active.iter().copied());
         let View { observation, residents, monitors, .. } = self;
@@ -100,6 +111,7 @@ impl View {
             let run = &jobs[number];
             let submission = run.submission;
             let plan = &submission.job.plan;
+            let first_node = submission.first_node.filter(|_| run.slots().is_empty());
             let observe_worker = |(worker, slot): (u32, Slot)| {
                 observe_worker(run, worker, slot, residents, monitors.get(&number), move_s)
             };
@@ -109,8 +121,14 @@ impl View {
                 priority: submission.priority,
                 request: submission.request,
                 workers: submission.workers,
-                constraints: Vec::new(),
-                work: plan.before.as_ref().map(|_| submission.job.whole_work()),
+                constraints: first_node.into_iter().map(on_node).collect(),
+                work: match plan.before {
+                    Some(_) => Some(submission.job.whole_work()),
+                    None => submission.program.and_then(|program| {
+                        let (count, sum) = known.get(&program)?;
+                        Some(sum / count * plan.units as f64)
+                    }),
+                },
                 deadline: None,
                 takes_s: None,
                 late_cost: None,
@@ -120,6 +138,21 @@ impl View {
                 placed: run.slots().into_iter().map(observe_worker).collect(),
             }
         }));
+    }
+
+    /// Returns the work per unit of each program of which a job has ended or is forecast, as their number and sum.
+    fn known_programs(&self, fleet: &Fleet, jobs: &[JobRun<'_>]) -> BTreeMap<usize, (f64, f64)> {
+        let mut known = self.programs.clone();
+        for (node, residents) in self.residents.iter().enumerate() {
+            for resident in residents {
+                let submission = jobs[fleet.owner(node, resident.number).0].submission;
+                let (Some(program), Some(forecast)) = (submission.program, resident.forecast) else { continue };
+                let units = submission.job.plan.units as f64;
+                let done = submission.job.whole_work() * resident.units as f64 / units;
+                count(&mut known, program, (done + forecast.to_end.likely) / units);
+            }
+        }
+        known
     }
 
     /// Runs SpeCon's Algorithm 1, once per interval.
@@ -144,6 +177,17 @@ impl View {
             self.categorised = now;
         }
     }
+}
+
+/// Label of each node with its name.
+const NAME: &str = "name";
+
+fn node_name(number: usize) -> Arc<str> {
+    format!("node-{number}").into()
+}
+
+fn on_node(number: usize) -> Constraint {
+    Constraint { label: NAME.into(), equal: true, value: node_name(number) }
 }
 
 fn observe_worker(
@@ -179,6 +223,11 @@ fn observe_worker(
         convergence: monitor.map(|(monitor, _)| monitor.convergence()),
         move_s: move_s + plan.startup_s + plan.startup_work / plan.parallelism,
     }
+}
+
+fn count(programs: &mut BTreeMap<usize, (f64, f64)>, program: usize, work_per_unit: f64) {
+    let (count, sum) = programs.entry(program).or_default();
+    (*count, *sum) = (*count + 1.0, *sum + work_per_unit);
 }
 
 fn millis(seconds: f64) -> Millis {

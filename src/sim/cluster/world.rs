@@ -151,12 +151,12 @@ impl World<'_> {
     fn step(&mut self) {
         let Some(((job, worker), node, number)) = self.fleet.step() else { return };
         let state = self.fleet.node(node).state(number);
-        let (quality_at, work) = (state.quality_at, self.submissions[job].job.whole_work());
+        let quality_at = state.quality_at;
         self.end_stay(job, worker);
         self.jobs[job].note_quality(quality_at);
         if self.jobs[job].worker_ended(worker) {
             self.jobs[job].end(self.now);
-            self.view.ended(work, self.now);
+            self.view.ended(&self.submissions[job], self.now);
             self.last_end = self.now;
             self.active.remove(&job);
         }

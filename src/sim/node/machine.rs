@@ -150,6 +150,7 @@ impl SimulatedNode {
                 Driver::Governed(governed) => governed.forecast(number, state.cpu),
                 Driver::Ruled(_) => None,
             };
+            let forecast = forecast.filter(|forecast| forecast.is_known);
             Resident { number, forecast, cores: state.cores(), units: state.units(), unit_s: state.unit_s() }
         })
     }

@@ -35,6 +35,9 @@ fn a_job_of_a_program_that_has_run_before_has_known_work() {
     assert_eq!(bench.state("first"), JobState::Done);
     assert_eq!(work(&mut bench, "second"), Some(10.0), "10 epochs took 4 CPU-seconds");
     assert_eq!(work(&mut bench, "other"), None);
+    bench.machine = Machine::new(CoordinatorSettings::default());
+    bench.passes(30);
+    assert_eq!(work(&mut bench, "second"), Some(10.0), "another coordinator reads it from the label");
     bench.swarm.services.remove(0);
     bench.passes(30);
     assert_eq!(work(&mut bench, "second"), Some(10.0), "also once the ended service is removed");

@@ -107,6 +107,20 @@ fn the_cost_of_a_move_does_not_include_waiting_for_the_cpu_of_a_full_node() {
 }
 
 #[test]
+fn a_node_that_looks_idle_for_a_moment_has_no_cpu_to_spare() {
+    let mut bench = running();
+    let mut used = |cores: f64, seconds: u64| {
+        bench.agents.used_cores = Some(cores);
+        bench.passes(seconds);
+        let at = At { now: Millis(bench.at), unix: Millis(1_700_000_000_000 + bench.at) };
+        bench.machine.observe(at).observation.nodes[0].used_cores
+    };
+    assert_eq!(used(2.0, 30), Some(2.0));
+    assert_eq!(used(0.5, 15), Some(2.0), "one of its jobs starts");
+    assert_eq!(used(0.5, 90), Some(0.5), "its jobs need no more");
+}
+
+#[test]
 fn a_moved_job_stays_for_ten_times_the_cost_of_a_move() {
     let is_movable = |bench: &mut Bench| {
         let at = At { now: Millis(bench.at), unix: Millis(1_700_000_000_000 + bench.at) };

@@ -22,7 +22,7 @@ macro_rules! coded {
     };
 }
 
-coded!(runtime_code, runtime, Runtime, [Runtime::Docker, Runtime::Scope, Runtime::Pod]);
+coded!(runtime_code, runtime, Runtime, [Runtime::Docker, Runtime::Scope, Runtime::Pod, Runtime::Containerd]);
 coded!(direction_code, direction, Direction, [Direction::Down, Direction::Up]);
 coded!(
     unit_code,

@@ -13,7 +13,7 @@ use model::cluster::{ClusterObservation, ClusterReason, Phase};
 use std::collections::BTreeMap;
 
 /// Fraction of a node's cores that must be unused for it to have spare CPU, besides as many cores as a job uses: a full node looks slightly
-/// less than full whenever one of its jobs starts, ends or waits for the disk.
+/// less than full whenever one of its jobs starts, ends or waits for the disk. What each of its jobs uses must be known.
 const SPARE_AT_LEAST: f64 = 0.1;
 
 /// How often the competition with another job counts, from 1 (the shortest job always runs) to 2 (plain sharing). It matters if nodes differ
@@ -57,7 +57,7 @@ impl Added {
             for worker in &job.placed {
                 let Some((node, arrives)) = worker.counts_on() else { continue };
                 nodes[node].loads.push((Some(at), Load::of(worker, known, usual)));
-                nodes[node].has_spare_cpu &= !arrives;
+                nodes[node].has_spare_cpu &= !arrives && worker.cores.is_some();
             }
         }
         Added { nodes, usual, ranked: BTreeMap::new() }

@@ -55,10 +55,12 @@ fn until_its_node_has_a_forecast_a_job_counts_with_its_known_work() {
 #[test]
 fn a_job_is_placed_on_a_node_with_spare_cpu_where_it_delays_no_other() {
     let mut observation = cluster(2, 8.0);
-    observation.jobs = vec![worker(0, |worker| worker.work_left = exactly(9000.0))];
+    observation.jobs = vec![worker(0, |worker| (worker.work_left, worker.cores) = (exactly(9000.0), Some(1.0)))];
     observation.jobs.push(worker(1, |worker| worker.work_left = exactly(10.0)));
     (observation.nodes[0].used_cores, observation.nodes[1].used_cores) = (Some(1.0), Some(8.0));
     assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(0));
+    observation.jobs[0].placed[0].cores = None;
+    assert_eq!(chosen(&observation, PlacementRule::LeastAdded, Some(100.0)), Some(1), "it has just started");
 }
 
 #[test]

@@ -296,13 +296,13 @@ impl Memory {
         if (is_wasteful || needs_turn) && self.waste.has_turn() {
             milestone.log_index += waste::LEAD_TO_TAKE_A_TURN.ln();
         }
-        let waste = self.waste.factor();
         self.forecast = Some(WorkForecast {
             to_end: milestone.to_end,
             used: work.done,
             per_unit: work.per_unit,
+            is_known: work.is_known(container),
             usable: Some(usable),
-            waste,
+            waste: self.waste.factor(),
             lost_s: self.waste.lost_s(),
         });
         // A job that waits for its GPU uses little CPU; this does not mean low parallelism, nor that neighbours which use the rest would not

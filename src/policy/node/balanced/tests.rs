@@ -19,6 +19,7 @@ fn a_forecast_is_reported_until_the_policy_changes_or_the_job_restarts() {
     let ids: Vec<_> = bench.node.containers.iter().map(|container| container.id.clone()).collect();
     let forecast = bench.governor.forecast(&ids[0]).expect("it prints progress");
     assert_eq!((forecast.to_end.likely, forecast.used, forecast.after(130.0).to_end.likely), (100.0, 100.0, 70.0));
+    assert!(forecast.is_known);
     assert_eq!(bench.governor.forecast(&ids[1]), None, "it prints nothing");
     let balanced = *bench.governor.settings();
     bench.governor.reconfigure(PolicySettings { policy: PolicyName::Fair, ..balanced });

@@ -21,6 +21,9 @@ const MEMORY: f64 = 0.85;
 /// Typical CPU-seconds of a start: imports, loading, compiling.
 const START: f64 = 2.0;
 
+/// CPU-seconds after which the start is a small part of the cost of the first units.
+const START_IS_SMALL: f64 = 10.0 * START;
+
 /// At least this part of the CPU used before the first report counts for the first unit.
 const FIRST_UNIT: f64 = 0.1;
 
@@ -84,6 +87,16 @@ impl Work {
     /// unit that is overdue is expected to take as long again as it is overdue.
     pub(super) fn to(&self, units: f64) -> f64 {
         (units * self.per_unit - self.since_report).max(0.1 * self.per_unit).max(self.late())
+    }
+
+    /// Whether the cost per unit is known to others than this node, which ranks a new job by less: it was measured, or the first units that
+    /// were reported include little of the start. More units than the total are those of something else, such as a batch.
+    pub(super) fn is_known(&self, container: &ContainerObservation) -> bool {
+        let progress = container.learning.progress;
+        let has_units = progress.is_some_and(|progress| {
+            progress.current > 0.0 && progress.total.is_none_or(|total| progress.current <= total)
+        });
+        self.is_measured || (has_units && self.done >= START_IS_SMALL)
     }
 
     /// CPU-seconds by which the current unit exceeds its cost.
@@ -188,11 +201,25 @@ mod tests {
             let total = Some(10.0);
             job.learning.progress = Some(Progress { unit: ProgressUnit::Epoch, current, total, at });
             job.usage.cpu = Some(CpuTime(second * 1_000_000));
-            meter.measure(at, &job).map(|work| (work.per_unit, work.to(10.0 - current), work.is_measured))
+            meter.measure(at, &job).map(|work| (work.per_unit, work.to(10.0 - current), work.is_known(&job)))
         };
         assert_eq!(work(5, 0.0), Some((0.5, 5.0, false)), "the heading");
         assert_eq!(work(8, 0.0), Some((1.5, 15.0, false)), "a unit costs at least this");
         assert_eq!(work(9, 1.0), Some((2.0, 18.0, true)), "half of it belongs to the start");
+    }
+
+    #[test]
+    fn the_cost_of_the_first_units_is_known_once_the_start_is_a_small_part_of_it() {
+        let mut job = crate::node::testing::container("a");
+        let mut is_known = |second: u64, current: f64| {
+            let at = Millis::from_secs(second);
+            job.learning.progress = Some(Progress { unit: ProgressUnit::Epoch, current, total: Some(88.0), at });
+            job.usage.cpu = Some(CpuTime(second * 1_000_000));
+            WorkMeter::default().measure(at, &job).map(|work| work.is_known(&job))
+        };
+        assert_eq!(is_known(5, 1.0), Some(false), "mostly the start");
+        assert_eq!(is_known(300, 1.0), Some(true), "a long epoch");
+        assert_eq!(is_known(300, 512.0), Some(false), "units of something else");
     }
 
     #[test]

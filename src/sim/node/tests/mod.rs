@@ -300,3 +300,4 @@ fn the_same_seed_gives_the_same_run_to_the_last_bit() {
 mod gpu;
 mod users;
 mod waste;
+mod weights;
