@@ -142,7 +142,8 @@ fn output_and_exit_code_are_those_of_the_command_and_nothing_is_left_behind() {
     assert_eq!(err, "err\n");
     let stdout = text(&out.stdout);
     assert!(stdout.starts_with("out\n"), "{stdout}");
-    let inside = stdout.lines().filter(|line| line.ends_with(&format!("/flowcon-{}", place.name()))).count();
+    let own = format!("/flowcon-{}", place.name());
+    let inside = stdout.lines().filter(|line| line.strip_suffix(".scope").unwrap_or(line).ends_with(&own)).count();
     assert!(inside > 0, "{stdout}");
     assert_eq!(place.cgroups(), Vec::<PathBuf>::new(), "a cgroup was left behind");
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0, "a file was left behind");
@@ -303,7 +304,8 @@ const SOON: Duration = Duration::from_secs(30);
 fn cgroup_of(place: &Place) -> Cgroup {
     let pid = place.pid();
     let start = flowcon::host::cgroup::start_time(pid);
-    Cgroup::of_scope(pid, start, &format!("flowcon-{}", place.name())).expect("its cgroup")
+    let directory = place.cgroups().remove(0);
+    Cgroup::of_scope(pid, start, &directory.file_name().unwrap_or_default().to_string_lossy()).expect("its cgroup")
 }
 
 #[test]

@@ -68,6 +68,12 @@ pub enum SystemdError {
         /// The timeout.
         waited: Duration,
     },
+    /// A unit of this name exists.
+    #[error("systemd has a unit {unit} already; choose another --name, or see `systemctl status {unit}`")]
+    Exists {
+        /// The unit.
+        unit: String,
+    },
     /// The request was rejected.
     #[error("{what}: systemd rejected the request: {reason}; see `systemctl status {unit}`")]
     Refused {
@@ -103,6 +109,9 @@ impl SystemdError {
     /// Sorts the error of a call: only a reply of systemd, with a message or without, is a rejection.
     fn of_call(what: &'static str, unit: &str, error: zbus::Error) -> SystemdError {
         let reason = match error {
+            zbus::Error::MethodError(name, ..) if name.as_str() == "org.freedesktop.systemd1.UnitExists" => {
+                return SystemdError::Exists { unit: unit.to_owned() };
+            }
             zbus::Error::MethodError(_, Some(text), _) => text,
             error @ zbus::Error::MethodError(..) => error.to_string(),
             error => return SystemdError::Unreachable(error),
@@ -163,7 +172,7 @@ impl Systemd {
     /// Moves process `pid` into a new transient scope, and returns when it is there. The scope is removed once it is empty.
     ///
     /// # Errors
-    /// [`SystemdError::Refused`], for example if a unit of that name exists; [`SystemdError::Silent`]; [`SystemdError::Unreachable`].
+    /// [`SystemdError::Exists`], [`SystemdError::Refused`], [`SystemdError::Silent`], [`SystemdError::Unreachable`].
     pub async fn start_scope(&self, unit: &str, pid: u32, description: &str) -> Result<(), SystemdError> {
         in_time("starting a scope", SCOPE_TIMEOUT, self.scope(unit, pid, description)).await
     }
