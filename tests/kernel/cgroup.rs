@@ -80,7 +80,10 @@ fn start(name: &str, script: &str) -> (Job, Cgroup) {
 #[test]
 fn a_busy_job_uses_cpu_and_an_idle_one_does_not() {
     let (_busy_job, mut busy) = start("busy", BUSY);
-    let (_idle_job, mut idle) = start("idle", IDLE);
+    let (idle_job, mut idle) = start("idle", IDLE);
+    let sleeps =
+        || std::fs::read_to_string(format!("/proc/{}/stat", idle_job.child.id())).unwrap().contains("(sleep) S");
+    eventually("it has started to sleep", SOON, || sleeps().then_some(()));
     let began = Instant::now(); // before the reads, between which the busy job may run for long
     let before = (cpu(&mut busy), cpu(&mut idle));
     // Works also on a busy machine.
@@ -263,8 +266,16 @@ fn a_container_without_a_cgroup_of_its_own_is_not_governed() {
 #[test]
 fn the_root_cgroup_and_our_own_cgroup_are_never_governed() {
     let (_job, cgroup) = start("own", IDLE);
-    // On a host, process 1 is in the root of the CPU hierarchy; in a container, its cgroup must not be governed either.
-    if let Ok(of_init) = Cgroup::of_process(1, None) {
+    // Threads of the kernel are in the root; a container has none.
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        let refused = Cgroup::of_process(2, None);
+        assert!(matches!(refused, Err(CgroupError::Root { .. })), "{refused:?}");
+    }
+    // On a host, process 1 is in the root of the CPU hierarchy, or with version 2 in a cgroup of systemd's; in a container, its cgroup must
+    // not be governed either.
+    if let Ok(of_init) = Cgroup::of_process(1, None)
+        && !of_init.path().ends_with("init.scope")
+    {
         of_init.write(Setting::CpuWeight(CpuWeight::DEFAULT)).unwrap_err();
     }
     let inside = Command::new(std::env::current_exe().unwrap())
