@@ -6,8 +6,8 @@
 //! is the one with the most jobs. The last line of each size is a whole plan of the coordinator for these jobs, as many as it plans at a time,
 //! with `queue = "deadlines"`: every second node has eight GPUs of one type, the others eight of the other, and no job runs yet.
 //!
-//! Measured at 100 nodes and 582 jobs on two cores, median: greedy 0.64 ms (target missed), randomised 52 ms, local search 119 ms,
-//! hierarchical 55 ms, coordinator 25 ms.
+//! Measured at 100 nodes and 582 jobs on two cores that other work kept busy, the median of three runs: greedy 0.24 ms, randomised 99 ms,
+//! local search 197 ms, hierarchical 138 ms, coordinator 25 ms.
 
 use deadlines::{Drawn, GAP_S, Instance, Solver, TIGHT, simulate};
 use flowcon::model::cluster::{
