@@ -360,6 +360,7 @@ impl Job {
         if whole {
             self.refreshed_whole = now;
             self.usage = self.target.cgroup().usage();
+            self.ending.look_around(self.target.kills_around());
         } else {
             self.target.cgroup().glance(&mut self.usage);
         }

@@ -65,7 +65,7 @@ impl Governing {
             }
             ScopeEvent::Ended(id, exit_code, memory) => {
                 if let Some(job) = self.jobs.get_mut(&id) {
-                    job.ending.read_memory(memory);
+                    job.ending.read_at_end(memory, None);
                 }
                 self.end(&id, exit_code);
             }

@@ -85,6 +85,11 @@ impl Target {
         matches!(setting, Setting::IoWeight(_)) && self.cgroup().has_bfq_weight()
     }
 
+    /// Processes that were killed for memory around the cgroup of a command, of whose end no engine will tell.
+    pub(crate) fn kills_around(&self) -> Option<u64> {
+        (self.runtime == Runtime::Scope).then(|| self.cgroup().kills_around())?
+    }
+
     /// Locks the cgroup, for a few reads of control files. A write may take seconds, so it uses [`Target::writer`].
     pub(crate) fn cgroup(&self) -> MutexGuard<'_, Cgroup> {
         // Control files have no state that a panic could leave half-changed.

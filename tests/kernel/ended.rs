@@ -1,7 +1,7 @@
 //! Tests of what people are told about commands of `flowctl run` that ended. Needs root.
 
 use crate::support::cgroups::cgroups_named;
-use crate::support::daemon::{Daemon, eventually_or};
+use crate::support::daemon::{Daemon, eventually, eventually_or};
 use crate::support::job::Job;
 use serde_json::Value;
 use std::fs;
@@ -84,6 +84,13 @@ fn a_command_that_is_killed_for_memory_says_so() {
         let go = dir.path().join(name);
         let mut job = start(&daemon, name, &go, "exec dd if=/dev/zero of=/dev/null bs=256M count=1");
         limit_memory(name, 32 << 20);
+        // systemd removes the cgroup with its last process: then the limit is known if the daemon has looked since.
+        let decisions = || {
+            let status = daemon.flowctl(&["status", "-o", "json"]).stdout;
+            serde_json::from_slice::<Value>(&status).ok()?["node"]["decisions"].as_u64()
+        };
+        let before = eventually("it answers", SOON, decisions);
+        eventually("it has looked", SOON, || (decisions()? >= before + 3).then_some(()));
         fs::write(go, "").unwrap();
         assert_eq!(job.wait().code(), Some(137));
     });

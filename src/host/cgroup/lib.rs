@@ -203,6 +203,12 @@ impl Cgroup {
         MemoryRecord::read(&self.directories)
     }
 
+    /// Returns the number of processes that were killed for memory in and below the cgroup around this one, also after this one is gone;
+    /// `None` with version 1, which counts them by cgroup only.
+    pub fn kills_around(&self) -> Option<u64> {
+        memory::kills_around(&self.directories)
+    }
+
     /// Returns where its processes may run, and the parent within which its weight counts. Never fails: a value that cannot be read is
     /// `None`.
     pub fn place(&self) -> Place {

@@ -52,6 +52,12 @@ impl MemoryRecord {
     }
 }
 
+/// Returns `oom_kill` in `memory.events` of the directory above that of the memory controller, which counts what happens below it.
+pub(super) fn kills_around(directories: &Directories) -> Option<u64> {
+    let above = directories.of(Controller::Memory)?.path().parent()?;
+    keyed(&std::fs::read_to_string(above.join("memory.events")).ok()?, "oom_kill")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
