@@ -222,11 +222,7 @@ pub(super) fn decide(
     for (index, plan) in on_gpus.iter().flat_map(|contest| contest.plans(entries)) {
         decisions[index].gpus.push(plan);
     }
-    for contest in &contests {
-        for (member, &index) in contest.domain.members.iter().enumerate() {
-            contest.decide(member, &node.containers[index], &entries[index], &mut decisions[index]);
-        }
-    }
+    contests.iter().for_each(|contest| contest.decide(node, entries, &mut decisions));
     Decisions { decisions, wait, stops }
 }
 

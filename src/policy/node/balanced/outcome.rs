@@ -5,12 +5,23 @@ use super::{Contest, Entry, gpu, is_broken};
 use crate::node::decision::Decision;
 use crate::node::importance;
 use crate::node::memory::MemoryRole;
-use model::{ContainerObservation, Reason};
+use model::{ContainerObservation, NodeObservation, Reason};
 
 impl Contest<'_> {
-    pub(super) fn decide(
+    /// Decides for each member. `decisions` and `entries` are those of all containers.
+    pub(super) fn decide(&self, node: &NodeObservation, entries: &[Entry<'_>], decisions: &mut [Decision]) {
+        // Counted once: with a thousand members, each counting all would take a third of a tick.
+        let takers = self.in_turns.as_ref().map(|_| self.candidates.iter().flatten().filter(|c| c.may_wait).count());
+        for (member, &index) in self.domain.members.iter().enumerate() {
+            self.decide_for(member, takers, &node.containers[index], &entries[index], &mut decisions[index]);
+        }
+    }
+
+    /// `takers`: the number of members that take turns, if any do.
+    fn decide_for(
         &self,
         member: usize,
+        takers: Option<usize>,
         container: &ContainerObservation,
         entry: &Entry<'_>,
         decision: &mut Decision,
@@ -24,17 +35,13 @@ impl Contest<'_> {
         decision.reason = match (candidate, entry.on_gpu.as_ref()) {
             (_, Some(on_gpu)) => gpu::reason(on_gpu, &decision.gpus),
             (Some(candidate), None) => {
-                self.turn(member, candidate).unwrap_or_else(|| self.reason_of_rank(candidate, entry))
+                let turn = takers.filter(|_| candidate.may_wait);
+                let turn = turn.map(|of| Reason::Turn { is_on: self.is_favoured(member), of });
+                turn.unwrap_or_else(|| self.reason_of_rank(candidate, entry))
             }
             (None, None) if is_broken(container) => Reason::Broken { condition: container.health.condition },
             (None, None) => Reason::Unranked,
         };
-    }
-
-    /// The reason for the member's cores, if they come in turns.
-    fn turn(&self, member: usize, candidate: &Candidate) -> Option<Reason> {
-        let of = self.candidates.iter().flatten().filter(|candidate| candidate.may_wait).count();
-        (self.in_turns.is_some() && candidate.may_wait).then(|| Reason::Turn { is_on: self.is_favoured(member), of })
     }
 
     fn reason_of_rank(&self, candidate: &Candidate, entry: &Entry<'_>) -> Reason {
