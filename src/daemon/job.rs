@@ -9,7 +9,7 @@ use super::reported::Reported;
 use super::subject::Subject;
 use super::target::{SAME_START_MS, Target, unit_of_cgroup};
 use ::health::HealthMeter;
-use cgroup::{Cgroup, CgroupError, StartTime};
+use cgroup::{Cgroup, CgroupError, StartTime, Surroundings};
 use docker::{EngineContainer, EngineInfo, LogSource};
 use limits::machine::{Found, Run};
 use model::{
@@ -375,14 +375,14 @@ impl Job {
 
     /// Reads where it may run, and its memory limit. This asks each of its processes, so it is rare, except while the job starts and its
     /// placement is being set.
-    pub(crate) fn locate(&mut self, now: Millis) {
+    pub(crate) fn locate(&mut self, now: Millis, around: &mut Surroundings) {
         let is_young = now.since(self.started) < WHOLE_AT_LATEST;
         if self.located > Millis(0) && !is_young && now.since(self.located) < WHOLE_AT_LATEST {
             return;
         }
         self.located = now;
         self.ending.read_memory(self.target.cgroup().memory_record());
-        let place = self.target.cgroup().place();
+        let place = self.target.cgroup().place(around);
         if place != *self.runs_on {
             self.runs_on = Arc::new(place);
         }

@@ -3,6 +3,7 @@
 use super::ended::Ended;
 use super::gpus::Gpus;
 use super::job::{Job, Jobs};
+use cgroup::Surroundings;
 use limits::Ledger;
 use limits::machine::Machine;
 use model::{
@@ -50,8 +51,12 @@ pub(super) fn observe(
 ) -> NodeObservation {
     let (gpus, mut uses) = gpus.observed(jobs);
     let sweeps = sweeps(jobs, ended);
+    let mut around = Surroundings::default();
     let seen = |job: &mut Box<Job>| {
-        let observed = observe_job(job, limits.ledger(job.id())?, limits, now, close);
+        let ledger = limits.ledger(job.id())?;
+        job.refresh(now, close);
+        job.locate(now, &mut around);
+        let observed = observe_job(job, ledger, limits, now, close);
         let group = job.group.clone().filter(|group| sweeps.contains(group));
         Some(ContainerObservation { trial: group.map(|group| job.as_trial_of(group, close)), ..observed })
     };
@@ -74,8 +79,6 @@ fn sweeps(jobs: &Jobs, ended: &Ended) -> BTreeSet<Arc<str>> {
 }
 
 fn observe_job(job: &mut Job, ledger: &Ledger, limits: &Machine, now: Millis, close: bool) -> ContainerObservation {
-    job.refresh(now, close);
-    job.locate(now);
     let (current, original) = job.target.governed(ledger);
     ContainerObservation {
         id: job.id().clone(),

@@ -1,18 +1,20 @@
 //! The threads of jobs that compete for CPU: how many want to run, how long they wait for a processor, and how often they switch. Evidence
 //! for people; nothing is decided by it.
 //!
-//! Two files are read for each thread, so a limited number of threads is watched at a time: jobs come one after another.
+//! Two files are read for each thread, so a limited number of threads is watched at a time: jobs come one after another. A reading that
+//! ends the window of a job also begins its next one.
 
 use super::job::{Job, Jobs};
 use cgroup::ThreadReading;
 use model::{ContainerId, Millis, RunState};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Time between two readings of a job: long beside the kernel's balancing.
 const WINDOW: Millis = Millis::from_secs(10);
 
 /// No further job is watched at the same time once there are so many threads.
-const THREADS_ENOUGH: usize = 256;
+const THREADS_ENOUGH: usize = 128;
 
 /// The jobs that are watched now.
 #[derive(Debug, Default)]
@@ -33,16 +35,19 @@ impl Threads {
             return;
         }
         let after = self.watched.last().map_or_else(|| ContainerId::new(""), |(id, _)| id.clone());
+        let mut readings = BTreeMap::new();
         for (id, before) in self.watched.drain(..) {
             let Some(job) = jobs.get_mut(&id) else { continue };
-            job.threads = job.target.cgroup().threads().since(&before, passed.as_secs_f64());
+            let reading = job.target.cgroup().threads();
+            job.threads = reading.since(&before, passed.as_secs_f64());
+            readings.insert(id, reading);
         }
         jobs.values_mut().filter(|job| !competes(job)).for_each(|job| job.threads = None);
         self.since = now;
         let mut count = 0;
         let in_turn = jobs.range((Bound::Excluded(&after), Bound::Unbounded)).chain(jobs.range(..=&after));
         for (id, job) in in_turn.filter(|(_, job)| competes(job)) {
-            let reading = job.target.cgroup().threads();
+            let reading = readings.remove(id).unwrap_or_else(|| job.target.cgroup().threads());
             count += reading.count();
             self.watched.push((id.clone(), reading));
             if count >= enough {
@@ -63,7 +68,6 @@ mod tests {
     use super::*;
     use crate::testing::{FakeCgroup, id};
     use model::{ContainerPlan, Contention, GrowthEfficiency, Reason, Runtime, Share};
-    use std::collections::BTreeMap;
 
     /// A job beside so many others, whose process is this one.
     fn job(number: u8, others: usize, folder: &FakeCgroup) -> (ContainerId, Box<Job>) {

@@ -38,7 +38,11 @@ impl Directory {
 
     /// Returns its subdirectories, as far as they can be opened.
     pub(super) fn children(&self) -> impl Iterator<Item = Directory> {
-        let entries = std::fs::read_dir(self.anchored()).into_iter().flatten().flatten();
+        // Each subdirectory is a link of it, which has two others: a cgroup without any, as most are, need not be listed. File systems that
+        // do not count links of directories say 1.
+        let may_have_any = rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink != 2);
+        let listed = may_have_any.then(|| std::fs::read_dir(self.anchored()));
+        let entries = listed.into_iter().flatten().flatten().flatten();
         entries.filter_map(|entry| {
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let path = self.path.join(entry.file_name());

@@ -35,6 +35,7 @@ pub use create::{Home, is_populated, remove_empty};
 pub use error::CgroupError;
 pub use hierarchy::{Version, own_quota};
 pub use memory::MemoryRecord;
+pub use place::Surroundings;
 pub use pressure::node_pressure;
 pub use process::{StartTime, Workers, start_time};
 pub use residence::{ProcessCgroup, ProcessCgroups};
@@ -210,9 +211,9 @@ impl Cgroup {
     }
 
     /// Returns where its processes may run, and the parent within which its weight counts. Never fails: a value that cannot be read is
-    /// `None`.
-    pub fn place(&self) -> Place {
-        place::read(&self.directories, self.pid)
+    /// `None`. `around` is kept while the places of several containers are read.
+    pub fn place(&self, around: &mut Surroundings) -> Place {
+        place::read(&self.directories, self.pid, around)
     }
 
     /// Returns the current limits. Never fails: a value that cannot be read is `None`.

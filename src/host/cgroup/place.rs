@@ -3,6 +3,8 @@
 //! The kernel keeps the affinity of a task within its effective cpuset, so `sched_getaffinity` of the computing processes covers both. All
 //! their threads count: with `OMP_PROC_BIND`, the first thread may run on one processor only, and each other thread on another one. A
 //! launcher that may run anywhere but computes nothing does not widen the result.
+//!
+//! What is the same for many containers, such as the limits of their parent, is read once for all of them ([`Surroundings`]).
 
 use super::controller::Controller;
 use super::directory::{Directories, Directory, read_generated};
@@ -11,7 +13,8 @@ use super::process;
 use model::{CpuWeight, Numbers, Place, Quota};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Maximum number of processes inspected per container.
@@ -23,21 +26,50 @@ pub(super) const THREADS_AT_MOST: usize = 256;
 /// A process that has used less than this fraction of the CPU time of the busiest one does not count as computing.
 const COMPUTES: f64 = 0.1;
 
+/// What the places of several containers have in common, read when it is first needed. For one look at them: it is not read again.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// The parents of containers, each with its path as text.
+    parents: HashMap<PathBuf, (Arc<str>, Above)>,
+    online: Option<Option<Numbers>>,
+    only_node: Option<Option<Numbers>>,
+}
+
+impl Surroundings {
+    fn parent(&mut self, path: &Path, unified: bool) -> &(Arc<str>, Above) {
+        let read = || (Arc::from(path.to_string_lossy()), above(path, unified));
+        self.parents.entry(path.to_owned()).or_insert_with(read)
+    }
+
+    /// Returns the processors of the machine that are online.
+    fn online(&mut self) -> Option<Numbers> {
+        self.online.get_or_insert_with(|| numbers("/sys/devices/system/cpu/online")).clone()
+    }
+
+    /// Returns the NUMA node of a machine that can have no other.
+    fn only_node(&mut self) -> Option<Numbers> {
+        let possible = || numbers("/sys/devices/system/node/possible").filter(|nodes| nodes.count() == 1);
+        self.only_node.get_or_insert_with(possible).clone()
+    }
+}
+
 /// Reads the place. Never fails: a value that cannot be read is `None`.
-pub(super) fn read(directories: &Directories, pid: u32) -> Place {
+pub(super) fn read(directories: &Directories, pid: u32, around: &mut Surroundings) -> Place {
     let processes = processes(directories, pid);
+    let allowed = allowed(directories, around);
+    let cpus = processors(&processes, &allowed).or_else(|| effective(directories));
+    let memory_nodes = around.only_node().or_else(|| memory_nodes(*processes.first()?));
+    let place = Place { cpus, memory_nodes, ..Place::default() };
     let cpu = directories.of(Controller::Cpu);
-    let parent = cpu.and_then(|directory| Some((directory, directory.path().parent()?)));
-    let (parent, above) = match parent {
-        Some((directory, path)) => (Some(Arc::from(path.to_string_lossy())), above(path, directory.is_unified())),
-        None => (None, Above::default()),
+    let Some((cpu, parent)) = cpu.and_then(|directory| Some((directory, directory.path().parent()?))) else {
+        return place;
     };
+    let (parent, above) = around.parent(parent, cpu.is_unified());
     Place {
-        cpus: processors(&processes, &allowed(directories)).or_else(|| effective(directories)),
-        memory_nodes: processes.first().and_then(|pid| memory_nodes(*pid)),
-        parent,
+        parent: Some(Arc::clone(parent)),
         parent_weight: above.weight.map(CpuWeight::number),
         parent_quota: above.quota,
+        ..place
     }
 }
 
@@ -50,16 +82,27 @@ pub(super) fn processes(directories: &Directories, pid: u32) -> Vec<u32> {
 
 /// Returns the processors on which the computing processes may run; `allowed` are those of their cgroup.
 fn processors(processes: &[u32], allowed: &Numbers) -> Option<Numbers> {
-    let computing = computing(processes);
-    let mut cpus = Numbers::default();
-    for set in computing.iter().filter_map(|pid| affinity(*pid)) {
-        cpus.extend((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)));
+    let union = |processes: &[u32]| {
+        let mut sets: Vec<CpuSet> = processes.iter().filter_map(|pid| affinity(*pid)).collect();
+        sets.dedup();
+        let set = |cpu: &usize| sets.iter().any(|set| set.is_set(*cpu));
+        ((0..CpuSet::MAX_CPU).filter(set).collect::<Numbers>(), sets.len())
+    };
+    // Usually all may run on the same processors, on all that their cgroup may use: then it does not matter which of them compute.
+    let (mut cpus, sets) = union(processes);
+    if sets != 1 || !missing(&cpus, allowed).is_empty() {
+        let computing = computing(processes);
+        (cpus, _) = union(&computing);
+        if !cpus.is_empty() {
+            add_threads(&mut cpus, &computing, allowed);
+        }
     }
-    if cpus.is_empty() {
-        return None;
-    }
-    add_threads(&mut cpus, &computing, allowed);
-    Some(cpus)
+    Some(cpus).filter(|cpus| !cpus.is_empty())
+}
+
+/// Returns those of `allowed` that are not among `cpus`.
+fn missing(cpus: &Numbers, allowed: &Numbers) -> Vec<usize> {
+    allowed.iter().filter(|&cpu| cpu < CpuSet::MAX_CPU && !cpus.contains(cpu)).collect()
 }
 
 fn computing(processes: &[u32]) -> Vec<u32> {
@@ -72,7 +115,7 @@ fn computing(processes: &[u32]) -> Vec<u32> {
 /// Adds the processors of the processes' threads, until none of `allowed` is missing: then no other thread can add one. Usually that is
 /// so before the first thread is read.
 fn add_threads(cpus: &mut Numbers, processes: &[u32], allowed: &Numbers) {
-    let mut missing: Vec<usize> = allowed.iter().filter(|&cpu| cpu < CpuSet::MAX_CPU && !cpus.contains(cpu)).collect();
+    let mut missing = missing(cpus, allowed);
     let per_process = (THREADS_AT_MOST / processes.len().max(1)).max(1);
     let mut sets = processes.iter().flat_map(|pid| process::threads(*pid).take(per_process)).filter_map(affinity);
     while !missing.is_empty() {
@@ -88,12 +131,13 @@ fn affinity(pid: u32) -> Option<CpuSet> {
 }
 
 /// Returns the processors that the cgroup may use, as far as that can be read cheaply: on version 1, those of the machine.
-fn allowed(directories: &Directories) -> Numbers {
-    effective(directories).or_else(online).unwrap_or_else(|| (0..CpuSet::MAX_CPU).collect())
+fn allowed(directories: &Directories, around: &mut Surroundings) -> Numbers {
+    effective(directories).or_else(|| around.online()).unwrap_or_else(|| (0..CpuSet::MAX_CPU).collect())
 }
 
-fn online() -> Option<Numbers> {
-    read_generated("/sys/devices/system/cpu/online").ok()?.parse().ok().filter(|cpus: &Numbers| !cpus.is_empty())
+/// Returns the numbers in a file of the kernel; `None` if there are none.
+fn numbers(path: &str) -> Option<Numbers> {
+    read_generated(path).ok()?.parse().ok().filter(|numbers: &Numbers| !numbers.is_empty())
 }
 
 /// Returns the effective cpuset, for cgroups whose processes cannot be inspected.
@@ -147,9 +191,27 @@ mod tests {
     }
 
     #[test]
+    fn what_containers_have_in_common_is_read_once_for_one_look_at_all() {
+        let root = tempfile::tempdir().expect("a directory");
+        let parent = root.path().join("hierarchy/a.slice");
+        fs::create_dir_all(&parent).expect("a directory");
+        for directory in [&parent, &root.path().join("hierarchy")] {
+            fs::write(directory.join("cgroup.procs"), "").expect("a file");
+        }
+        let weight = |number: &str| fs::write(parent.join("cpu.weight"), number).expect("a file");
+        let read = |around: &mut Surroundings| around.parent(&parent, true).1.weight.map(CpuWeight::number);
+        weight("300");
+        let mut around = Surroundings::default();
+        assert_eq!(read(&mut around), Some(300));
+        weight("50");
+        assert_eq!(read(&mut around), Some(300));
+        assert_eq!(read(&mut Surroundings::default()), Some(50));
+    }
+
+    #[test]
     fn the_processors_of_this_process_are_its_affinity() {
         let me = std::process::id();
-        let everything = allowed(&Directories::default());
+        let everything = allowed(&Directories::default(), &mut Surroundings::default());
         let cpus = processors(&[me], &everything).expect("an affinity");
         let count = sched_getaffinity(None).expect("an affinity").count();
         assert_eq!(cpus.count(), count as usize);

@@ -6,6 +6,7 @@ use model::{Activity, CpuTime, Loaders, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 /// Flag of the kernel for a process that is ending, or has ended and was not waited for.
 const PF_EXITING: u64 = 0x4;
@@ -55,8 +56,12 @@ fn used(stat: &str) -> Option<u64> {
 
 /// Returns the threads of process `pid`, the first one first; none if there is no such process.
 pub(super) fn threads(pid: u32) -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    let directory = format!("/proc/{pid}/task");
+    // Each thread is a link of the directory, which has two others: a single thread, as most processes have, need not be listed.
+    let is_single = fs::metadata(&directory).is_ok_and(|found| found.nlink() == 3);
+    let listed = (!is_single).then(|| fs::read_dir(directory)).into_iter().flatten().flatten().flatten();
+    let listed = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    is_single.then_some(pid).into_iter().chain(listed)
 }
 
 /// Returns the threads of these processes, each with its process.
@@ -177,6 +182,22 @@ mod tests {
     fn parentheses_in_a_command_name_do_not_shift_the_fields() {
         let stat = "42 (a) R 9 (b)) S 1 42 42 0 -1 4194560 133 0 0 0 0 0 0 0 20 0 1 0 777 2510848 197 184467";
         assert_eq!(parse(stat), Some(StartTime(777)));
+    }
+
+    #[test]
+    fn the_threads_of_a_process_with_one_or_several_are_found_the_first_one_first() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let single: Vec<u32> = threads(child.id()).collect();
+        assert_eq!(single, [child.id()]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(threads(child.id()).count(), 0);
+        let (stop, waits) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || waits.recv());
+        let several: Vec<u32> = threads(std::process::id()).collect();
+        assert!(several.len() >= 2 && several[0] == std::process::id(), "{several:?}");
+        drop(stop);
+        assert!(sleeper.join().unwrap().is_err());
     }
 
     #[test]

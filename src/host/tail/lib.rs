@@ -167,11 +167,12 @@ impl Tailer {
             let budget = Budget { per_log: self.budget.per_log.min(left), ..self.budget };
             let look = log.followed.look(budget, &mut self.buffer, &mut |bytes| sink(&id, bytes));
             left = left.saturating_sub(look.bytes);
+            let was_busy = log.busy;
             log.plan(look, now, pace);
-            match (&log.followed.source, log.busy) {
-                (Source::Host(path), true) => self.watch.remove(path),
-                (Source::Host(path), false) => self.watch.add(path),
-                (Source::Inside(_) | Source::Handed(_), _) => {}
+            match &log.followed.source {
+                Source::Host(path) if !log.busy => self.watch.add(path),
+                Source::Host(path) if !was_busy => self.watch.remove(path),
+                Source::Host(_) | Source::Inside(_) | Source::Handed(_) => {}
             }
             self.touch.end();
             self.looked.push(id);
