@@ -1,6 +1,6 @@
 //! The cost of governing: `flowcond` with 200 containers that write one log line per second, compared with `docker stats` for the same
-//! containers, measured one after the other. Run as root: `cargo bench --bench overhead` (`CONTAINERS=50` for fewer, `POLICY=flowcon`
-//! for another policy than the default).
+//! containers, measured one after the other. `flowcond` runs with the environment of its systemd unit. Run as root:
+//! `cargo bench --bench overhead` (`CONTAINERS=50` for fewer, `POLICY=flowcon` for another policy than the default).
 
 #![allow(clippy::unwrap_used)] // a benchmark fails by panicking
 
@@ -22,7 +22,7 @@ fn main() {
     let containers: usize = number("CONTAINERS", 200);
     let engine = Engine::start();
     let policy = std::env::var("POLICY").unwrap_or_else(|_| "balanced".to_owned());
-    let daemon = Daemon::start(&engine.address(), &[&format!("policy.name={policy}")]);
+    let daemon = Daemon::start_as_unit(&engine.address(), &[&format!("policy.name={policy}")]);
     for n in 0..containers {
         let name = format!("job-{n}");
         engine.run(RunSpec {
@@ -50,7 +50,7 @@ fn main() {
         MEASURED.as_secs()
     );
     println!(
-        "  flowcond      {daemon_cost:.2} % of a core, {:.1} MiB resident (targets: 1 %, 40 MiB)",
+        "  flowcond      {daemon_cost:.2} % of a core, {:.1} MiB resident (targets: 0.5 %, 24 MiB)",
         resident(daemon.pid())
     );
     println!("  docker stats  {stats_cost:.2} % of a core, and the engine {:+.1} %", engine_asked - engine_alone);

@@ -109,11 +109,7 @@ struct Machine {
 impl Machine {
     fn new() -> Machine {
         let engine = Engine::start_with(Options { live_restore: true });
-        let mut daemon = Daemon::start(&engine.address(), &[]);
-        daemon.end("TERM");
-        let environment = environment_of_unit();
-        let wrapper: Vec<&str> = std::iter::once("env").chain(environment.iter().map(String::as_str)).collect();
-        daemon.launch_under(&wrapper);
+        let daemon = Daemon::start_as_unit(&engine.address(), &[]);
         Machine {
             engine,
             daemon,
@@ -244,13 +240,6 @@ const ONLY_CGROUPS: &str = "[db]\nmode = ram\n[ml]\nenabled = no\n[web]\nmode = 
      [plugins]\nproc = no\ndiskspace = no\ntc = no\nidlejitter = no\ntimex = no\nstatsd = no\nchecks = no\napps = no\n\
      go.d = no\npython.d = no\ncharts.d = no\nioping = no\nfping = no\nperf = no\nslabinfo = no\nebpf = no\n\
      netdata monitoring = no\nenable running new plugins = no\ncgroups = yes\n";
-
-/// The environment variables that the systemd unit sets, each as `NAME=VALUE`.
-fn environment_of_unit() -> Vec<String> {
-    let unit = include_str!("../systemd/flowcond.service");
-    let lines = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
-    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
-}
 
 /// A process and all its descendants.
 fn process_tree(ancestor: u32) -> Vec<u32> {

@@ -86,6 +86,16 @@ pub struct Daemon {
 }
 
 impl Daemon {
+    /// Like [`Daemon::start`], with the environment of the systemd unit, for a measurement.
+    pub fn start_as_unit(address: &str, settings: &[&str]) -> Daemon {
+        let unit = include_str!("../../systemd/flowcond.service");
+        let lines = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
+        let variables = lines.flat_map(str::split_whitespace).filter_map(|variable| variable.split_once('='));
+        let mut daemon = Daemon::new(address, settings);
+        daemon.environment = variables.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        daemon.booted()
+    }
+
     /// Starts a daemon for the engine at `address` (`off` = none) and waits until it replies.
     pub fn start(address: &str, settings: &[&str]) -> Daemon {
         Daemon::start_configured(address, settings, "")
