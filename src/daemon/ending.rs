@@ -127,7 +127,9 @@ mod tests {
     fn is_for_memory(looks: [Option<u64>; 2], own_kills: Option<u64>, after: Option<u64>, exit_code: i32) -> bool {
         let mut ending = Ending::default();
         ending.read_memory(MemoryRecord { kills: Some(0), ..MemoryRecord::default() });
-        looks.map(|kills| ending.look_around(kills));
+        for kills in looks {
+            ending.look_around(kills);
+        }
         ending.read_at_end(MemoryRecord { kills: own_kills, ..MemoryRecord::default() }, after);
         ending.ended(Some(exit_code), Millis(0));
         ending.evidence.out_of_memory
