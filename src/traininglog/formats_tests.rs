@@ -661,3 +661,27 @@ fn values_without_a_counter_or_a_trend_have_low_confidence() {
     let read = reading(&"findfont: score(<Font 'Noto' normal>) = 0.05\n".repeat(3));
     assert!(read.confidence < 0.5, "{}", read.confidence);
 }
+
+#[test]
+fn empty_brackets_are_no_part_of_a_name() {
+    for line in ["epoch {n}\nmodel.loss(): {L}", "epoch {n}\nloss() = {L}", "epoch {n} loss []: {L}"] {
+        let read = reading(&log("", line));
+        let values = (read.observations.len(), read.observations.first().map(|first| first.value));
+        assert_eq!(values, (STEPS, Some(2.4)), "{line}");
+    }
+}
+
+#[test]
+fn a_setting_that_begins_with_the_name_of_an_evaluation_is_no_heading() {
+    for begin in ["test_pipeline = [\n", "eval=[\n", "validation_set = [ \n"] {
+        let read = reading(&log(begin, "epoch {n}/20 loss {L}"));
+        assert_eq!((read.observations.len(), read.observations[0].value), (STEPS, 2.4), "{begin}");
+    }
+}
+
+#[test]
+fn an_f_measure_is_a_score_and_outer_steps_are_progress() {
+    let read = reading(&log("", "    Outer Step:   {i}    rec:0.6{A} prec:0.7{A} F-measure:0.6{A}"));
+    assert_eq!((read.metric.as_deref(), read.direction), (Some("F-measure"), Some(UP)));
+    assert_eq!(read.progress.map(|p| p.current), Some(19.0));
+}

@@ -175,7 +175,10 @@ const BEHIND: [&str; 6] = ["at", "on", "of", "epoch", "step", "iteration"];
 fn heading(message: &[u8], has_no_numbers: bool) -> Option<bool> {
     // `TEST:`, `EVAL: False`: keys of a configuration.
     let is_title = message.iter().any(u8::is_ascii_lowercase) || !message.ends_with(b":");
-    if message.len() > 64 || !is_title {
+    // `test_pipeline = [` begins a setting; `valid {` begins a section.
+    let is_setting =
+        message.trim_ascii_end().strip_suffix(b"[").is_some_and(|name| name.trim_ascii_end().ends_with(b"="));
+    if message.len() > 64 || !is_title || is_setting {
         return None;
     }
     let text = String::from_utf8_lossy(message);

@@ -162,6 +162,10 @@ fn unbracketed(text: &str) -> (&str, &str) {
     let Some(open) = text.rfind(close.0) else { return (text.trim_end_matches(close.1), "") };
     let inside = text[open + 1..].trim_end_matches(close.1);
     let before = text[..open].trim_end();
+    // `loss(): 0.5`, `cost []: 0.5`
+    if inside.trim().is_empty() {
+        return (before, "");
+    }
     if before.is_empty() || !inside.chars().any(char::is_alphabetic) || before.ends_with([',', ';', '|']) {
         return (inside, "");
     }

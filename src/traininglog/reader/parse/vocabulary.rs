@@ -48,7 +48,7 @@ const METRICS: &[(Direction, f32, &str)] = &[
     (
         Up,
         0.7,
-        "ll f1 fscore fbeta map miou dice jaccard mcc rouge profit elo rsq rsquared mrr hit hits top1 prec1 ssim \
+        "ll f1 fscore fbeta fmeasure hmean map miou dice jaccard mcc rouge profit elo rsq rsquared mrr hit hits top1 prec1 ssim \
         précision",
     ),
     (Up, 0.65, "correct kappa meteor cider chrf top5 prec5 correlation pearson spearman pearsonr"),
@@ -141,7 +141,7 @@ const PARTS: &str = "l1 l2 smooth box bbox loc localization rpn dfl mask reg aux
 const BEFORE_COUNTER: &str = "train training global current end of the in begin start starting at for and valid val validation eval \
     evaluation test testing dev idx id no nr number load model results result summary finished n i total num \
     after completed done cur curr this cv 训练 訓練 学習 훈련 验证 検証 검증 第 key learner actor agent env environment trainer \
-    optimization";
+    optimization outer";
 
 /// Function words, which name nothing.
 const JOINING: &str = "to from with and or the a an of in on at by is was than then as for up it its";
