@@ -2,7 +2,7 @@
 
 use crate::support::cost::cpu_time;
 use crate::support::daemon::eventually;
-use flowcon::host::cgroup::{Cgroup, CgroupError, Home, StartTime, Version, node_pressure, start_time};
+use flowcon::host::cgroup::{Cgroup, CgroupError, Home, StartTime, Surroundings, Version, node_pressure, start_time};
 use flowcon::model::{Bytes, CpuWeight, Quota, Setting};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -205,7 +205,7 @@ fn a_container_whose_process_is_in_a_nested_cgroup_is_limited_as_a_whole() {
     container.write(weight).unwrap();
     assert_eq!(container.limits().get(weight.kind()), outer.limits().get(weight.kind()));
     assert_eq!(process.limits().cpu_weight, Some(CpuWeight::DEFAULT), "the nested cgroup is unchanged");
-    assert!(container.place().cpus.is_some());
+    assert!(container.place(&mut Surroundings::default()).cpus.is_some());
     assert_eq!(container.members().unwrap().started().first().map(|started| started.pid), Some(job.child.id()));
     for directory in inner {
         for pid in std::fs::read_to_string(directory.join("cgroup.procs")).unwrap().lines() {
