@@ -103,8 +103,8 @@ impl Governing {
         self.handle_limits(machine::Event::Ended(id.clone()));
         if let Some(mut job) = job {
             let now = node::now();
-            let (memory, around) = (job.target.cgroup().memory_record(), job.target.kills_around());
-            job.ending.read_at_end(memory, around);
+            let memory = job.target.cgroup().memory_record();
+            job.ending.read_at_end(memory, job.target.kills_around());
             job.ending.ended(exit_code, now);
             let run = (job.target.runtime == Runtime::Docker).then_some(job.run);
             self.draining.start(job, Unpublished::new(last_status, now));
