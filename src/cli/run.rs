@@ -24,7 +24,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
-use systemd::SystemdError;
 use term::exit::{Exit, Failure};
 use term::message;
 use threads::Threads;
@@ -167,11 +166,10 @@ fn check(args: &RunArgs) -> Result<(), Failure> {
 
 /// Chooses the exit code, and splits messages of the host at the semicolon before the next step.
 fn failure(error: &anyhow::Error) -> Failure {
-    let is_taken = matches!(error.downcast_ref(), Some(SystemdError::Exists { .. }));
     let exit = match (error.downcast_ref::<ScopeError>(), error.downcast_ref::<CgroupError>()) {
         (Some(ScopeError::BadName(_)), _) => Exit::Usage,
-        (Some(ScopeError::Refused { .. }), _) | (_, Some(CgroupError::Exists { .. })) => Exit::Refused,
-        _ if is_taken => Exit::Refused,
+        (Some(ScopeError::Refused { .. }), _) => Exit::Refused,
+        _ if manager::is_taken(error) => Exit::Refused,
         (_, Some(CgroupError::Denied { reason, .. })) if reason.kind() == io::ErrorKind::PermissionDenied => {
             Exit::Denied
         }

@@ -1,5 +1,5 @@
-//! Tests of `flowcoord demo` at its smallest size, with trainings that have run before: all runs end, no job has two writers or loses work, and nothing is left behind, also when
-//! it is interrupted.
+//! Tests of `flowcoord demo` at its smallest size, with trainings that have run before: all runs end, no job has two writers or loses work,
+//! and nothing is left behind, also when it is interrupted.
 
 use serde_json::Value;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use cgroup::{CgroupError, Home, Version};
 use scope::ScopeName;
-use systemd::Systemd;
+use systemd::{Systemd, SystemdError};
 
 /// The manager of the command's cgroup.
 pub(super) enum CgroupManager {
@@ -79,6 +79,7 @@ fn home(name: &ScopeName) -> anyhow::Result<Home> {
 }
 
 /// Whether another command has the name.
-fn is_taken(error: &anyhow::Error) -> bool {
+pub(super) fn is_taken(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(CgroupError::Exists { .. }))
+        || matches!(error.downcast_ref(), Some(SystemdError::Exists { .. }))
 }
